@@ -1,0 +1,112 @@
+// Running ops and recording them.
+#include <algorithm>
+#include <atomic>
+
+#include "brim/autograd/node.h"
+#include "brim/autograd/op.h"
+
+namespace brim::autograd {
+namespace {
+
+thread_local bool recording = true;
+thread_local OpObserver* observers = nullptr;
+std::atomic<uint64_t> next_sequence = 1;
+
+TensorInfo info_of(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  return {tensor.shape(), tensor.dtype(), tensor.device()};
+}
+
+std::vector<TensorInfo> infos_of(const Tensors& tensors) {
+  std::vector<TensorInfo> infos;
+  for (const Tensor& tensor : tensors) infos.push_back(info_of(tensor));
+  return infos;
+}
+
+Edge edge_to(const Tensor& tensor) {
+  if (!tensor.requires_grad()) return {};
+  if (auto node = producer_of(tensor)) return {std::move(node), tensor.body()->output, nullptr};
+  return {nullptr, 0, tensor.shared_body()};
+}
+
+std::vector<std::pair<int, SavedTensor>> save(const std::vector<int>& which, const Tensors& from) {
+  std::vector<std::pair<int, SavedTensor>> saved;
+  for (int i : which) saved.emplace_back(i, SavedTensor(from[static_cast<size_t>(i)]));
+  return saved;
+}
+
+std::shared_ptr<Node> make_node(std::shared_ptr<const Op> op, const Tensors& inputs,
+                                const Tensors& outputs) {
+  auto node = std::make_shared<Node>();
+  Needs needs;
+  for (const Tensor& input : inputs) {
+    node->edges.push_back(edge_to(input));
+    needs.push_back(node->edges.back().wanted());
+  }
+  node->inputs = infos_of(inputs);
+  node->outputs = infos_of(outputs);
+  Saves saves = op->saves(needs);
+  node->saved_inputs = save(saves.inputs, inputs);
+  node->saved_outputs = save(saves.outputs, outputs);
+  node->op = std::move(op);
+  node->sequence = next_sequence++;
+  return node;
+}
+
+void attach(const std::shared_ptr<Node>& node, Tensors& outputs, int visible) {
+  for (int i = 0; i < visible; ++i) {
+    Tensor& output = outputs[static_cast<size_t>(i)];
+    if (!output.defined() || !is_floating(output.dtype())) continue;
+    output.body()->producer = node;
+    output.body()->output = i;
+  }
+}
+
+}  // namespace
+
+double Op::flops(std::span<const TensorInfo>, std::span<const TensorInfo> outputs) const {
+  double count = 0;
+  for (const TensorInfo& output : outputs) count += static_cast<double>(numel(output.shape));
+  return count;
+}
+
+bool grad_enabled() { return recording; }
+GradModeScope::GradModeScope(bool enabled) : before_(recording) { recording = enabled; }
+GradModeScope::~GradModeScope() { recording = before_; }
+
+OpObserver::OpObserver() : before_(observers) { observers = this; }
+OpObserver::~OpObserver() { observers = before_; }
+
+void notify(const OpEvent& event) {
+  for (OpObserver* observer = observers; observer != nullptr; observer = observer->before_)
+    observer->ran(event);
+}
+
+Tensors apply(std::shared_ptr<const Op> op, Tensors inputs, Where where) {
+  bool record = recording && op->is_differentiable() &&
+                std::ranges::any_of(inputs, [](const Tensor& t) { return t.requires_grad(); });
+  ForwardContext context;
+  context.for_backward = record;
+  if (op->is_random()) context.random = next_random_address(op->name());
+  Tensors outputs = op->forward(inputs, context);
+  op->apply_effects(inputs, outputs);
+  const std::string& module = module_path();
+  notify({*op, Phase::forward, inputs, outputs, context, where, module});
+  int visible = op->visible_outputs();
+  if (record) {
+    auto node = make_node(op, inputs, outputs);
+    node->context = context;
+    node->where = where;
+    node->module = &module;
+    attach(node, outputs, visible);
+  }
+  outputs.resize(static_cast<size_t>(visible));
+  return outputs;
+}
+
+Tensor apply_one(std::shared_ptr<const Op> op, Tensors inputs, Where where) {
+  Tensors outputs = apply(std::move(op), std::move(inputs), where);
+  return std::move(outputs.front());
+}
+
+}  // namespace brim::autograd

@@ -1,0 +1,208 @@
+#include "brim/autograd/backward.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace brim {
+namespace autograd {
+namespace {
+
+const SavedTensor& find_saved(const std::vector<std::pair<int, SavedTensor>>& saved, int i) {
+  for (const auto& [number, tensor] : saved)
+    if (number == i) return tensor;
+  raise<InternalError>("backward", "tensor {} was not saved", i);
+}
+
+}  // namespace
+
+Tensor BackwardCall::grad(int i) const {
+  const Tensor& grad = grads_[static_cast<size_t>(i)];
+  if (grad.defined()) return contiguous(grad);
+  const TensorInfo& info = output_info(i);
+  return zeros(info.shape, info.options());
+}
+
+Tensor BackwardCall::take_grad(int i) {
+  Tensor grad = this->grad(i);
+  grads_[static_cast<size_t>(i)] = Tensor();
+  return grad;
+}
+
+Tensor BackwardCall::input(int i) const {
+  return find_saved(node_.saved_inputs, i).get(node_.op->name());
+}
+Tensor BackwardCall::output(int i) const {
+  return find_saved(node_.saved_outputs, i).get(node_.op->name());
+}
+const TensorInfo& BackwardCall::input_info(int i) const {
+  return node_.inputs[static_cast<size_t>(i)];
+}
+const TensorInfo& BackwardCall::output_info(int i) const {
+  return node_.outputs[static_cast<size_t>(i)];
+}
+int BackwardCall::inputs() const { return static_cast<int>(node_.inputs.size()); }
+bool BackwardCall::needs(int i) const { return node_.edges[static_cast<size_t>(i)].wanted(); }
+const RandomAddress& BackwardCall::random() const { return node_.context.random; }
+
+namespace {
+
+// Nobody else can see this tensor's values.
+bool is_unshared(const Tensor& tensor) {
+  return tensor.shared_body().use_count() == 1 && tensor.storage()->handles() == 1 &&
+         tensor.storage()->tape_holds() == 0;
+}
+
+void add_gradient(Tensor& sum, Tensor grad) {
+  if (!sum.defined()) {
+    sum = std::move(grad);
+    return;
+  }
+  if (!is_unshared(sum)) sum = clone(sum);
+  accumulate_into(sum, grad);
+}
+
+Tensor run_hook(const Hook& hook, Tensor grad) {
+  Tensor replaced = hook(grad);
+  if (!replaced.defined()) return grad;
+  expect<ShapeError>(replaced.shape() == grad.shape(), "hook",
+                     "expected a gradient of shape {}, got {}", to_string(grad.shape()),
+                     to_string(replaced.shape()));
+  return replaced;
+}
+
+// One backward pass. What it holds in nodes and new leaf gradients is let go when it fails.
+class Engine {
+ public:
+  explicit Engine(bool retain_graph) : retain_graph_(retain_graph) {}
+  ~Engine() {
+    for (const auto& node : queue_) forget(*node);
+    if (finished_) return;
+    for (const auto& leaf : new_leaves_) leaf->grad = Tensor();
+  }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void run(const Edge& root, Tensor grad) {
+    send(root, std::move(grad));
+    while (!queue_.empty()) {
+      // A node's consumers were all recorded after it: the latest node has all its gradients.
+      std::ranges::pop_heap(queue_, later);
+      std::shared_ptr<Node> node = std::move(queue_.back());
+      queue_.pop_back();
+      step(*node);
+    }
+    finished_ = true;
+  }
+
+ private:
+  static bool later(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) {
+    return a->sequence < b->sequence;
+  }
+  static void forget(Node& node) {
+    node.grads.clear();
+    node.queued = false;
+  }
+
+  void step(Node& node) {
+    Tensors grads = std::move(node.grads);
+    forget(node);
+    expect<AutogradError>(!node.released, node.op->name(),
+                          "the graph was already freed by an earlier backward; ask for "
+                          "retain_graph to go through it twice");
+    for (const auto& [output, hook] : node.hooks) {
+      Tensor& grad = grads[static_cast<size_t>(output)];
+      if (grad.defined()) grad = run_hook(hook, std::move(grad));
+    }
+    ModuleScope module(*node.module);
+    BackwardCall call(node, grads);
+    Tensors input_grads = node.op->backward(call);
+    notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module});
+    grads.clear();
+    if (!retain_graph_) node.release_saved();
+    distribute(node, std::move(input_grads));
+  }
+
+  void distribute(const Node& node, Tensors grads) {
+    check(grads.size() == node.edges.size(), "backward returns one gradient per input");
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (!node.edges[i].wanted() || !grads[i].defined()) continue;
+      expect<InternalError>(grads[i].shape() == node.inputs[i].shape, node.op->name(),
+                            "backward made a gradient of shape {} for input {} of shape {}",
+                            to_string(grads[i].shape()), i, to_string(node.inputs[i].shape));
+      send(node.edges[i], std::move(grads[i]));
+    }
+  }
+
+  void send(const Edge& edge, Tensor grad) {
+    if (edge.node == nullptr) return accumulate_leaf(edge.leaf, std::move(grad));
+    Node& node = *edge.node;
+    if (!node.queued) {
+      node.grads.resize(static_cast<size_t>(node.op->visible_outputs()));
+      node.queued = true;
+      queue_.push_back(edge.node);
+      std::ranges::push_heap(queue_, later);
+    }
+    add_gradient(node.grads[static_cast<size_t>(edge.output)], std::move(grad));
+  }
+
+  void accumulate_leaf(const std::shared_ptr<TensorBody>& leaf, Tensor grad) {
+    if (leaf->hooks)
+      for (const Hook& hook : *std::static_pointer_cast<Hooks>(leaf->hooks))
+        grad = run_hook(hook, std::move(grad));
+    if (leaf->grad.defined()) return accumulate_into(leaf->grad, grad);
+    // A leaf's gradient is its own: not a view of another's, not shared between two leaves.
+    bool own = is_unshared(grad) && grad.is_contiguous() &&
+               grad.storage()->bytes() < grad.numel() * size_of(grad.dtype()) + memory::kAlignment;
+    if (!own) {
+      memory::CategoryScope category(memory::Category::gradients);
+      grad = clone(grad);
+    }
+    grad.storage()->set_category(memory::Category::gradients);
+    leaf->grad = std::move(grad);
+    new_leaves_.push_back(leaf);
+  }
+
+  bool retain_graph_, finished_ = false;
+  std::deque<std::shared_ptr<Node>> queue_;  // a heap; deque: no large blocks from malloc
+  std::deque<std::shared_ptr<TensorBody>> new_leaves_;
+};
+
+}  // namespace
+}  // namespace autograd
+
+void backward(const Tensor& result, const BackwardOptions& options) {
+  expect<AutogradError>(result.requires_grad(), "backward",
+                        "the result of shape {} was not computed from anything that wants a "
+                        "gradient",
+                        to_string(result.shape()));
+  Tensor grad = options.grad;
+  if (grad.defined()) {
+    expect<ShapeError>(grad.shape() == result.shape(), "backward",
+                       "expected a gradient of shape {}, got {}", to_string(result.shape()),
+                       to_string(grad.shape()));
+  } else {
+    expect<ShapeError>(result.numel() == 1, "backward",
+                       "a result of shape {} needs a gradient to start from",
+                       to_string(result.shape()));
+    grad = ones(result.shape(), {.dtype = result.dtype(), .device = result.device()});
+  }
+  autograd::Edge root{autograd::producer_of(result), result.body()->output, nullptr};
+  if (root.node == nullptr) root.leaf = result.shared_body();
+  autograd::NoGradScope no_grad;
+  autograd::Engine(options.retain_graph).run(root, std::move(grad));
+}
+
+void register_hook(const Tensor& tensor, autograd::Hook hook) {
+  expect<AutogradError>(tensor.requires_grad(), "hook",
+                        "a tensor of shape {} that wants no gradient has none to see",
+                        to_string(tensor.shape()));
+  if (auto node = autograd::producer_of(tensor)) {
+    node->hooks.emplace_back(tensor.body()->output, std::move(hook));
+    return;
+  }
+  auto& slot = tensor.body()->hooks;
+  if (slot == nullptr) slot = std::make_shared<autograd::Hooks>();
+  std::static_pointer_cast<autograd::Hooks>(slot)->push_back(std::move(hook));
+}
+
+}  // namespace brim

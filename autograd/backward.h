@@ -1,0 +1,26 @@
+// Running the tape backwards: gradients of a scalar with respect to every leaf that asked.
+#pragma once
+
+#include "brim/autograd/node.h"
+#include "brim/autograd/op.h"
+
+namespace brim {
+
+struct BackwardOptions {
+  /// Gradient of the result; undefined means 1, and then the result must have one element.
+  Tensor grad;
+  /// Keep saved tensors, so that backward can run again.
+  bool retain_graph = false;
+};
+
+/// Adds the gradient of `result` to `.grad()` of every leaf that it was computed from and that
+/// asked for one. Gradients of intermediates and saved tensors are freed as soon as they are
+/// used. Throws `AutogradError` when `result` was not recorded or the graph was already freed;
+/// after any error no more bytes are held than before.
+void backward(const Tensor& result, const BackwardOptions& options = {});
+
+/// Calls `hook` with the gradient of `tensor` during backward, once it is complete. The hook may
+/// return another tensor of the same shape in its place, or an undefined one to leave it.
+void register_hook(const Tensor& tensor, autograd::Hook hook);
+
+}  // namespace brim

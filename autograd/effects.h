@@ -1,0 +1,27 @@
+// Side effects that can be taken back. Inside a training step, ops write running statistics to
+// shadow copies; committing the step copies the shadows home, undoing it forgets them.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "brim/core/tensor.h"
+
+namespace brim::autograd {
+
+/// Where an op writes its effect on `buffer`: the buffer, or its shadow inside an `EffectScope`.
+Tensor effect_target(const Tensor& buffer);
+
+/// Redirects effects of this thread from each first tensor to its second until the scope ends.
+class EffectScope {
+ public:
+  explicit EffectScope(const std::vector<std::pair<Tensor, Tensor>>& shadows);
+  ~EffectScope();
+  EffectScope(const EffectScope&) = delete;
+  EffectScope& operator=(const EffectScope&) = delete;
+
+ private:
+  const std::vector<std::pair<Tensor, Tensor>>* before_;
+};
+
+}  // namespace brim::autograd

@@ -1,0 +1,57 @@
+// A node of the tape: one recorded call of an op, with edges to what produced its inputs. The
+// tape is the set of nodes reachable from the results that are still held. Used by backward and
+// by code that inspects the tape; ops see only `BackwardCall`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "brim/autograd/op.h"
+#include "brim/autograd/saved_tensor.h"
+
+namespace brim::autograd {
+
+/// Sees a gradient; may return another of the same shape to replace it, or an undefined tensor.
+using Hook = std::function<Tensor(const Tensor&)>;
+using Hooks = std::vector<Hook>;
+
+/// Where the gradient of an input goes: to a node's output, to a leaf, or (neither) nowhere.
+struct Edge {
+  std::shared_ptr<Node> node;
+  int output = 0;
+  std::shared_ptr<TensorBody> leaf;
+  bool wanted() const { return node != nullptr || leaf != nullptr; }
+};
+
+class Node {
+ public:
+  Node() = default;
+  /// Iterative: a chain of any length does not overflow the stack.
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  std::shared_ptr<const Op> op;
+  std::vector<Edge> edges;  ///< one per input
+  std::vector<TensorInfo> inputs, outputs;
+  std::vector<std::pair<int, SavedTensor>> saved_inputs, saved_outputs;  ///< by number
+  ForwardContext context;
+  Where where;
+  const std::string* module = nullptr;
+  uint64_t sequence = 0;                    ///< later calls have larger numbers
+  bool released = false;                    ///< backward ran and gave the saved tensors up
+  std::vector<std::pair<int, Hook>> hooks;  ///< by output
+
+  // During backward only.
+  Tensors grads;
+  bool queued = false;
+
+  void release_saved();
+};
+
+/// The producer of a tensor; null for leaves.
+std::shared_ptr<Node> producer_of(const Tensor& tensor);
+
+}  // namespace brim::autograd

@@ -1,0 +1,162 @@
+// What an op is to autograd. An object of a class derived from `Op` is one call: its members are
+// the attributes. `forward` is a pure function of (inputs, attributes, random address), so it can
+// run again at any time and give the same bits; effects on the world, such as running statistics,
+// are kept apart in `apply_effects`, which happens once.
+//
+//   class Square final : public autograd::Op {
+//    public:
+//     const char* name() const override { return "square"; }
+//     Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override;
+//     autograd::Saves saves(const autograd::Needs&) const override { return {.inputs = {0}}; }
+//     Tensors backward(autograd::BackwardCall& call) const override;
+//   };
+//   Tensor square(Tensor x, Where where = Where::current()) {
+//     return autograd::apply_one(std::make_shared<Square>(), {std::move(x)}, where);
+//   }
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "brim/autograd/random_context.h"
+#include "brim/autograd/scope.h"
+#include "brim/core/tensor.h"
+
+namespace brim {
+
+using Tensors = std::vector<Tensor>;
+
+namespace autograd {
+
+class Node;
+class Op;
+
+struct ForwardContext {
+  RandomAddress random;
+  /// False when nothing will be differentiated: outputs meant only for backward may be left
+  /// undefined.
+  bool for_backward = false;
+};
+
+/// Which inputs want a gradient.
+using Needs = std::vector<bool>;
+
+/// What backward will read: numbers of inputs and outputs of the call.
+struct Saves {
+  std::vector<int> inputs, outputs;
+};
+
+/// What is known of a tensor without its values.
+struct TensorInfo {
+  Shape shape;
+  Dtype dtype = Dtype::float32;
+  Device device;
+  TensorOptions options() const { return {.dtype = dtype, .device = device}; }
+};
+
+/// What `Op::backward` works on.
+class BackwardCall {
+ public:
+  BackwardCall(const Node& node, Tensors& grads) : node_(node), grads_(grads) {}
+
+  /// Gradient of visible output i, of its shape and dtype, contiguous; zeros when nothing flowed
+  /// there.
+  Tensor grad(int i = 0) const;
+  /// The same, handed over: when the caller holds the only handle, it may be overwritten.
+  Tensor take_grad(int i = 0);
+  /// Saved input or output; throws `AutogradError` when something wrote to it since.
+  Tensor input(int i) const;
+  Tensor output(int i) const;
+  const TensorInfo& input_info(int i) const;
+  const TensorInfo& output_info(int i) const;
+  int inputs() const;
+  /// Does input i want a gradient? Others may be left undefined.
+  bool needs(int i) const;
+  const RandomAddress& random() const;
+
+ private:
+  const Node& node_;
+  Tensors& grads_;
+};
+
+class Op {
+ public:
+  virtual ~Op() = default;
+  /// The tag of its errors: "conv2d".
+  virtual const char* name() const = 0;
+  /// Validates, infers shapes, allocates, launches. Outputs beyond `visible_outputs()` are for
+  /// backward alone.
+  virtual Tensors forward(const Tensors& inputs, const ForwardContext& context) const = 0;
+  virtual int visible_outputs() const { return 1; }
+  virtual Saves saves(const Needs&) const { return {}; }
+  /// One gradient per input; undefined where `call.needs(i)` is false.
+  virtual Tensors backward(BackwardCall& call) const = 0;
+  /// Effects beyond the outputs; runs once per call, never on replay. Write through
+  /// `effect_target`.
+  virtual void apply_effects(const Tensors&, const Tensors&) const {}
+  /// Floating point operations of one forward; by default one per element of the outputs.
+  virtual double flops(std::span<const TensorInfo> inputs,
+                       std::span<const TensorInfo> outputs) const;
+  /// Draws random numbers: an address is reserved for the call.
+  virtual bool is_random() const { return false; }
+  /// Results carry no gradient (comparisons, index computations).
+  virtual bool is_differentiable() const { return true; }
+};
+
+/// Runs the op and, when a gradient may be wanted, records it on the tape. Returns the visible
+/// outputs. On an error nothing has changed.
+Tensors apply(std::shared_ptr<const Op> op, Tensors inputs, Where where);
+/// As `apply`, for ops with one visible output.
+Tensor apply_one(std::shared_ptr<const Op> op, Tensors inputs, Where where);
+
+/// True unless a `NoGradScope` is active: are ops recorded on this thread?
+bool grad_enabled();
+/// Switches recording for this thread until the scope ends.
+class GradModeScope {
+ public:
+  explicit GradModeScope(bool enabled);
+  ~GradModeScope();
+  GradModeScope(const GradModeScope&) = delete;
+  GradModeScope& operator=(const GradModeScope&) = delete;
+
+ private:
+  bool before_;
+};
+class NoGradScope : public GradModeScope {
+ public:
+  NoGradScope() : GradModeScope(false) {}
+};
+
+enum class Phase { forward, backward };
+
+/// One run of an op, forward (inputs, all outputs) or backward (gradients of the outputs, of the
+/// inputs).
+struct OpEvent {
+  const Op& op;
+  Phase phase;
+  const Tensors& inputs;
+  const Tensors& outputs;
+  const ForwardContext& context;
+  const Where& where;
+  const std::string& module;
+};
+
+/// Sees every op of this thread after it ran, until it is destroyed. Observers nest.
+class OpObserver {
+ public:
+  OpObserver();
+  virtual ~OpObserver();
+  OpObserver(const OpObserver&) = delete;
+  OpObserver& operator=(const OpObserver&) = delete;
+  virtual void ran(const OpEvent& event) = 0;
+
+ private:
+  friend void notify(const OpEvent& event);
+  OpObserver* before_;
+};
+void notify(const OpEvent& event);
+
+}  // namespace autograd
+}  // namespace brim

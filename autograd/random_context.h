@@ -1,0 +1,47 @@
+// Addresses of random numbers. A random op's numbers are a pure function of (seed, update, module
+// path, ordinal of the call at that path, global sample index, element): masks are the same when
+// an op runs again, in another micro-batching, or on another number of devices, and there is no
+// generator state to save.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "brim/base/random.h"
+
+namespace brim::autograd {
+
+/// What an op gets to draw from: element e of sample i of its input is
+/// `random_bits(key, first_sample + i, e)`.
+struct RandomAddress {
+  RandomKey key;
+  uint64_t first_sample = 0;
+};
+
+/// Sets seed and update number, and starts the ordinals afresh, until the scope ends. One per
+/// micro-step; `first_sample` is the position of its first image in the whole update.
+class RandomScope {
+ public:
+  RandomScope(uint64_t seed, uint64_t update, uint64_t first_sample = 0);
+  ~RandomScope();
+  RandomScope(const RandomScope&) = delete;
+  RandomScope& operator=(const RandomScope&) = delete;
+
+  RandomAddress next(const std::string& path, std::string_view op);
+
+ private:
+  RandomScope* before_;
+  uint64_t seed_, update_, first_sample_;
+  std::unordered_map<std::string, uint64_t> ordinals_;
+};
+
+/// The address of the next random op of this thread. Outside every scope, calls are numbered on
+/// from the last `manual_seed`.
+RandomAddress next_random_address(std::string_view op);
+
+/// Seed of random ops outside every scope on this thread; starts their numbering afresh.
+void manual_seed(uint64_t seed);
+
+}  // namespace brim::autograd

@@ -1,0 +1,34 @@
+// Where an op comes from: the caller's source line, and the path of modules it runs in
+// ("layer1.0.conv2"). Messages, traces and random keys are addressed by them.
+#pragma once
+
+#include <source_location>
+#include <string>
+#include <string_view>
+
+namespace brim {
+
+/// The line of user code that called an op. Take it as a last, defaulted parameter:
+/// `Tensor relu(Tensor x, Where where = Where::current());`
+using Where = std::source_location;
+
+namespace autograd {
+
+/// The modules that run on this thread, outermost first, joined by dots. The reference stays
+/// valid for the life of the program.
+const std::string& module_path();
+
+/// Enters a module until the scope ends.
+class ModuleScope {
+ public:
+  explicit ModuleScope(std::string_view name);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  const std::string* before_;
+};
+
+}  // namespace autograd
+}  // namespace brim

@@ -1,0 +1,21 @@
+// What this build and this machine can do with CUDA.
+//
+// Safe to call anywhere: without toolkit, driver or GPU the count is 0, and why_no_device()
+// says which of them is missing. For the CPU and the meta device there is nothing to ask.
+
+#pragma once
+
+#include <string>
+
+namespace brim::cuda {
+
+/// True where brim was compiled with the CUDA toolkit.
+bool built();
+
+/// The number of GPUs that CUDA can use; 0 where there is no toolkit, no driver or no GPU.
+int device_count();
+
+/// One clause that explains a device_count() of 0; empty where there is a device.
+std::string why_no_device();
+
+}  // namespace brim::cuda

@@ -1,0 +1,33 @@
+// Where a tensor lives: `cpu`, `meta` (shapes without bytes), or `cuda:N`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace brim {
+
+enum class DeviceType : uint8_t { cpu, meta, cuda };
+
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  int index = 0;
+
+  static constexpr Device cpu() { return {}; }
+  static constexpr Device meta() { return {DeviceType::meta, 0}; }
+  static constexpr Device cuda(int index = 0) { return {DeviceType::cuda, index}; }
+  constexpr bool is_cpu() const { return type == DeviceType::cpu; }
+  constexpr bool is_meta() const { return type == DeviceType::meta; }
+  constexpr bool is_cuda() const { return type == DeviceType::cuda; }
+
+  friend constexpr bool operator==(Device, Device) = default;
+};
+
+std::string_view to_string(DeviceType type);
+/// `cpu`, `meta`, `cuda:0`.
+std::string to_string(Device device);
+
+/// Parses `cpu`, `meta`, `cuda` or `cuda:N`; throws `DeviceError` for anything else.
+Device parse_device(std::string_view text);
+
+}  // namespace brim

@@ -1,0 +1,51 @@
+// Parallel loops on OpenMP, the pool that oneDNN uses too. Call them from the training thread
+// only: libgomp keeps a pool per calling thread, so loader threads must never enter here.
+//
+// Ranges are split in one fixed way, so that which thread computes what depends on (size,
+// grain, thread count) alone and results are the same in every run.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+
+namespace brim {
+
+/// Threads that a parallel loop uses. At the start: OMP_NUM_THREADS or the cores we may use.
+int num_threads();
+/// Sets it; throws `ValueError` below 1.
+void set_num_threads(int threads);
+
+/// Calls `body(begin, end)` on contiguous pieces of [0, size), one per thread, in parallel when
+/// there are at least two pieces of `grain` iterations. The body must not throw.
+template <class Body>
+void parallel_for(int64_t size, int64_t grain, const Body& body) {
+  if (size <= 0) return;
+  int64_t pieces = std::min<int64_t>(omp_get_max_threads(), size / std::max<int64_t>(grain, 1));
+  if (pieces <= 1 || omp_in_parallel()) {
+    body(int64_t{0}, size);
+    return;
+  }
+#pragma omp parallel num_threads(static_cast <int>(pieces))
+  {
+    int64_t count = omp_get_num_threads(), id = omp_get_thread_num();
+    int64_t begin = size * id / count, end = size * (id + 1) / count;
+    if (begin < end) body(begin, end);
+  }
+}
+
+/// As `parallel_for`, with the piece's number: `body(piece, begin, end)`. The pieces are cut by
+/// `pieces` alone, never by the number of threads, so sums kept per piece and added in order
+/// are the same with any number of threads.
+template <class Body>
+void parallel_pieces(int64_t size, int64_t pieces, const Body& body) {
+  if (size <= 0) return;
+  pieces = std::clamp<int64_t>(pieces, 1, size);
+#pragma omp parallel for schedule(static) if (pieces > 1 && !omp_in_parallel())
+  for (int64_t piece = 0; piece < pieces; ++piece)
+    body(piece, size * piece / pieces, size * (piece + 1) / pieces);
+}
+
+}  // namespace brim

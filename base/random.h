@@ -1,0 +1,105 @@
+// Counter-based random numbers: a value is a pure function of its address, so there is no state
+// to save, and the same address gives the same value on every device, thread and run.
+//
+// Method: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
+// 1, 2, 3", SC 2011). Not for cryptography.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+namespace brim {
+
+/// A stream of random numbers. Derive one key per use, never share a key between two uses.
+struct RandomKey {
+  uint64_t value = 0;
+  friend constexpr bool operator==(RandomKey, RandomKey) = default;
+};
+
+/// Mixes 64 bits so that every input bit reaches every output bit (the SplitMix64 finaliser).
+constexpr uint64_t mix64(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+
+/// A key of its own for each (key, number).
+constexpr RandomKey derive(RandomKey key, uint64_t number) {
+  return {mix64(mix64(key.value + 0x9E3779B97F4A7C15ull) ^ (number + 0xD1B54A32D192ED03ull))};
+}
+
+/// A key of its own for each (key, name); FNV-1a over the bytes, then mixed.
+constexpr RandomKey derive(RandomKey key, std::string_view name) {
+  uint64_t hash = 0xCBF29CE484222325ull;
+  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
+  return derive(key, hash);
+}
+
+/// The 128 bits at counter (high, low) of the stream `key`.
+constexpr std::array<uint32_t, 4> philox(RandomKey key, uint64_t high, uint64_t low) {
+  uint32_t x0 = static_cast<uint32_t>(low), x1 = static_cast<uint32_t>(low >> 32);
+  uint32_t x2 = static_cast<uint32_t>(high), x3 = static_cast<uint32_t>(high >> 32);
+  uint32_t k0 = static_cast<uint32_t>(key.value), k1 = static_cast<uint32_t>(key.value >> 32);
+  for (int round = 0; round < 10; ++round) {
+    uint64_t a = uint64_t{0xD2511F53u} * x0, b = uint64_t{0xCD9E8D57u} * x2;
+    x0 = static_cast<uint32_t>(b >> 32) ^ x1 ^ k0;
+    x1 = static_cast<uint32_t>(b);
+    x2 = static_cast<uint32_t>(a >> 32) ^ x3 ^ k1;
+    x3 = static_cast<uint32_t>(a);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return {x0, x1, x2, x3};
+}
+
+/// The random 32 bits of element `element` of sample `sample`.
+constexpr uint32_t random_bits(RandomKey key, uint64_t sample, uint64_t element) {
+  return philox(key, sample, element >> 2)[element & 3];
+}
+
+/// 32 bits to [0, 1), exact in float: the top 24 bits.
+constexpr float to_uniform(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1.0p-24f; }
+
+/// Uniform in [0, 1).
+constexpr float random_uniform(RandomKey key, uint64_t sample, uint64_t element) {
+  return to_uniform(random_bits(key, sample, element));
+}
+
+/// Standard normal, by Box and Muller from two of the four words of a counter.
+inline float random_normal(RandomKey key, uint64_t sample, uint64_t element) {
+  auto words = philox(key, sample, element >> 1);
+  size_t first = (element & 1) * 2;
+  // (bits + 1) keeps the logarithm finite.
+  double u = (words[first] + 1.0) * 0x1.0p-32, v = words[first + 1] * 0x1.0p-32;
+  return static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v));
+}
+
+/// A sequential view of a stream, for code that draws as it goes (augmentation, shuffling).
+class RandomStream {
+ public:
+  explicit RandomStream(RandomKey key, uint64_t sample = 0) : key_(key), sample_(sample) {}
+  uint32_t bits() { return random_bits(key_, sample_, next_++); }
+  /// Uniform in [0, 1).
+  float uniform() { return to_uniform(bits()); }
+  /// Uniform in [low, high).
+  float uniform(float low, float high) { return low + (high - low) * uniform(); }
+  /// Uniform whole number in [0, n); the bias is below n / 2^64.
+  uint64_t below(uint64_t n) {
+    uint64_t word = (uint64_t{bits()} << 32) | bits();
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(word) * n) >> 64);
+  }
+  float normal() {
+    next_ = (next_ + 1) & ~uint64_t{1};
+    // A counter of its own, so that uniform and normal draws never share words.
+    return random_normal(derive(key_, "normal"), sample_, next_++);
+  }
+
+ private:
+  RandomKey key_;
+  uint64_t sample_, next_ = 0;
+};
+
+}  // namespace brim

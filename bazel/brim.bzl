@@ -1,0 +1,151 @@
+"""The macros of brim's BUILD files.
+
+A folder is one library and globs its files: who adds a file edits no BUILD.
+"""
+
+# Here and not in .bazelrc, so that they also hold where brim is built from another
+# workspace. No contraction: the same expression has the same bits wherever it is inlined;
+# kernels write std::fma where they want one. A designated initialiser that leaves options
+# at their defaults is how brim is used, and g++ 12 warns of it.
+_COPTS = [
+    "-std=c++20",
+    "-Wall",
+    "-Wextra",
+    "-Wno-missing-field-initializers",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fopenmp",
+]
+_LINKOPTS = ["-fopenmp"]
+
+# The design's order: a folder may use only folders above it.
+_LAYERS = [
+    "base",
+    "memory",
+    "core",
+    "io",
+    "autograd",
+    "ops",
+    "nn",
+    "optim",
+    "data",
+    "shrink",
+    "train",
+]
+
+_USERS = ["examples", "tests", "bench", "docs"]
+
+def _visible_below(package):
+    layer = package.split("/")[0]
+    if layer in _LAYERS:
+        below = _LAYERS[_LAYERS.index(layer) + 1:]
+    else:
+        below = []
+
+    # __subpackages__ of its own layer: base/cuda is a package of base.
+    return ["//:__pkg__"] + ["//%s:__subpackages__" % name for name in [layer] + below + _USERS]
+
+def brim_library(name, **kwargs):
+    """One folder as a library: its headers are included as "brim/<folder>/x.h".
+
+    Subfolders (memory/plan, ops/cpu) belong to it unless they have a BUILD of their own.
+    Visible only to the folders below it, to tests, bench, docs and examples.
+
+    Args:
+      name: the folder's name.
+      **kwargs: of cc_library; srcs and hdrs replace the globs, visibility the layering.
+    """
+    copts = kwargs.pop("copts", [])
+    kwargs.setdefault("srcs", native.glob(["**/*.cc"]))
+    kwargs.setdefault("hdrs", native.glob(["**/*.h"]))
+    kwargs.setdefault("visibility", _visible_below(native.package_name()))
+    native.cc_library(
+        name = name,
+        copts = _COPTS + copts,
+        include_prefix = "brim/" + native.package_name(),
+        linkopts = kwargs.pop("linkopts", []) + _LINKOPTS,
+        **kwargs
+    )
+
+def brim_binary(name, **kwargs):
+    """A program, with brim linked into it.
+
+    Args:
+      name: also its source, name + ".cc", unless srcs says otherwise.
+      **kwargs: of cc_binary.
+    """
+    copts = kwargs.pop("copts", [])
+    kwargs.setdefault("srcs", [name + ".cc"])
+    native.cc_binary(name = name, copts = _COPTS + copts, **kwargs)
+
+def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
+    """A doctest program, linked dynamically: the libraries are not copied into each test.
+
+    Tags that mean something: `threads` (runs under --config=tsan, and must stay out of
+    OpenMP), `openmp` and `no_tsan` (not under tsan), `no_asan` (not under asan, ubsan and
+    sanitize), `exclusive` (nothing else runs meanwhile).
+
+    Args:
+      name: also its source, name + ".cc", unless srcs says otherwise.
+      main: the library that has main(), or None where the test's source has it.
+      **kwargs: of cc_test.
+    """
+    copts = kwargs.pop("copts", [])
+    kwargs.setdefault("srcs", [name + ".cc"])
+    kwargs.setdefault("size", "medium")
+    native.cc_test(
+        name = name,
+        copts = _COPTS + copts,
+        deps = kwargs.pop("deps", []) + ([main] if main else []),
+        **kwargs
+    )
+
+def brim_tests(deps, tags = {}, sizes = {}, **kwargs):
+    """One brim_test for each *_test.cc of the folder.
+
+    Args:
+      deps: of every test.
+      tags: lists of tags by test name, see brim_test.
+      sizes: sizes by test name; medium (five minutes) where none is given.
+      **kwargs: of every test.
+    """
+    names = [source[:-len(".cc")] for source in native.glob(["*_test.cc"])]
+    for name in tags.keys() + sizes.keys():
+        if name not in names:
+            fail("//%s: no test is called %s" % (native.package_name(), name))
+    for name in names:
+        brim_test(
+            name = name,
+            size = sizes.get(name, "medium"),
+            tags = tags.get(name, []),
+            deps = deps,
+            **kwargs
+        )
+
+def brim_fuzz_targets(deps):
+    """For each *_fuzz.cc, which defines LLVMFuzzerTestOneInput, a fuzzer and a test.
+
+    <name> is the fuzzer and builds only with --config=fuzz. <name>_replay runs the inputs
+    kept in corpus/<name without _fuzz>/ in every ordinary test run.
+
+    Args:
+      deps: of every target.
+    """
+    for source in native.glob(["*_fuzz.cc"]):
+        name = source[:-len(".cc")]
+        corpus = "corpus/" + name[:-len("_fuzz")]
+        brim_binary(
+            name = name,
+            testonly = True,
+            linkopts = ["-fsanitize=fuzzer"],
+            tags = ["manual"],
+            deps = deps,
+        )
+        brim_test(
+            name = name + "_replay",
+            srcs = [source],
+            args = [native.package_name() + "/" + corpus],
+            data = native.glob([corpus + "/**"]),
+            main = "//tests/support:fuzz_replay_main",
+            deps = deps,
+        )

@@ -1,0 +1,109 @@
+// Copying, converting and filling: the CPU kernels, and the functions over them.
+#include <cstring>
+
+#include "brim/core/kernels.h"
+#include "brim/core/strided_loop.h"
+
+namespace brim {
+namespace {
+
+template <class To, class From>
+void copy_row(To* to, int64_t to_step, const From* from, int64_t from_step, int64_t count) {
+  if constexpr (std::is_same_v<To, From>) {
+    if (to_step == 1 && from_step == 1) {
+      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(To));
+      return;
+    }
+  }
+  if (to_step == 1 && from_step == 1) {
+    for (int64_t i = 0; i < count; ++i) to[i] = convert<To>(from[i]);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) to[i * to_step] = convert<To>(from[i * from_step]);
+}
+
+void copy_kernel(const KernelCall& call, const NoAttributes&) {
+  const View &to = call.out[0], &from = call.in[0];
+  StridedLoop<2> loop(to.shape, {to.strides, from.strides});
+  visit_dtype(to.dtype, [&]<class To>() {
+    visit_dtype(from.dtype, [&]<class From>() {
+      loop.run([&](const Steps<2>& at, int64_t count, const Steps<2>& step) {
+        copy_row(to.as<To>() + at[0], step[0], from.as<From>() + at[1], step[1], count);
+      });
+    });
+  });
+}
+
+void fill_kernel(const KernelCall& call, const kernel::FillAttributes& attributes) {
+  const View& to = call.out[0];
+  StridedLoop<1> loop(to.shape, {to.strides});
+  visit_dtype(to.dtype, [&]<class T>() {
+    T value = convert<T>(attributes.value);
+    loop.run([&](const Steps<1>& at, int64_t count, const Steps<1>& step) {
+      T* row = to.as<T>() + at[0];
+      for (int64_t i = 0; i < count; ++i) row[i * step[0]] = value;
+    });
+  });
+}
+
+template <class T>
+void accumulate_kernel(const KernelCall& call, const NoAttributes&) {
+  const View &to = call.out[0], &from = call.in[0];
+  StridedLoop<2> loop(to.shape, {to.strides, from.strides});
+  loop.run([&](const Steps<2>& at, int64_t count, const Steps<2>& step) {
+    T* sum = to.as<T>() + at[0];
+    const T* term = from.as<T>() + at[1];
+    if (step[0] == 1 && step[1] == 1)
+      for (int64_t i = 0; i < count; ++i) sum[i] += term[i];
+    else
+      for (int64_t i = 0; i < count; ++i) sum[i * step[0]] += term[i * step[1]];
+  });
+}
+
+}  // namespace
+
+void register_core_kernels() {
+  for (int i = 0; i < kDtypes; ++i) {
+    auto dtype = static_cast<Dtype>(i);
+    register_kernel(kernel::copy, DeviceType::cpu, dtype, copy_kernel);
+    register_kernel(kernel::fill, DeviceType::cpu, dtype, fill_kernel);
+  }
+  register_kernel(kernel::accumulate, DeviceType::cpu, Dtype::float32, accumulate_kernel<float>);
+  register_kernel(kernel::accumulate, DeviceType::cpu, Dtype::float64, accumulate_kernel<double>);
+}
+
+void copy_into(const Tensor& to, const Tensor& from) {
+  expect<ShapeError>(to.shape() == from.shape(), "copy", "expected shape {}, got {}",
+                     to_string(to.shape()), to_string(from.shape()));
+  launch(kernel::copy, {from}, {to});
+}
+
+void accumulate_into(const Tensor& sum, const Tensor& term) {
+  expect<ShapeError>(sum.shape() == term.shape(), "accumulate", "expected shape {}, got {}",
+                     to_string(sum.shape()), to_string(term.shape()));
+  launch(kernel::accumulate, {term}, {sum});
+}
+
+void fill(const Tensor& tensor, double value) {
+  launch(kernel::fill, {}, {tensor}, {.value = value});
+}
+
+Tensor contiguous(const Tensor& tensor) { return tensor.is_contiguous() ? tensor : clone(tensor); }
+
+Tensor clone(const Tensor& tensor) {
+  Tensor copy = empty_like(tensor);
+  copy_into(copy, tensor);
+  return copy;
+}
+
+Tensor convert_to(const Tensor& tensor, const TensorOptions& options) {
+  if (tensor.dtype() == options.dtype && tensor.device() == options.device) return tensor;
+  expect<DeviceError>(tensor.device() == options.device || options.device.is_meta(), "convert",
+                      "cannot copy from {} to {}", to_string(tensor.device()),
+                      to_string(options.device));
+  Tensor result = empty(tensor.shape(), options);
+  if (!options.device.is_meta()) copy_into(result, tensor);
+  return result;
+}
+
+}  // namespace brim

@@ -1,0 +1,101 @@
+// Element types of tensors.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "brim/base/error.h"
+#include "brim/core/half.h"
+
+namespace brim {
+
+enum class Dtype : uint8_t {
+  float32,
+  float64,
+  float16,
+  bfloat16,
+  int8,
+  uint8,
+  int32,
+  int64,
+  boolean,
+};
+inline constexpr int kDtypes = 9;
+
+std::string_view to_string(Dtype dtype);
+/// Bytes of one element.
+int64_t size_of(Dtype dtype);
+
+constexpr bool is_floating(Dtype dtype) { return dtype <= Dtype::bfloat16; }
+constexpr bool is_low_precision(Dtype dtype) {
+  return dtype == Dtype::float16 || dtype == Dtype::bfloat16;
+}
+/// Distance from 1 to the next value; 0 for whole numbers.
+double epsilon(Dtype dtype);
+
+/// The Dtype of a C++ type: `dtype_of<float> == Dtype::float32`.
+template <class T>
+inline constexpr Dtype dtype_of = [] {
+  if constexpr (std::is_same_v<T, float>)
+    return Dtype::float32;
+  else if constexpr (std::is_same_v<T, double>)
+    return Dtype::float64;
+  else if constexpr (std::is_same_v<T, Float16>)
+    return Dtype::float16;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return Dtype::bfloat16;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return Dtype::int8;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return Dtype::uint8;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return Dtype::int32;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return Dtype::int64;
+  else if constexpr (std::is_same_v<T, bool>)
+    return Dtype::boolean;
+  else
+    static_assert(!sizeof(T), "no dtype for this type");
+}();
+
+/// Calls `body.operator()<T>()` with the C++ type of `dtype`.
+template <class Body>
+decltype(auto) visit_dtype(Dtype dtype, const Body& body) {
+  switch (dtype) {
+    case Dtype::float32:
+      return body.template operator()<float>();
+    case Dtype::float64:
+      return body.template operator()<double>();
+    case Dtype::float16:
+      return body.template operator()<Float16>();
+    case Dtype::bfloat16:
+      return body.template operator()<BFloat16>();
+    case Dtype::int8:
+      return body.template operator()<int8_t>();
+    case Dtype::uint8:
+      return body.template operator()<uint8_t>();
+    case Dtype::int32:
+      return body.template operator()<int32_t>();
+    case Dtype::int64:
+      return body.template operator()<int64_t>();
+    case Dtype::boolean:
+      return body.template operator()<bool>();
+  }
+  raise<InternalError>("dtype", "unknown dtype {}", static_cast<int>(dtype));
+}
+
+/// Converts one element; half types go through float.
+template <class To, class From>
+constexpr To convert(From value) {
+  if constexpr (std::is_same_v<To, From>)
+    return value;
+  else if constexpr (std::is_same_v<From, Float16> || std::is_same_v<From, BFloat16>)
+    return convert<To>(static_cast<float>(value));
+  else if constexpr (std::is_same_v<To, Float16> || std::is_same_v<To, BFloat16>)
+    return To(static_cast<float>(value));
+  else
+    return static_cast<To>(value);
+}
+
+}  // namespace brim

@@ -1,0 +1,25 @@
+// The kernels that a tensor itself needs.
+#pragma once
+
+#include "brim/core/launch.h"
+
+namespace brim::kernel {
+
+/// out[0] = in[0], converting; same shape, any strides. Keyed by the output's dtype.
+inline constexpr Kernel<NoAttributes> copy{"copy"};
+
+struct FillAttributes {
+  double value = 0;
+};
+/// Every element of out[0] becomes the value; any strides.
+inline constexpr Kernel<FillAttributes> fill{"fill"};
+
+/// out[0] += in[0]; same shape, any strides; floating dtypes.
+inline constexpr Kernel<NoAttributes> accumulate{"accumulate", /*updates=*/true};
+
+}  // namespace brim::kernel
+
+namespace brim {
+/// Puts the CPU's versions into the table; called by `launch` before the first lookup.
+void register_core_kernels();
+}  // namespace brim

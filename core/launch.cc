@@ -1,0 +1,192 @@
+#include "brim/core/launch.h"
+
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "brim/core/kernels.h"
+
+namespace brim {
+namespace {
+
+using Key = std::tuple<std::string_view, DeviceType, Dtype>;
+
+class KernelTable {
+ public:
+  static KernelTable& get() {
+    static auto* table = new KernelTable;
+    return *table;
+  }
+  void add(const Key& key, detail::TableEntry entry) {
+    std::lock_guard lock(mutex_);
+    entries_[key] = entry;
+  }
+  const detail::TableEntry* find(const Key& key) const {
+    std::lock_guard lock(mutex_);
+    auto found = entries_.find(key);
+    return found == entries_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Key, detail::TableEntry> entries_;
+};
+
+const detail::TableEntry* find_entry(std::string_view name, DeviceType device, Dtype dtype) {
+  static const bool ready = (register_core_kernels(), true);
+  (void)ready;
+  return KernelTable::get().find({name, device, dtype});
+}
+
+View view_of(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  return {true, tensor.data(), tensor.dtype(), tensor.shape(), tensor.strides()};
+}
+
+/// Most kernels have a handful of buffers: views live on the stack.
+class Views {
+ public:
+  explicit Views(std::span<const Tensor> tensors) {
+    if (tensors.size() > kInPlace) many_.resize(tensors.size());
+    size_ = tensors.size();
+    for (size_t i = 0; i < size_; ++i) (*this)[i] = view_of(tensors[i]);
+  }
+  View& operator[](size_t i) { return many_.empty() ? few_[i] : many_[i]; }
+  std::span<const View> span() const { return {many_.empty() ? few_ : many_.data(), size_}; }
+  size_t size() const { return size_; }
+
+ private:
+  static constexpr size_t kInPlace = 10;
+  View few_[kInPlace];
+  std::vector<View> many_;
+  size_t size_ = 0;
+};
+
+/// Scratch from the account for the time of one launch.
+class Scratch {
+ public:
+  Scratch(Device device, int64_t bytes) {
+    if (bytes == 0) return;
+    account_ = memory::account(device);
+    block_ = account_->allocate(bytes, memory::Category::scratch);
+  }
+  ~Scratch() {
+    if (account_) account_->release(block_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return block_.placement.address; }
+
+ private:
+  std::shared_ptr<memory::Account> account_;
+  memory::Block block_;
+};
+
+thread_local LaunchObserver* observer = nullptr;
+
+Device device_of(const detail::Invocation& invocation) {
+  for (std::span<const Tensor> tensors : {invocation.out, invocation.in})
+    for (const Tensor& tensor : tensors)
+      if (tensor.defined()) return tensor.device();
+  raise<InternalError>(invocation.name, "launched without buffers");
+}
+
+void require_one_device(const detail::Invocation& invocation, Device device) {
+  for (std::span<const Tensor> tensors : {invocation.in, invocation.out})
+    for (const Tensor& tensor : tensors)
+      expect<DeviceError>(!tensor.defined() || tensor.device() == device, invocation.name,
+                          "expected all tensors on {}, got one on {}", to_string(device),
+                          to_string(tensor.device()));
+}
+
+int64_t scratch_bytes(const detail::Invocation& invocation, const detail::TableEntry& entry,
+                      const KernelCall& call) {
+  return entry.scratch == nullptr ? 0
+                                  : invocation.scratch(entry.scratch, call, invocation.attributes);
+}
+
+void run_native(const detail::Invocation& invocation, const detail::TableEntry& entry,
+                Device device, KernelCall call) {
+  Scratch scratch(device, scratch_bytes(invocation, entry, call));
+  if (device.is_meta()) return;
+  call.scratch = scratch.data();
+  invocation.run(entry.run, call, invocation.attributes);
+}
+
+void convert_view(const View& from, const View& to, DeviceType device) {
+  const detail::TableEntry* copy = find_entry(kernel::copy.name, device, to.dtype);
+  check(copy != nullptr, "the copy kernel is in the table");
+  KernelCall call{{&from, 1}, {&to, 1}, nullptr};
+  reinterpret_cast<KernelFn<NoAttributes>>(copy->run)(call, {});
+}
+
+/// The float32 kernel between widened copies of the low-precision buffers.
+void run_widened(const detail::Invocation& invocation, const detail::TableEntry& entry,
+                 Device device, const Views& in, const Views& out) {
+  Views wide_in = in, wide_out = out;
+  auto place = [&](Views& views, ScratchCursor& cursor) {
+    for (size_t i = 0; i < views.size(); ++i) {
+      View& view = views[i];
+      if (!view.present || view.dtype != invocation.dtype) continue;
+      view.data = cursor.take<float>(view.numel());
+      view.dtype = Dtype::float32;
+      view.strides = contiguous_strides(view.shape);
+    }
+  };
+  auto place_all = [&](void* base) {
+    wide_in = in;
+    wide_out = out;
+    ScratchCursor cursor(base);
+    place(wide_in, cursor);
+    place(wide_out, cursor);
+    return cursor.used();
+  };
+  int64_t widened = place_all(nullptr);
+  KernelCall call{wide_in.span(), wide_out.span(), nullptr};
+  int64_t inner = scratch_bytes(invocation, entry, call);
+  Scratch scratch(device, widened + inner);
+  if (device.is_meta()) return;
+  place_all(scratch.data());
+  DeviceType host = DeviceType::cpu;
+  auto is_wide = [&](const View& view) { return view.present && view.dtype == invocation.dtype; };
+  for (size_t i = 0; i < in.size(); ++i)
+    if (is_wide(in.span()[i])) convert_view(in.span()[i], wide_in[i], host);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (invocation.updates && is_wide(out.span()[i]))
+      convert_view(out.span()[i], wide_out[i], host);
+  call = {wide_in.span(), wide_out.span(), static_cast<char*>(scratch.data()) + widened};
+  invocation.run(entry.run, call, invocation.attributes);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (is_wide(out.span()[i])) convert_view(wide_out[i], out.span()[i], host);
+}
+
+}  // namespace
+
+void detail::add_kernel(std::string_view name, DeviceType device, Dtype dtype, TableEntry entry) {
+  KernelTable::get().add({name, device, dtype}, entry);
+}
+
+void detail::launch(const Invocation& invocation) {
+  Device device = device_of(invocation);
+  require_one_device(invocation, device);
+  // The meta device stands for the CPU.
+  DeviceType kind = device.is_meta() ? DeviceType::cpu : device.type;
+  Views in(invocation.in), out(invocation.out);
+  if (observer != nullptr) observer->launched(invocation.name, in.span(), out.span());
+  if (const TableEntry* entry = find_entry(invocation.name, kind, invocation.dtype)) {
+    run_native(invocation, *entry, device, {in.span(), out.span(), nullptr});
+  } else {
+    if (is_low_precision(invocation.dtype))
+      entry = find_entry(invocation.name, kind, Dtype::float32);
+    expect<DtypeError>(entry != nullptr, invocation.name, "has no kernel for {} on {}",
+                       to_string(invocation.dtype), to_string(device));
+    run_widened(invocation, *entry, device, in, out);
+  }
+  for (const Tensor& tensor : invocation.out)
+    if (tensor.defined()) tensor.storage()->note_write(invocation.name);
+}
+
+void set_launch_observer(LaunchObserver* to) { observer = to; }
+
+}  // namespace brim

@@ -1,0 +1,145 @@
+// The one way to run a kernel. Kernels are plain functions on views; a table keyed by (kernel,
+// device, dtype) holds them; `launch` finds the right one, provides its scratch from the account
+// and notes the write. Tracing, profiling and replay hang here, and ops contain none of it.
+//
+// On the meta device nothing runs: the scratch that the CPU's kernel would take is asked for and
+// returned, so that the account sees the same bytes.
+//
+// float16 and bfloat16 use their own kernel where the table has one. Otherwise the low-precision
+// buffers are widened to float32 in scratch, the float32 kernel runs, and results are rounded.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "brim/core/tensor.h"
+
+namespace brim {
+
+/// A plain view of a buffer.
+struct View {
+  bool present = false;  ///< false for an optional buffer that was not given
+  void* data = nullptr;
+  Dtype dtype = Dtype::float32;
+  Shape shape;
+  Strides strides;  ///< in elements
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+  int64_t numel() const { return brim::numel(shape); }
+};
+
+/// Names a kernel and the struct of its attributes.
+template <class Attributes>
+struct Kernel {
+  const char* name;
+  /// The kernel reads its outputs before it writes them (accumulates, updates in place).
+  bool updates = false;
+};
+struct NoAttributes {};
+
+/// What a kernel gets.
+struct KernelCall {
+  std::span<const View> in, out;
+  void* scratch = nullptr;  ///< as many bytes as its scratch function asked for
+};
+
+template <class A>
+using KernelFn = void (*)(const KernelCall&, const A&);
+/// Bytes of scratch for these shapes. Data pointers are not to be read.
+template <class A>
+using ScratchFn = int64_t (*)(const KernelCall&, const A&);
+
+namespace detail {
+
+using AnyFn = void (*)();
+struct TableEntry {
+  AnyFn run = nullptr, scratch = nullptr;
+};
+struct Invocation {
+  const char* name;
+  bool updates;
+  Dtype dtype;
+  std::span<const Tensor> in, out;
+  const void* attributes;
+  void (*run)(AnyFn, const KernelCall&, const void*);
+  int64_t (*scratch)(AnyFn, const KernelCall&, const void*);
+};
+void add_kernel(std::string_view name, DeviceType device, Dtype dtype, TableEntry entry);
+void launch(const Invocation& invocation);
+
+}  // namespace detail
+
+/// Adds a kernel to the table. A later entry for the same key replaces an earlier one.
+template <class A>
+void register_kernel(const Kernel<A>& kernel, DeviceType device, Dtype dtype,
+                     std::type_identity_t<KernelFn<A>> run,
+                     std::type_identity_t<ScratchFn<A>> scratch = nullptr) {
+  detail::add_kernel(
+      kernel.name, device, dtype,
+      {reinterpret_cast<detail::AnyFn>(run), reinterpret_cast<detail::AnyFn>(scratch)});
+}
+
+/// Runs `kernel` for `dtype` on the device of the first output. Undefined tensors become absent
+/// views. Throws `DtypeError` when the table has no such kernel, `memory::OutOfMemory` when there
+/// is no room for scratch.
+template <class A>
+void launch(const Kernel<A>& kernel, Dtype dtype, std::span<const Tensor> in,
+            std::span<const Tensor> out, const std::type_identity_t<A>& attributes = {}) {
+  detail::launch({kernel.name, kernel.updates, dtype, in, out, &attributes,
+                  [](detail::AnyFn fn, const KernelCall& call, const void* a) {
+                    reinterpret_cast<KernelFn<A>>(fn)(call, *static_cast<const A*>(a));
+                  },
+                  [](detail::AnyFn fn, const KernelCall& call, const void* a) {
+                    return reinterpret_cast<ScratchFn<A>>(fn)(call, *static_cast<const A*>(a));
+                  }});
+}
+
+/// As above, with the buffers listed in place.
+template <class A>
+void launch(const Kernel<A>& kernel, Dtype dtype, std::initializer_list<Tensor> in,
+            std::initializer_list<Tensor> out, const std::type_identity_t<A>& attributes = {}) {
+  launch(kernel, dtype, std::span(in.begin(), in.size()), std::span(out.begin(), out.size()),
+         attributes);
+}
+
+/// As above; the dtype is that of the first output.
+template <class A>
+void launch(const Kernel<A>& kernel, std::initializer_list<Tensor> in,
+            std::initializer_list<Tensor> out, const std::type_identity_t<A>& attributes = {}) {
+  launch(kernel, out.begin()->dtype(), in, out, attributes);
+}
+
+/// Hands out pieces of a kernel's scratch, each on a 64-byte boundary. Give it null to count:
+/// the scratch function and the kernel then share one description of what they need.
+class ScratchCursor {
+ public:
+  explicit ScratchCursor(void* base) : base_(static_cast<char*>(base)) {}
+  template <class T>
+  T* take(int64_t count) {
+    char* at = base_ == nullptr ? nullptr : base_ + used_;
+    used_ += (count * static_cast<int64_t>(sizeof(T)) + 63) & ~int64_t{63};
+    return reinterpret_cast<T*>(at);
+  }
+  int64_t used() const { return used_; }
+
+ private:
+  char* base_;
+  int64_t used_ = 0;
+};
+
+/// Sees every launch on this thread, for profiles and traces. Set null to stop.
+class LaunchObserver {
+ public:
+  virtual ~LaunchObserver() = default;
+  virtual void launched(std::string_view kernel, std::span<const View> in,
+                        std::span<const View> out) = 0;
+};
+void set_launch_observer(LaunchObserver* observer);
+
+}  // namespace brim

@@ -1,0 +1,47 @@
+#include "brim/core/shape.h"
+
+namespace brim {
+
+std::string to_string(const Dims& dims) {
+  std::string text = "[";
+  for (int64_t value : dims) text += (text.size() > 1 ? "," : "") + std::to_string(value);
+  return text + "]";
+}
+
+int64_t numel(const Shape& shape) {
+  int64_t count = 1;
+  bool overflow = false;
+  for (int64_t n : shape) {
+    expect<ShapeError>(n >= 0, "shape", "expected sizes of at least 0, got {}", to_string(shape));
+    overflow |= __builtin_mul_overflow(count, std::max<int64_t>(n, 1), &count);
+  }
+  expect<ShapeError>(!overflow, "shape", "{} has more than 2^63 - 1 elements", to_string(shape));
+  return std::ranges::find(shape, 0) == shape.end() ? count : 0;
+}
+
+Strides contiguous_strides(const Shape& shape) {
+  Strides strides = Dims::filled(shape.size(), 1);
+  for (int i = shape.size() - 2; i >= 0; --i)
+    strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
+  return strides;
+}
+
+Shape broadcast_shapes(const Shape& a, const Shape& b, const char* tag) {
+  int rank = std::max(a.size(), b.size());
+  Shape result = Dims::filled(rank, 1);
+  for (int i = 1; i <= rank; ++i) {
+    int64_t m = i <= a.size() ? a[a.size() - i] : 1, n = i <= b.size() ? b[b.size() - i] : 1;
+    expect<ShapeError>(m == n || m == 1 || n == 1, tag, "shapes {} and {} do not broadcast",
+                       to_string(a), to_string(b));
+    result[rank - i] = m == 1 ? n : m;
+  }
+  return result;
+}
+
+int normalize_axis(int axis, int rank, const char* tag) {
+  expect<ShapeError>(axis >= -rank && axis < rank, tag, "axis {} is out of range for {} dimensions",
+                     axis, rank);
+  return axis < 0 ? axis + rank : axis;
+}
+
+}  // namespace brim

@@ -1,0 +1,136 @@
+#include "brim/core/tensor.h"
+
+#include <utility>
+
+#include "brim/core/strided_loop.h"
+
+namespace brim {
+
+TensorBody::TensorBody(std::shared_ptr<Storage> from, const Layout& with)
+    : layout(with), storage(std::move(from)) {
+  ++storage->handles_;
+}
+
+TensorBody::~TensorBody() { --storage->handles_; }
+
+Tensor::Tensor(std::shared_ptr<Storage> storage, const Layout& layout)
+    : body_(std::make_shared<TensorBody>(std::move(storage), layout)) {}
+
+const Layout& Tensor::layout() const {
+  check(defined(), "an undefined tensor was used");
+  return body_->layout;
+}
+
+const std::shared_ptr<Storage>& Tensor::storage() const {
+  check(defined(), "an undefined tensor was used");
+  return body_->storage;
+}
+
+int64_t Tensor::size(int axis) const { return shape()[normalize_axis(axis, dim(), "size")]; }
+int64_t Tensor::numel() const { return brim::numel(shape()); }
+Device Tensor::device() const { return storage()->device(); }
+
+bool Tensor::is_contiguous() const {
+  int64_t expected = 1;
+  for (int i = dim() - 1; i >= 0; --i) {
+    if (shape()[i] != 1 && strides()[i] != expected) return false;
+    expected *= shape()[i];
+  }
+  return true;
+}
+
+void* Tensor::data() const {
+  if (storage()->data() == nullptr) return nullptr;
+  return static_cast<char*>(storage()->data()) + layout().offset * size_of(dtype());
+}
+
+void Tensor::require_host(Dtype wanted) const {
+  expect<DtypeError>(dtype() == wanted, "data", "expected a {} tensor, got {}",
+                     brim::to_string(wanted), brim::to_string(dtype()));
+  expect<DeviceError>(device().is_cpu(), "data", "values of a tensor on {} cannot be read here",
+                      brim::to_string(device()));
+}
+
+double Tensor::scalar() const {
+  expect<ShapeError>(numel() == 1, "item", "expected one element, got shape {}",
+                     brim::to_string(shape()));
+  return to_vector<double>().front();
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  expect<DeviceError>(!device().is_meta(), "to_vector",
+                      "a tensor of shape {} on the meta device has no values",
+                      brim::to_string(shape()));
+  std::vector<T> values(static_cast<size_t>(numel()));
+  Tensor row_major = contiguous(*this);
+  visit_dtype(dtype(), [&]<class From>() {
+    const From* from = row_major.data<From>();
+    for (size_t i = 0; i < values.size(); ++i) values[i] = convert<T>(from[i]);
+  });
+  return values;
+}
+
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<double> Tensor::to_vector() const;
+template std::vector<Float16> Tensor::to_vector() const;
+template std::vector<BFloat16> Tensor::to_vector() const;
+template std::vector<int8_t> Tensor::to_vector() const;
+template std::vector<uint8_t> Tensor::to_vector() const;
+template std::vector<int32_t> Tensor::to_vector() const;
+template std::vector<int64_t> Tensor::to_vector() const;
+template std::vector<bool> Tensor::to_vector() const;
+
+Tensor Tensor::detach() const { return Tensor(storage(), layout()); }
+
+Tensor Tensor::view_as(Shape shape) const {
+  int64_t known = 1;
+  int inferred = -1;
+  for (int i = 0; i < shape.size(); ++i) {
+    if (shape[i] != -1) {
+      known *= shape[i];
+      continue;
+    }
+    expect<ShapeError>(inferred < 0, "reshape", "more than one -1 in {}", brim::to_string(shape));
+    inferred = i;
+  }
+  if (inferred >= 0) shape[inferred] = known == 0 ? 0 : numel() / known;
+  expect<ShapeError>(brim::numel(shape) == numel(), "reshape", "cannot make {} of {}",
+                     brim::to_string(shape), brim::to_string(this->shape()));
+  check(is_contiguous(), "view_as wants a contiguous tensor");
+  Layout layout = this->layout();
+  layout.shape = shape;
+  layout.strides = contiguous_strides(shape);
+  return Tensor(storage(), layout);
+}
+
+bool Tensor::requires_grad() const {
+  return defined() && (body_->requires_grad || body_->producer != nullptr);
+}
+
+Tensor& Tensor::set_requires_grad(bool requires_grad) {
+  expect<AutogradError>(is_leaf(), "requires_grad",
+                        "only leaves can ask for a gradient; this tensor of shape {} was computed",
+                        brim::to_string(shape()));
+  expect<DtypeError>(!requires_grad || is_floating(dtype()), "requires_grad",
+                     "only floating tensors have gradients, got {}", brim::to_string(dtype()));
+  body_->requires_grad = requires_grad;
+  return *this;
+}
+
+const Tensor& Tensor::grad() const {
+  check(defined(), "an undefined tensor was used");
+  return body_->grad;
+}
+
+void Tensor::set_grad(Tensor grad) const {
+  check(defined(), "an undefined tensor was used");
+  body_->grad = std::move(grad);
+}
+
+bool Tensor::is_leaf() const {
+  check(defined(), "an undefined tensor was used");
+  return body_->producer == nullptr;
+}
+
+}  // namespace brim

@@ -1,0 +1,194 @@
+#include "brim/memory/account.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "brim/base/bytes.h"
+#include "brim/base/error.h"
+#include "brim/base/nearest.h"
+#include "brim/memory/caching_planner.h"
+#include "brim/memory/direct_planner.h"
+#include "brim/memory/out_of_memory.h"
+
+namespace brim::memory {
+
+MakePlanner planner_named(const std::string& name) {
+  if (name == "direct")
+    return [](Source& source) { return std::make_unique<DirectPlanner>(source); };
+  if (name == "caching")
+    return [](Source& source) { return std::make_unique<CachingPlanner>(source); };
+  const std::vector<std::string> known{"direct", "caching"};
+  raise<ValueError>("planner", "expected direct or caching, got '{}'{}", name,
+                    did_you_mean(name, known));
+}
+
+Account::Account(Device device, std::unique_ptr<Source> source, const MakePlanner& make_planner)
+    : device_(device), source_(std::move(source)), planner_(make_planner(*source_)) {}
+
+Account::~Account() = default;
+
+Block Account::allocate(int64_t bytes, Category category) {
+  check(bytes >= 0, "an allocation is not negative");
+  if (bytes == 0) return {{}, 0, category};
+  std::lock_guard lock(mutex_);
+  Request request{.bytes = round_up(bytes, kAlignment), .category = category};
+  ++requests_;
+  if (fail_in_ > 0 && --fail_in_ == 0) refuse(request, true);
+  Placement placement = planner_->place(request);
+  if (placement.address == nullptr) refuse(request, false);
+  Block block{placement, request.bytes, category};
+  live_ += block.bytes;
+  by_category_[static_cast<size_t>(category)] += block.bytes;
+  note_peaks();
+  check_identity();
+  if (recorder_ != nullptr) recorder_->allocated(block);
+  return block;
+}
+
+void Account::release(const Block& block) noexcept {
+  if (block.bytes == 0) return;
+  std::lock_guard lock(mutex_);
+  live_ -= block.bytes;
+  by_category_[static_cast<size_t>(block.category)] -= block.bytes;
+  planner_->release(block.placement);
+  if (recorder_ != nullptr) recorder_->released(block);
+}
+
+void Account::recategorize(Block& block, Category category) noexcept {
+  std::lock_guard lock(mutex_);
+  by_category_[static_cast<size_t>(block.category)] -= block.bytes;
+  by_category_[static_cast<size_t>(category)] += block.bytes;
+  block.category = category;
+}
+
+void Account::refuse(const Request& request, bool injected) const {
+  throw OutOfMemory({.device = device_,
+                     .requested = request.bytes,
+                     .category = request.category,
+                     .total = source_->capacity(),
+                     .live = live_,
+                     .cached = planner_->cached(),
+                     .fragmented = planner_->fragmented(),
+                     .free = std::max<int64_t>(source_->capacity() - source_->used(), 0),
+                     .by_category = by_category_,
+                     .injected = injected});
+}
+
+void Account::check_identity() const {
+  check(planner_->reserved() == live_ + planner_->cached() + planner_->fragmented(),
+        "reserved bytes are live, cached and fragmented ones");
+}
+
+void Account::note_peaks() {
+  peak_reserved_ = std::max(peak_reserved_, planner_->reserved());
+  if (live_ <= peak_live_) return;
+  peak_live_ = live_;
+  by_category_at_peak_ = by_category_;
+}
+
+AccountStats Account::stats() const {
+  std::lock_guard lock(mutex_);
+  return {.live = live_,
+          .cached = planner_->cached(),
+          .fragmented = planner_->fragmented(),
+          .reserved = planner_->reserved(),
+          .peak_live = peak_live_,
+          .peak_reserved = peak_reserved_,
+          .requests = requests_,
+          .by_category = by_category_,
+          .by_category_at_peak = by_category_at_peak_};
+}
+
+std::string Account::planner_name() const { return std::string(planner_->name()); }
+
+void Account::set_cap(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  source_->set_capacity(bytes);
+}
+
+int64_t Account::cap() const {
+  std::lock_guard lock(mutex_);
+  return source_->capacity();
+}
+
+void Account::fail_nth(int64_t n) {
+  std::lock_guard lock(mutex_);
+  fail_in_ = n;
+}
+
+void Account::reset_peak() {
+  std::lock_guard lock(mutex_);
+  peak_live_ = live_;
+  peak_reserved_ = planner_->reserved();
+  by_category_at_peak_ = by_category_;
+}
+
+void Account::empty_cache() {
+  std::lock_guard lock(mutex_);
+  planner_->empty_cache();
+}
+
+void Account::set_recorder(Recorder* recorder) {
+  std::lock_guard lock(mutex_);
+  recorder_ = recorder;
+}
+
+void Account::begin_step() {
+  std::lock_guard lock(mutex_);
+  planner_->begin_step();
+}
+
+void Account::end_step() noexcept {
+  std::lock_guard lock(mutex_);
+  planner_->end_step();
+}
+
+namespace {
+
+std::shared_ptr<Account>& slot(Device device) {
+  // Never destroyed: tensors may outlive every static object.
+  static auto* cpu = new std::shared_ptr<Account>(std::make_shared<Account>(
+      Device::cpu(), std::make_unique<HostSource>(), planner_named("caching")));
+  static auto* meta = new std::shared_ptr<Account>(std::make_shared<Account>(
+      Device::meta(), std::make_unique<NullSource>(), planner_named("caching")));
+  if (device.is_cpu()) return *cpu;
+  if (device.is_meta()) return *meta;
+  raise<DeviceError>("memory", "no memory source for device {} in this build; use cpu or meta",
+                     to_string(device));
+}
+
+}  // namespace
+
+std::shared_ptr<Account> account(Device device) { return slot(device); }
+
+AccountScope::AccountScope(std::shared_ptr<Account> account) : before_(std::move(account)) {
+  std::swap(slot(before_->device()), before_);
+}
+
+AccountScope::~AccountScope() { std::swap(slot(before_->device()), before_); }
+
+std::shared_ptr<Account> capped_host_account(const std::string& planner, int64_t capacity) {
+  return std::make_shared<Account>(Device::cpu(), std::make_unique<HostSource>(capacity),
+                                   planner_named(planner));
+}
+
+std::string memory_summary(Device device) {
+  auto ledger = account(device);
+  AccountStats s = ledger->stats();
+  std::string text =
+      fmt::format("{} memory, {} planner\n", to_string(device), ledger->planner_name());
+  auto line = [&](std::string_view name, int64_t now, int64_t peak) {
+    text += fmt::format("  {:<14} {:>12}   at peak {:>12}\n", name, format_bytes(now),
+                        format_bytes(peak));
+  };
+  line("reserved", s.reserved, s.peak_reserved);
+  line("live", s.live, s.peak_live);
+  for (size_t i = 0; i < kCategories; ++i)
+    if (s.by_category[i] != 0 || s.by_category_at_peak[i] != 0)
+      line(kCategoryNames[i], s.by_category[i], s.by_category_at_peak[i]);
+  text += fmt::format("  {:<14} {:>12}\n  {:<14} {:>12}\n", "cached", format_bytes(s.cached),
+                      "fragmented", format_bytes(s.fragmented));
+  return text;
+}
+
+}  // namespace brim::memory

@@ -1,0 +1,123 @@
+// The one ledger of a device's bytes, above every planner: live bytes by category, peaks, a cap,
+// fault injection and recording. Every tensor byte and every byte of scratch passes through it:
+//
+//   reserved = live + cached + fragmented, after every operation.
+//
+// Sizes are rounded up to 64 bytes before anything is counted. Thread safe.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "brim/base/device.h"
+#include "brim/memory/category.h"
+#include "brim/memory/planner.h"
+#include "brim/memory/source.h"
+
+namespace brim::memory {
+
+/// Bytes that someone holds. Give it back to the account it came from.
+struct Block {
+  Placement placement;
+  int64_t bytes = 0;  ///< rounded up; 0 for the empty block, which has no address
+  Category category = Category::other;
+};
+
+struct AccountStats {
+  int64_t live = 0;
+  int64_t cached = 0;
+  int64_t fragmented = 0;
+  int64_t reserved = 0;
+  int64_t peak_live = 0;
+  int64_t peak_reserved = 0;
+  int64_t requests = 0;  ///< since the account was made
+  BytesByCategory by_category{};
+  BytesByCategory by_category_at_peak{};  ///< at the moment of `peak_live`
+};
+
+/// Sees every allocation and release, in order, under the account's lock: it must not allocate
+/// from the account.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual void allocated(const Block& block) = 0;
+  virtual void released(const Block& block) noexcept = 0;
+};
+
+using MakePlanner = std::function<std::unique_ptr<Planner>(Source&)>;
+
+/// Planners by name: "direct" or "caching"; throws `ValueError` with the nearest name otherwise.
+MakePlanner planner_named(const std::string& name);
+
+class Account {
+ public:
+  Account(Device device, std::unique_ptr<Source> source, const MakePlanner& make_planner);
+  ~Account();
+  Account(const Account&) = delete;
+  Account& operator=(const Account&) = delete;
+
+  /// `bytes` (0 or more), rounded up to 64 and on a 64-byte boundary. Throws `OutOfMemory`,
+  /// and then nothing has changed.
+  Block allocate(int64_t bytes, Category category);
+  void release(const Block& block) noexcept;
+  /// Moves a held block to another category, for a tensor that changed its role.
+  void recategorize(Block& block, Category category) noexcept;
+
+  AccountStats stats() const;
+  Device device() const { return device_; }
+  std::string planner_name() const;
+
+  /// Reserved bytes never go beyond the cap; `Source::kUnlimited` for none.
+  void set_cap(int64_t bytes);
+  int64_t cap() const;
+  /// The nth request from now (1 is the next) is refused as if there were no room; 0 disarms.
+  void fail_nth(int64_t n);
+  void reset_peak();
+  void empty_cache();
+  /// Null to stop. The recorder must outlive its time here.
+  void set_recorder(Recorder* recorder);
+
+  void begin_step();
+  void end_step() noexcept;
+
+ private:
+  [[noreturn]] void refuse(const Request& request, bool injected) const;
+  void check_identity() const;
+  void note_peaks();
+
+  const Device device_;
+  mutable std::mutex mutex_;
+  std::unique_ptr<Source> source_;
+  std::unique_ptr<Planner> planner_;
+  Recorder* recorder_ = nullptr;
+  int64_t live_ = 0, peak_live_ = 0, peak_reserved_ = 0, requests_ = 0, fail_in_ = 0;
+  BytesByCategory by_category_{}, by_category_at_peak_{};
+};
+
+/// The account that new tensors on `device` charge: the caching planner over host memory for
+/// `cpu`, over a null source for `meta`. Throws `DeviceError` for a device that is not here.
+std::shared_ptr<Account> account(Device device);
+
+/// Replaces the account of its device until the scope ends. Tensors made inside give their bytes
+/// back to this account, whenever they die. Not for use from two threads at once.
+class AccountScope {
+ public:
+  explicit AccountScope(std::shared_ptr<Account> account);
+  ~AccountScope();
+  AccountScope(const AccountScope&) = delete;
+  AccountScope& operator=(const AccountScope&) = delete;
+
+ private:
+  std::shared_ptr<Account> before_;
+};
+
+/// A host account with the given planner and capacity: a small GPU, for tests.
+std::shared_ptr<Account> capped_host_account(const std::string& planner,
+                                             int64_t capacity = Source::kUnlimited);
+
+/// A table of an account's state for people.
+std::string memory_summary(Device device);
+
+}  // namespace brim::memory

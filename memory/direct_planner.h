@@ -1,0 +1,17 @@
+// Every request goes to the source and back: the least bytes at any moment, and the slowest.
+// For checks and for small programs; training wants the caching planner.
+#pragma once
+
+#include "brim/memory/planner.h"
+
+namespace brim::memory {
+
+class DirectPlanner final : public Planner {
+ public:
+  using Planner::Planner;
+  std::string_view name() const override { return "direct"; }
+  Placement place(const Request& request) override;
+  void release(const Placement& placement) noexcept override;
+};
+
+}  // namespace brim::memory

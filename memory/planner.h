@@ -1,0 +1,60 @@
+// The pluggable part of memory: decides where in the source's bytes a request goes. Categories,
+// peaks, caps, fault injection and recording live in the account above, so a planner of your
+// own has them too: derive from `Planner`, and pass it to an `Account`.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "brim/memory/category.h"
+#include "brim/memory/source.h"
+
+namespace brim::memory {
+
+struct Request {
+  int64_t bytes = 0;  ///< positive, already rounded up to `alignment`
+  int64_t alignment = kAlignment;
+  Category category = Category::other;
+  int stream = 0;
+};
+
+/// What a planner gave. `token` is the planner's own; it comes back with the release.
+struct Placement {
+  void* address = nullptr;
+  void* token = nullptr;
+};
+
+/// Not thread safe: the account calls it under its lock.
+class Planner {
+ public:
+  explicit Planner(Source& source) : source_(source) {}
+  virtual ~Planner() = default;
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+
+  virtual std::string_view name() const = 0;
+  /// Room for the request, or a null address when there is none. Must leave nothing behind then.
+  virtual Placement place(const Request& request) = 0;
+  virtual void release(const Placement& placement) noexcept = 0;
+
+  /// Bytes held for nobody, free for the next request.
+  virtual int64_t cached() const { return 0; }
+  /// Bytes lost inside placements, between what was asked and what was set aside.
+  virtual int64_t fragmented() const { return 0; }
+  /// Gives unused bytes back to the source.
+  virtual void empty_cache() noexcept {}
+
+  virtual void begin_step() {}
+  virtual void end_step() noexcept {}
+
+  /// Bytes taken from the source: live + cached + fragmented.
+  int64_t reserved() const { return source_.used(); }
+
+ protected:
+  Source& source() { return source_; }
+
+ private:
+  Source& source_;
+};
+
+}  // namespace brim::memory

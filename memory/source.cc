@@ -1,0 +1,50 @@
+#include "brim/memory/source.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+
+#include "brim/base/error.h"
+
+namespace brim::memory {
+namespace {
+constexpr int64_t kMapFrom = int64_t{4} << 20;
+}  // namespace
+
+void* Source::allocate(int64_t bytes) {
+  check(bytes > 0 && bytes % kAlignment == 0, "a source is asked for whole alignment units");
+  if (bytes > capacity_ - used_) return nullptr;
+  void* address = take(bytes);
+  if (address != nullptr) used_ += bytes;
+  return address;
+}
+
+void Source::deallocate(void* address, int64_t bytes) noexcept {
+  give_back(address, bytes);
+  used_ -= bytes;
+}
+
+void* HostSource::take(int64_t bytes) {
+  auto size = static_cast<size_t>(bytes);
+  if (bytes < kMapFrom) return std::aligned_alloc(static_cast<size_t>(kAlignment), size);
+  void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED) return nullptr;
+  madvise(address, size, MADV_HUGEPAGE);  // a wish: the mapping is right without it
+  return address;
+}
+
+void HostSource::give_back(void* address, int64_t bytes) noexcept {
+  if (bytes < kMapFrom)
+    std::free(address);
+  else
+    munmap(address, static_cast<size_t>(bytes));
+}
+
+void* NullSource::take(int64_t bytes) {
+  void* address = reinterpret_cast<void*>(next_);
+  next_ += static_cast<uintptr_t>(bytes);
+  return address;
+}
+
+}  // namespace brim::memory

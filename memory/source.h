@@ -1,0 +1,64 @@
+// Where bytes come from: host memory, or nowhere (addresses without bytes, for the meta device).
+// A source has a capacity: a host source with a small one behaves as a small GPU, which is how
+// memory promises are tested. Planners sit above; nothing else calls a source.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace brim::memory {
+
+/// Every buffer starts on this many bytes, and every size is rounded up to it.
+inline constexpr int64_t kAlignment = 64;
+
+class Source {
+ public:
+  static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+  explicit Source(int64_t capacity = kUnlimited) : capacity_(capacity) {}
+  virtual ~Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  /// `bytes` on a 64-byte boundary, or null when they are beyond the capacity or what the system
+  /// gives. `bytes` is a positive multiple of 64.
+  void* allocate(int64_t bytes);
+  /// Gives back what `allocate(bytes)` returned.
+  void deallocate(void* address, int64_t bytes) noexcept;
+
+  int64_t capacity() const { return capacity_; }
+  /// May be set below what is used: then nothing more is given until enough came back.
+  void set_capacity(int64_t bytes) { capacity_ = bytes; }
+  int64_t used() const { return used_; }
+
+ private:
+  virtual void* take(int64_t bytes) = 0;
+  virtual void give_back(void* address, int64_t bytes) noexcept = 0;
+
+  int64_t capacity_, used_ = 0;
+};
+
+/// Memory of this machine. Blocks of 4 MiB and more come from the system on huge pages where it
+/// grants them: first touch of a fresh 4 KiB page costs more than most kernels.
+class HostSource final : public Source {
+ public:
+  using Source::Source;
+
+ private:
+  void* take(int64_t bytes) override;
+  void give_back(void* address, int64_t bytes) noexcept override;
+};
+
+/// Addresses that must never be read or written; distinct for as long as they are held.
+class NullSource final : public Source {
+ public:
+  using Source::Source;
+
+ private:
+  void* take(int64_t bytes) override;
+  void give_back(void*, int64_t) noexcept override {}
+
+  uintptr_t next_ = uintptr_t{1} << 40;
+};
+
+}  // namespace brim::memory

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Installs what brim needs from Debian; safe to run twice.
+#   ./setup.sh              install what is missing
+#   ./setup.sh --run [...]  then build and train an example (arguments go to it)
+#   ./setup.sh --test       then run every test, also under the sanitizers
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+packages=(
+  g++                 # C++20
+  bazel-bootstrap     # the build; brings its JDK
+  bazel-platforms     # repositories that Bazel would otherwise download
+  bazel-rules-java
+  libdnnl-dev         # convolutions and matrix products on the CPU
+  libeigen3-dev       # linear algebra
+  libjpeg62-turbo-dev # JPEG
+  libpng-dev          # PNG
+  nlohmann-json3-dev
+  libfmt-dev
+  libcli11-dev
+  doctest-dev         # tests
+  libbenchmark-dev    # benchmarks
+)
+
+is_installed() {
+  [[ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
+}
+
+install_missing() {
+  local missing=() as_root=() package
+  for package in "${packages[@]}"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  if (( ${#missing[@]} == 0 )); then
+    echo "setup.sh: every package is installed"
+    return
+  fi
+  if (( EUID != 0 )); then
+    if ! command -v sudo >/dev/null; then
+      echo "setup.sh: run as root, or install these yourself: ${missing[*]}" >&2
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  as_root+=(env DEBIAN_FRONTEND=noninteractive)
+  echo "setup.sh: installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" apt-get install -qq --yes --no-install-recommends "${missing[@]}"
+}
+
+run_example() {
+  local arguments=("$@")
+  if (( $# == 0 )); then
+    arguments=(--data shapes --model resnet20 --epochs 3)
+  fi
+  bazel run //examples:train -- "${arguments[@]}"
+}
+
+passed=0 failed=0
+
+# run_tests FLAG...: every test under these flags, added to passed and failed.
+run_tests() {
+  local logs status=0 counted
+  echo "setup.sh: bazel test $* //..."
+  logs="$(bazel info "$@" bazel-testlogs)"
+  # Logs of tests that are gone or filtered out now would be counted too. Results that are
+  # still valid come back from the cache.
+  rm -rf "$logs"
+  bazel test --keep_going "$@" //... || status=$?
+  if (( status != 0 && status != 3 && status != 4 )); then
+    (( failed += 1 ))  # something was not built; 3: a test failed, 4: the flags leave none
+  fi
+  if [[ -d "$logs" ]]; then
+    counted="$(bazel/count_tests.sh "$logs")"
+    (( passed += ${counted% *}, failed += ${counted#* } )) || true
+  fi
+}
+
+run_all_tests() {
+  local flags=()
+  read -r -a flags <<<"${BRIM_BAZEL_FLAGS:-}"
+  run_tests "${flags[@]}"
+  run_tests --config=sanitize
+  run_tests --config=tsan
+  echo "$passed passed, $failed failed"
+  (( passed > 0 && failed == 0 ))
+}
+
+case "${1:-}" in
+  "") install_missing ;;
+  --run)
+    install_missing
+    run_example "${@:2}"
+    ;;
+  --test)
+    install_missing
+    run_all_tests
+    ;;
+  *)
+    echo "setup.sh: unknown option $1; use --run, --test or none" >&2
+    exit 1
+    ;;
+esac

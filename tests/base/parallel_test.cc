@@ -1,0 +1,43 @@
+#include "brim/base/parallel.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "brim/base/error.h"
+
+using namespace brim;
+
+TEST_CASE("every index is visited exactly once, whatever the threads and the grain") {
+  int before = num_threads();
+  for (int threads : {1, 2, 3, 7}) {
+    set_num_threads(threads);
+    for (int64_t size : {0, 1, 2, 5, 100, 1001}) {
+      for (int64_t grain : {1, 10, 1000}) {
+        std::vector<int> visits(static_cast<size_t>(size));
+        parallel_for(size, grain, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+        });
+        for (int count : visits) REQUIRE(count == 1);
+      }
+    }
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("pieces are cut by their number alone") {
+  int before = num_threads();
+  auto cuts = [](int threads) {
+    set_num_threads(threads);
+    std::vector<std::pair<int64_t, int64_t>> result(7);
+    parallel_pieces(100, 7, [&](int64_t piece, int64_t begin, int64_t end) {
+      result[static_cast<size_t>(piece)] = {begin, end};
+    });
+    return result;
+  };
+  CHECK(cuts(1) == cuts(2));
+  CHECK(cuts(1) == cuts(5));
+  set_num_threads(before);
+}
+
+TEST_CASE("fewer than one thread is refused") { CHECK_THROWS_AS(set_num_threads(0), ValueError); }

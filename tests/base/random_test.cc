@@ -1,0 +1,61 @@
+#include "brim/base/random.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+using namespace brim;
+
+TEST_CASE("Philox4x32-10 gives the published known answers") {
+  // From the Random123 distribution's known-answer file: counter and key all zero, all one bits,
+  // and the digits of pi.
+  auto same = [](std::array<uint32_t, 4> got, std::array<uint32_t, 4> expected) {
+    return got == expected;
+  };
+  CHECK(same(philox({0}, 0, 0), {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}));
+  CHECK(same(philox({~0ull}, ~0ull, ~0ull), {0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu}));
+  CHECK(same(philox({0x299f31d0a4093822ull}, 0x0370734413198a2eull, 0x85a308d3243f6a88ull),
+             {0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u}));
+}
+
+TEST_CASE("a value is a function of its address alone") {
+  RandomKey key{42};
+  CHECK(random_uniform(key, 3, 5) == random_uniform(key, 3, 5));
+  std::set<uint32_t> seen;
+  for (uint64_t sample = 0; sample < 10; ++sample)
+    for (uint64_t element = 0; element < 100; ++element)
+      seen.insert(random_bits(key, sample, element));
+  CHECK(seen.size() == 1000);  // a clash among 1000 of 2^32 has probability 1e-4, and this is fixed
+}
+
+TEST_CASE("derived keys differ by number and by name") {
+  RandomKey key{1};
+  CHECK(derive(key, 1) != derive(key, 2));
+  CHECK(derive(key, "conv1") != derive(key, "conv2"));
+  CHECK(derive(RandomKey{2}, 1) != derive(key, 1));
+}
+
+TEST_CASE("uniform and normal numbers have their moments") {
+  // Means of n draws lie within 5 standard errors (fixed numbers: this cannot flake).
+  constexpr int n = 100000;
+  double sum = 0, normal_sum = 0, normal_squares = 0;
+  for (uint64_t i = 0; i < n; ++i) {
+    double u = random_uniform({7}, 0, i), z = random_normal({8}, 0, i);
+    REQUIRE((u >= 0 && u < 1));
+    sum += u;
+    normal_sum += z;
+    normal_squares += z * z;
+  }
+  CHECK(std::abs(sum / n - 0.5) < 5 * std::sqrt(1.0 / 12 / n));
+  CHECK(std::abs(normal_sum / n) < 5 / std::sqrt(double{n}));
+  CHECK(std::abs(normal_squares / n - 1) < 5 * std::sqrt(2.0 / n));
+}
+
+TEST_CASE("whole numbers below n cover the range evenly") {
+  RandomStream stream({9});
+  std::vector<int> counts(7);
+  for (int i = 0; i < 7000; ++i) ++counts[stream.below(7)];
+  for (int count : counts) CHECK(std::abs(count - 1000) < 5 * std::sqrt(1000.0 * 6 / 7));
+}

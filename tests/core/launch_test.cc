@@ -1,0 +1,101 @@
+#include "brim/core/launch.h"
+
+#include <doctest/doctest.h>
+
+#include "brim/memory/out_of_memory.h"
+
+using namespace brim;
+
+namespace {
+
+struct Scale {
+  float factor = 1;
+};
+constexpr Kernel<Scale> scale{"test_scale"};
+
+// Goes through scratch, so that its bytes can be seen.
+void scale_f32(const KernelCall& call, const Scale& attributes) {
+  ScratchCursor cursor(call.scratch);
+  auto* copy = cursor.take<float>(call.in[0].numel());
+  for (int64_t i = 0; i < call.in[0].numel(); ++i) copy[i] = call.in[0].as<float>()[i];
+  for (int64_t i = 0; i < call.in[0].numel(); ++i)
+    call.out[0].as<float>()[i] = attributes.factor * copy[i];
+}
+int64_t scale_scratch(const KernelCall& call, const Scale&) {
+  ScratchCursor cursor(nullptr);
+  cursor.take<float>(call.in[0].numel());
+  return cursor.used();
+}
+const bool registered =
+    (register_kernel(scale, DeviceType::cpu, Dtype::float32, scale_f32, scale_scratch), true);
+
+class Names final : public LaunchObserver {
+ public:
+  void launched(std::string_view kernel, std::span<const View>, std::span<const View>) override {
+    names += std::string(kernel) + " ";
+  }
+  std::string names;
+};
+
+}  // namespace
+
+TEST_CASE("a kernel runs with its attributes, and its scratch is charged for its time") {
+  REQUIRE(registered);
+  auto account = memory::capped_host_account("direct");
+  memory::AccountScope scope(account);
+  Tensor x = full({100}, 2), y = empty({100});
+  launch(scale, {x}, {y}, {.factor = 3});
+  CHECK(y.to_vector<float>().back() == 6);
+  CHECK(account->stats().by_category_at_peak[static_cast<size_t>(memory::Category::scratch)] ==
+        448);
+  CHECK(account->stats().by_category[static_cast<size_t>(memory::Category::scratch)] == 0);
+}
+
+TEST_CASE("the meta device asks for the same bytes and runs nothing") {
+  auto peak = [](Device device) {
+    auto account = memory::account(device);
+    Tensor x = zeros({1000}, {.device = device}), y = empty({1000}, {.device = device});
+    account->reset_peak();
+    int64_t before = account->stats().live;
+    launch(scale, {x}, {y}, {.factor = 3});
+    return account->stats().peak_live - before;
+  };
+  CHECK(peak(Device::meta()) == peak(Device::cpu()));
+}
+
+TEST_CASE("low precision without a kernel of its own goes through float32 and rounds once") {
+  for (Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
+    Tensor x = full({5}, 1.5, {.dtype = dtype}), y = empty({5}, {.dtype = dtype});
+    launch(scale, {x}, {y}, {.factor = 3});
+    CHECK(y.to_vector<float>() == std::vector<float>(5, 4.5f));
+  }
+}
+
+TEST_CASE("a dtype without a kernel is refused by name") {
+  Tensor x = zeros({5}, {.dtype = Dtype::int32}), y = empty({5}, {.dtype = Dtype::int32});
+  CHECK_THROWS_WITH_AS(launch(scale, {x}, {y}), "test_scale: has no kernel for int32 on cpu",
+                       DtypeError);
+}
+
+TEST_CASE("buffers on two devices are refused") {
+  Tensor x = zeros({5}), y = empty({5}, {.device = Device::meta()});
+  CHECK_THROWS_AS(launch(scale, {x}, {y}), DeviceError);
+}
+
+TEST_CASE("a launch raises the version of what it writes and leaves its name") {
+  Tensor x = zeros({5}), y = zeros({5});
+  uint32_t before = y.storage()->version(), input = x.storage()->version();
+  launch(scale, {x}, {y});
+  CHECK(y.storage()->version() == before + 1);
+  CHECK(x.storage()->version() == input);
+  CHECK(std::string(y.storage()->last_writer()) == "test_scale");
+}
+
+TEST_CASE("an observer sees every launch") {
+  Names observer;
+  set_launch_observer(&observer);
+  Tensor x = zeros({5});
+  launch(scale, {x}, {x});
+  set_launch_observer(nullptr);
+  CHECK(observer.names == "fill test_scale ");
+}

@@ -1,0 +1,269 @@
+#include "brim/memory/account.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "brim/base/error.h"
+#include "brim/base/random.h"
+#include "brim/memory/out_of_memory.h"
+
+using namespace brim;
+using namespace brim::memory;
+
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+void check_identity(const Account& account) {
+  AccountStats s = account.stats();
+  REQUIRE(s.reserved == s.live + s.cached + s.fragmented);
+  REQUIRE(s.cached >= 0);
+  REQUIRE(s.fragmented >= 0);
+  int64_t by_category = 0;
+  for (int64_t bytes : s.by_category) by_category += bytes;
+  REQUIRE(by_category == s.live);
+}
+
+bool overlaps(const Block& a, const Block& b) {
+  auto *p = static_cast<char*>(a.placement.address), *q = static_cast<char*>(b.placement.address);
+  return p < q + b.bytes && q < p + a.bytes;
+}
+
+}  // namespace
+
+TEST_CASE("random allocations: identity after every operation, alignment, no overlap, bytes kept") {
+  for (const char* planner : {"direct", "caching"}) {
+    CAPTURE(planner);
+    auto account = capped_host_account(planner, 64 * kMiB);
+    RandomStream random(RandomKey{5});
+    std::vector<Block> held;
+    for (int step = 0; step < 4000; ++step) {
+      if (held.empty() || random.uniform() < 0.55f) {
+        // Sizes over six orders of magnitude.
+        auto bytes = static_cast<int64_t>(std::exp(random.uniform(0, 15)));
+        try {
+          Block block = account->allocate(bytes, static_cast<Category>(random.below(kCategories)));
+          REQUIRE(reinterpret_cast<uintptr_t>(block.placement.address) % 64 == 0);
+          REQUIRE(block.bytes >= bytes);
+          for (const Block& other : held) REQUIRE(!overlaps(block, other));
+          std::memset(block.placement.address, static_cast<int>(held.size() & 255),
+                      static_cast<size_t>(block.bytes));
+          held.push_back(block);
+        } catch (const OutOfMemory& error) {
+          CHECK(error.shortage().requested >= bytes);
+        }
+      } else {
+        size_t i = random.below(held.size());
+        std::swap(held[i], held.back());
+        account->release(held.back());
+        held.pop_back();
+      }
+      check_identity(*account);
+      REQUIRE(account->stats().reserved <= 64 * kMiB);
+    }
+    for (const Block& block : held) account->release(block);
+    account->empty_cache();
+    CHECK(account->stats().live == 0);
+    CHECK(account->stats().reserved == 0);
+  }
+}
+
+TEST_CASE("the error of a full device carries the numbers") {
+  auto account = capped_host_account("direct", 1000 * 64);
+  Block held = account->allocate(600 * 64, Category::parameters);
+  try {
+    account->allocate(500 * 64 - 5, Category::activations);
+    FAIL("there was no room");
+  } catch (const OutOfMemory& error) {
+    const Shortage& s = error.shortage();
+    CHECK(s.requested == 500 * 64);
+    CHECK(s.total == 1000 * 64);
+    CHECK(s.live == 600 * 64);
+    CHECK(s.cached == 0);
+    CHECK(s.free == 400 * 64);
+    CHECK(s.by_category[static_cast<size_t>(Category::parameters)] == 600 * 64);
+    CHECK(!s.injected);
+    std::string text = error.what();
+    CHECK(text.find("out of memory: asked cpu for 31.2 KiB (32000 bytes) of activations") == 0);
+    CHECK(text.find("parameters 37.5 KiB") != std::string::npos);
+  }
+  account->release(held);
+}
+
+TEST_CASE("a refused request leaves nothing behind") {
+  for (const char* planner : {"direct", "caching"}) {
+    auto account = capped_host_account(planner, 8 * kMiB);
+    Block held = account->allocate(3 * kMiB, Category::other);
+    AccountStats before = account->stats();
+    CHECK_THROWS_AS(account->allocate(6 * kMiB, Category::other), OutOfMemory);
+    AccountStats after = account->stats();
+    CHECK(after.live == before.live);
+    CHECK(after.reserved == before.reserved);
+    account->release(held);
+  }
+}
+
+TEST_CASE("the nth request fails, once, and says that the fault was injected") {
+  auto account = capped_host_account("caching");
+  account->fail_nth(3);
+  Block a = account->allocate(64, Category::other), b = account->allocate(64, Category::other);
+  try {
+    account->allocate(64, Category::other);
+    FAIL("the third request should fail");
+  } catch (const OutOfMemory& error) {
+    CHECK(error.shortage().injected);
+  }
+  Block c = account->allocate(64, Category::other);
+  CHECK(account->stats().requests == 4);
+  for (const Block& block : {a, b, c}) account->release(block);
+}
+
+TEST_CASE("peaks stay, with the categories of their moment, until they are reset") {
+  auto account = capped_host_account("direct");
+  Block a = account->allocate(1000, Category::parameters);  // 1024 with rounding
+  Block b = account->allocate(64, Category::scratch);
+  account->release(b);
+  CHECK(account->stats().live == 1024);
+  CHECK(account->stats().peak_live == 1088);
+  CHECK(account->stats().by_category_at_peak[static_cast<size_t>(Category::scratch)] == 64);
+  account->reset_peak();
+  CHECK(account->stats().peak_live == 1024);
+  CHECK(account->stats().peak_reserved == 1024);
+  account->recategorize(a, Category::optimizer);
+  CHECK(account->stats().by_category[static_cast<size_t>(Category::optimizer)] == 1024);
+  account->release(a);
+  check_identity(*account);
+}
+
+TEST_CASE("the caching planner serves a steady pattern without asking the source again") {
+  auto account = capped_host_account("caching");
+  auto round = [&] {
+    std::vector<Block> held;
+    for (int64_t bytes : {100, 5000, 700'000, 3'000'000, 9'000'000})
+      held.push_back(account->allocate(bytes, Category::activations));
+    for (const Block& block : held) account->release(block);
+  };
+  round();
+  int64_t reserved = account->stats().reserved;
+  for (int i = 0; i < 100; ++i) round();
+  CHECK(account->stats().reserved == reserved);
+}
+
+TEST_CASE("the caching planner splits and joins: freed neighbours serve a larger request") {
+  auto account = capped_host_account("caching", 16 * kMiB);
+  Block whole = account->allocate(16 * kMiB, Category::other);
+  account->release(whole);
+  Block left = account->allocate(8 * kMiB, Category::other);
+  Block right = account->allocate(8 * kMiB, Category::other);
+  account->release(left);
+  account->release(right);
+  CHECK(account->stats().cached == 16 * kMiB);
+  Block again = account->allocate(16 * kMiB, Category::other);
+  CHECK(account->stats().reserved == 16 * kMiB);
+  account->release(again);
+}
+
+TEST_CASE("cached bytes go back to the source when another size needs the room") {
+  auto account = capped_host_account("caching", 10 * kMiB);
+  Block a = account->allocate(6 * kMiB, Category::other);
+  account->release(a);
+  Block b = account->allocate(9 * kMiB, Category::other);
+  CHECK(account->stats().reserved == 9 * kMiB);
+  account->release(b);
+}
+
+TEST_CASE("a cap below what is reserved only refuses what would add to it") {
+  auto account = capped_host_account("caching");
+  Block a = account->allocate(4 * kMiB, Category::other);
+  account->set_cap(1 * kMiB);
+  CHECK_THROWS_AS(account->allocate(4 * kMiB, Category::other), OutOfMemory);
+  account->release(a);
+  Block b = account->allocate(4 * kMiB, Category::other);  // from the cache: adds nothing
+  account->release(b);
+}
+
+TEST_CASE("the null source gives distinct addresses and keeps to its capacity") {
+  Account account(Device::meta(), std::make_unique<NullSource>(1 << 20), planner_named("direct"));
+  Block a = account.allocate(1 << 19, Category::other),
+        b = account.allocate(1 << 19, Category::other);
+  CHECK(!overlaps(a, b));
+  CHECK_THROWS_AS(account.allocate(1, Category::other), OutOfMemory);
+  account.release(a);
+  account.release(b);
+}
+
+TEST_CASE("a planner of one's own inherits categories, caps and faults") {
+  // Hands out pieces of one block, never reuses them: the simplest planner there is.
+  enum : int64_t { kBytes = 1 << 16 };
+  class Bump final : public Planner {
+   public:
+    explicit Bump(Source& source) : Planner(source), base_(source.allocate(kBytes)) {}
+    ~Bump() override { source().deallocate(base_, kBytes); }
+    std::string_view name() const override { return "bump"; }
+    Placement place(const Request& request) override {
+      if (used_ + request.bytes > kBytes) return {};
+      used_ += request.bytes;
+      live_ += request.bytes;
+      return {static_cast<char*>(base_) + used_ - request.bytes,
+              reinterpret_cast<void*>(request.bytes)};
+    }
+    void release(const Placement& placement) noexcept override {
+      live_ -= reinterpret_cast<intptr_t>(placement.token);
+    }
+    int64_t cached() const override { return kBytes - live_; }
+
+   private:
+    void* base_;
+    int64_t used_ = 0, live_ = 0;
+  };
+  Account account(Device::cpu(), std::make_unique<HostSource>(),
+                  [](Source& source) { return std::make_unique<Bump>(source); });
+  Block a = account.allocate(100, Category::input);
+  check_identity(account);
+  CHECK(account.stats().by_category[static_cast<size_t>(Category::input)] == 128);
+  account.fail_nth(1);
+  CHECK_THROWS_AS(account.allocate(1, Category::other), OutOfMemory);
+  CHECK_THROWS_AS(account.allocate(1 << 17, Category::other), OutOfMemory);
+  account.release(a);
+  check_identity(account);
+}
+
+TEST_CASE("an unknown planner is refused with the nearest name") {
+  CHECK_THROWS_WITH_AS(
+      planner_named("chaching"),
+      "planner: expected direct or caching, got 'chaching'; did you mean 'caching'?", ValueError);
+}
+
+TEST_CASE("threads share an account without losing a byte") {
+  auto account = capped_host_account("caching");
+  auto work = [&](uint64_t seed) {
+    RandomStream random(RandomKey{seed});
+    std::vector<Block> held;
+    for (int i = 0; i < 2000; ++i) {
+      held.push_back(
+          account->allocate(static_cast<int64_t>(random.below(100000)) + 1, Category::other));
+      if (held.size() > 10) {
+        account->release(held.front());
+        held.erase(held.begin());
+      }
+    }
+    for (const Block& block : held) account->release(block);
+  };
+  { std::jthread a(work, 1), b(work, 2), c(work, 3); }
+  CHECK(account->stats().live == 0);
+  check_identity(*account);
+}
+
+TEST_CASE("the summary shows what is held") {
+  auto account = capped_host_account("direct");
+  AccountScope scope(account);
+  Block a = account->allocate(1 << 20, Category::gradients);
+  std::string text = memory_summary(Device::cpu());
+  CHECK(text.find("gradients") != std::string::npos);
+  CHECK(text.find("1 MiB") != std::string::npos);
+  account->release(a);
+}
