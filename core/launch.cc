@@ -95,9 +95,9 @@ Device device_of(const detail::Invocation& invocation) {
 void require_one_device(const detail::Invocation& invocation, Device device) {
   for (std::span<const Tensor> tensors : {invocation.in, invocation.out})
     for (const Tensor& tensor : tensors)
-      expect<DeviceError>(!tensor.defined() || tensor.device() == device, invocation.name,
-                          "expected all tensors on {}, got one on {}", to_string(device),
-                          to_string(tensor.device()));
+      if (tensor.defined() && tensor.device() != device)
+        raise<DeviceError>(invocation.name, "expected all tensors on {}, got one on {}",
+                           to_string(device), to_string(tensor.device()));
 }
 
 int64_t scratch_bytes(const detail::Invocation& invocation, const detail::TableEntry& entry,

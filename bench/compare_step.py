@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Seconds of a training step, brim against PyTorch, taking turns in one run.
+
+    bench/compare_step.py --model resnet50 --batch 16 --python VENV/bin/python
+
+Starts bazel-bin/bench/step_server and peers/torch_step.py, stock and, with
+--tuned, once more with an allocator that keeps its pages; all of them warm up,
+then each round lets every program run --steps steps while the others sleep. The
+order turns from round to round, so that a slow moment of the machine hits all.
+Prints median, least and greatest seconds of each, and the ratio of the medians
+brim / peer with the least and greatest ratio of one round. --json FILE keeps
+every number.
+
+The tuned peer: by default PyTorch's big buffers come fresh from the system at
+each step and are faulted in anew; glibc can be told to keep them (TUNED below).
+--no-brim measures the peers alone.
+"""
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "99999999999"}
+
+
+class Server:
+    """A program that speaks the protocol of step_server."""
+
+    def __init__(self, name, command, env):
+        self.name, self.seconds, self.medians = name, [], []
+        try:
+            self.process = subprocess.Popen(command, env={**os.environ, **env}, text=True,
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError as e:
+            sys.exit(f"compare_step: cannot start {name}: {e}")
+        if self.answer() != "ready":
+            self.fail("did not say `ready`")
+
+    def fail(self, why):
+        self.process.kill()
+        sys.exit(f"compare_step: {self.name} {why} (exit {self.process.wait()})")
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.fail("ended early")
+        return line.strip()
+
+    def round(self, steps, keep=True):
+        self.process.stdin.write(f"step {steps}\n")
+        self.process.stdin.flush()
+        line = self.answer()
+        seconds = [float(s) for s in line.split()]
+        if len(seconds) != steps:
+            self.fail(f"answered `{line}` to `step {steps}`")
+        if keep:
+            self.seconds += seconds
+            self.medians.append(statistics.median(seconds))
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--model", default="resnet50")
+    p.add_argument("--batch", type=int, default=16)
+    p.add_argument("--size", type=int, default=224)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--steps", type=int, default=3, help="steps a round")
+    p.add_argument("--brim", default=os.path.join(HERE, "..", "bazel-bin", "bench", "step_server"))
+    p.add_argument("--brim-args", default="", help="more arguments for step_server, in one string")
+    p.add_argument("--no-brim", action="store_true")
+    p.add_argument("--python", default=sys.executable, help="python that has torch and torchvision")
+    p.add_argument("--no-torch", action="store_true", help="without the stock peer")
+    p.add_argument("--tuned", action="store_true", help="also PyTorch with a tuned allocator")
+    p.add_argument("--compiled", action="store_true", help="also torch.compile (tuned, if --tuned)")
+    p.add_argument("--json", help="file for all numbers")
+    return p.parse_args()
+
+
+def start(a):
+    """The programs to compare, brim first. One warms up at a time."""
+    common = ["--model", a.model, "--batch", str(a.batch), "--size", str(a.size), "--threads", str(a.threads)]
+    quiet = {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": str(a.threads)}
+    torch = [a.python, os.path.join(HERE, "peers", "torch_step.py"), "--serve", *common]
+    wanted = []
+    if not a.no_brim:
+        wanted.append(("brim", [a.brim, *common, *shlex.split(a.brim_args)], quiet))
+    if not a.no_torch:
+        wanted.append(("torch", torch, quiet))
+    if a.tuned:
+        wanted.append(("torch tuned", torch, {**quiet, **TUNED}))
+    if a.compiled:
+        wanted.append(("torch compiled", [*torch, "--compile"], {**quiet, **(TUNED if a.tuned else {})}))
+    return [Server(*w) for w in wanted]
+
+
+def report(a, servers):
+    print(f"{a.model} batch {a.batch} size {a.size}, {a.threads} threads, {a.rounds} rounds of {a.steps} steps")
+    print(f"{'':16}{'median s':>10}{'min':>10}{'max':>10}{'images/s':>10}   brim / peer (rounds)")
+    ours = servers[0] if servers[0].name == "brim" else None
+    rows = {}
+    for s in servers:
+        median = statistics.median(s.seconds)
+        row = {"median": median, "min": min(s.seconds), "max": max(s.seconds), "seconds": s.seconds}
+        text = f"{s.name:16}{median:10.4f}{row['min']:10.4f}{row['max']:10.4f}{a.batch / median:10.2f}"
+        if ours and s is not ours:
+            each = [o / t for o, t in zip(ours.medians, s.medians)]
+            row |= {"ratio": statistics.median(ours.seconds) / median, "ratio_min": min(each), "ratio_max": max(each)}
+            text += f"   {row['ratio']:.3f} ({row['ratio_min']:.3f} to {row['ratio_max']:.3f})"
+        print(text, flush=True)
+        rows[s.name] = row
+    if a.json:
+        with open(a.json, "w") as f:
+            json.dump({"model": a.model, "batch": a.batch, "size": a.size, "threads": a.threads,
+                       "rounds": a.rounds, "steps": a.steps, "programs": rows}, f)
+            f.write("\n")
+
+
+def main():
+    a = arguments()
+    servers = start(a)
+    if not servers:
+        sys.exit("compare_step: nothing to measure")
+    for s in servers:
+        s.round(1, keep=False)  # after the others' warm-up: fills the caches again
+    for i in range(a.rounds):
+        k = i % len(servers)
+        for s in servers[k:] + servers[:k]:
+            s.round(a.steps)
+    for s in servers:
+        s.stop()
+    report(a, servers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+// Convolutions of ResNet-50 (batch 16) and MobileNet V2 (batch 32) at 224x224, layer by layer:
+// milliseconds and GFLOP/s (depthwise: GB/s of activations) of the three passes, as the kernel
+// table runs them, and beside them through brim's own matrix products (`generic`).
+//
+//   conv_bench [resnet50|mobilenet_v2|all] [runs] [part of a layer's name]
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "brim/core/tensor.h"
+#include "brim/ops/conv2d.h"
+#include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/conv2d_generic.h"
+#include "brim/ops/op.h"
+
+namespace brim {
+namespace {
+
+struct Layer {
+  std::string name;
+  Shape x, weight;
+  Conv2dOptions options;
+  int count = 1;  // of such layers in the model
+};
+
+Layer layer(int64_t batch, int64_t size, int64_t c, int64_t k, int64_t r, int64_t stride,
+            bool depthwise = false) {
+  std::string name = fmt::format("{}{}x{} {}-{}@{}{}", depthwise ? "dw " : "", r, r, c, k, size,
+                                 stride == 1 ? "" : " /" + std::to_string(stride));
+  return {name,
+          {batch, size, size, c},
+          {k, r, r, depthwise ? 1 : c},
+          {.stride = stride, .padding = r / 2, .groups = depthwise ? c : 1}};
+}
+
+/// Adds a layer, counting it with its like.
+void add(std::vector<Layer>& model, const Layer& one) {
+  for (Layer& other : model)
+    if (other.name == one.name) {
+      ++other.count;
+      return;
+    }
+  model.push_back(one);
+}
+
+std::vector<Layer> resnet50() {
+  std::vector<Layer> model{layer(16, 224, 3, 64, 7, 2)};
+  int64_t in = 64, size = 56, blocks[] = {3, 4, 6, 3};
+  for (int stage = 0; stage < 4; ++stage)
+    for (int64_t block = 0, width = int64_t{64} << stage; block < blocks[stage]; ++block) {
+      int64_t stride = stage > 0 && block == 0 ? 2 : 1;
+      add(model, layer(16, size, in, width, 1, 1));
+      add(model, layer(16, size, width, width, 3, stride));
+      add(model, layer(16, size / stride, width, 4 * width, 1, 1));
+      if (block == 0) add(model, layer(16, size, in, 4 * width, 1, stride));
+      size /= stride;
+      in = 4 * width;
+    }
+  return model;
+}
+
+std::vector<Layer> mobilenet_v2() {
+  struct Stage {
+    int64_t expand, channels, blocks, stride;
+  };
+  std::vector<Layer> model{layer(32, 224, 3, 32, 3, 2)};
+  int64_t in = 32, size = 112;
+  for (Stage s : {Stage{1, 16, 1, 1},
+                  {6, 24, 2, 2},
+                  {6, 32, 3, 2},
+                  {6, 64, 4, 2},
+                  {6, 96, 3, 1},
+                  {6, 160, 3, 2},
+                  {6, 320, 1, 1}})
+    for (int64_t block = 0; block < s.blocks; ++block) {
+      int64_t stride = block == 0 ? s.stride : 1, wide = in * s.expand;
+      if (s.expand > 1) add(model, layer(32, size, in, wide, 1, 1));
+      add(model, layer(32, size, wide, wide, 3, stride, true));
+      size /= stride;
+      add(model, layer(32, size, wide, s.channels, 1, 1));
+      in = s.channels;
+    }
+  add(model, layer(32, 7, 320, 1280, 1, 1));
+  return model;
+}
+
+double seconds(const std::function<void()>& work, int runs) {
+  std::vector<double> times;
+  work();
+  for (int i = 0; i < runs; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    work();
+    times.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::ranges::sort(times);
+  return times[times.size() / 2];
+}
+
+/// Scratch for kernels that are called without the table.
+class Bytes {
+ public:
+  explicit Bytes(int64_t bytes)
+      : data_(std::aligned_alloc(64, static_cast<size_t>(bytes + 64) / 64 * 64)) {}
+  ~Bytes() { std::free(data_); }
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_;
+};
+
+class Bench {
+ public:
+  explicit Bench(int runs) : runs_(runs) {}
+
+  void run(const char* title, const std::vector<Layer>& model, const char* part) {
+    fmt::print("{}\n{:<22} n {:>33} {:>27} {:>27}\n", title, "layer",
+               "forward: ms, rate, generic ms", "data", "weight");
+    double sums[3] = {};
+    for (const Layer& one : model) {
+      if (one.name.find(part) == std::string::npos) continue;
+      fmt::print("{:<22} {}      ", one.name, one.count);
+      for (int pass = 0; pass < 3; ++pass) sums[pass] += one.count * measure(one, pass);
+      fmt::print("\n");
+    }
+    fmt::print("{:<22}   {:>15.1f} ms {:>24.1f} ms {:>24.1f} ms, all {:.1f} ms\n\n", "sum",
+               sums[0] * 1e3, sums[1] * 1e3, sums[2] * 1e3, (sums[0] + sums[1] + sums[2]) * 1e3);
+  }
+
+ private:
+  double measure(const Layer& one, int pass) {
+    Shape shape = conv2d_shape(one.x, one.weight, one.options);
+    ConvShape z(one.x, one.weight, shape, one.options);
+    // The images themselves want no gradient.
+    if (pass == 1 && z.c == 3) {
+      fmt::print("{:>28}", "-");
+      return 0;
+    }
+    Tensor x = normal(one.x, 1, RandomKey{1}), weight = normal(one.weight, 1, RandomKey{2});
+    Tensor y = normal(shape, 1, RandomKey{3});
+    double time = seconds(
+        [&] {
+          if (pass == 0) launch(kernel::conv2d, {x, weight, Tensor()}, {y}, one.options);
+          if (pass == 1) launch(kernel::conv2d_backward_data, {y, weight}, {x}, one.options);
+          if (pass == 2) launch(kernel::conv2d_backward_weight, {x, y}, {weight}, one.options);
+        },
+        runs_);
+    double work = z.is_depthwise() ? 4.0 * static_cast<double>(x.numel() + y.numel())
+                                   : 2.0 * static_cast<double>(y.numel() * z.window());
+    fmt::print("{:>9.2f} {:>7.1f}", time * 1e3, work / time * 1e-9);
+    if (z.is_depthwise()) {
+      fmt::print("{:>11}", "");
+    } else {
+      fmt::print("{:>9.2f}  ",
+                 generic(z, pass, x.data<float>(), weight.data<float>(), y.data<float>()) * 1e3);
+    }
+    return time;
+  }
+
+  double generic(const ConvShape& z, int pass, float* x, float* weight, float* y) {
+    Bytes scratch(std::max({cpu::conv2d_generic_scratch<float>(z),
+                            cpu::conv2d_generic_backward_data_scratch<float>(z),
+                            cpu::conv2d_generic_backward_weight_scratch<float>(z)}));
+    return seconds(
+        [&] {
+          if (pass == 0) cpu::conv2d_generic<float>(z, x, weight, nullptr, y, scratch.data());
+          if (pass == 1) cpu::conv2d_generic_backward_data<float>(z, y, weight, x, scratch.data());
+          if (pass == 2)
+            cpu::conv2d_generic_backward_weight<float>(z, x, y, weight, scratch.data());
+        },
+        runs_);
+  }
+
+  int runs_;
+};
+
+int main_with(const std::string& model, int runs, const char* part) {
+  Bench bench(runs);
+  if (model != "mobilenet_v2") bench.run("ResNet-50, batch 16", resnet50(), part);
+  if (model != "resnet50") bench.run("MobileNet V2, batch 32", mobilenet_v2(), part);
+  return 0;
+}
+
+}  // namespace
+}  // namespace brim
+
+int main(int argc, char** argv) {
+  return brim::main_with(argc > 1 ? argv[1] : "all", argc > 2 ? std::atoi(argv[2]) : 5,
+                         argc > 3 ? argv[3] : "");
+}

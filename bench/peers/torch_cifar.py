@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Peer recipe: CIFAR ResNet-20 in PyTorch, the same recipe as examples/train.
+
+ROOT holds train/<class>/*.jpg and val/<class>/*.jpg (32x32 RGB). Prints one
+line an epoch (loss, validation accuracy, seconds) and one closing line.
+
+The recipe, exactly, with T = epochs * floor(images / batch) updates in all and
+W = floor(warmup * T) of them warm-up; update t counts from 0:
+
+  rate      t < W:   lr * (t + 1) / W
+            t >= W:  lr * (T - t) / (T - W)                    --anneal linear
+                     lr * (1 + cos(pi * (t - W) / (T - W))) / 2  --anneal cosine
+  optimizer SGD, Nesterov momentum 0.9; weight decay on every parameter, or,
+            with --no-decay, on convolution and linear weights only
+  loss      cross entropy, mean over the batch, label smoothing --smooth
+  images    each padded by 4 zero pixels, cropped at a random place of its own,
+            flipped with probability 1/2, then (pixel - mean) / std by channel;
+            a new shuffle each epoch, the last incomplete batch left out
+  weights   He normal by fan-in for convolutions, uniform +-1/sqrt(fan-in) for
+            the classifier, batch norm 1 and 0 (the last one of each block 0 and
+            0 with --zero-last)
+  shortcut  parameter-free: every second pixel, new channels zero (option A)
+"""
+import argparse
+import glob
+import math
+import os
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+MEAN = (125.3, 123.0, 113.9)
+STD = (63.0, 62.1, 66.7)
+PAD = 4
+
+
+def load(root, split):
+    """Images as uint8 [N,3,H,W] and labels; classes in alphabetical order."""
+    from torchvision.io import read_image
+
+    images, labels = [], []
+    for label, name in enumerate(sorted(os.listdir(f"{root}/{split}"))):
+        for path in sorted(glob.glob(f"{root}/{split}/{name}/*.jpg")):
+            images.append(read_image(path))
+            labels.append(label)
+    return torch.stack(images), torch.tensor(labels)
+
+
+def load_cached(root, cache):
+    """Decoded images, kept in the file `cache` if one is named."""
+    if cache and os.path.exists(cache):
+        return torch.load(cache)
+    data = load(root, "train") + load(root, "val")
+    if cache:
+        torch.save(data, cache)
+    return data
+
+
+class Block(nn.Module):
+    def __init__(self, fan_in, fan_out, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(fan_in, fan_out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(fan_out)
+        self.conv2 = nn.Conv2d(fan_out, fan_out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(fan_out)
+        self.stride, self.more = stride, fan_out - fan_in
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if self.more:
+            s = self.stride
+            x = F.pad(x[:, :, ::s, ::s], (0, 0, 0, 0, self.more // 2, self.more - self.more // 2))
+        return F.relu(x + y)
+
+
+class ResNet20(nn.Module):
+    """He et al. 2015, section 4.2: 3 stages of 3 blocks, 16, 32 and 64 channels."""
+
+    def __init__(self, classes=10, zero_last=False):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(16)
+        blocks, width = [], 16
+        for out in (16, 32, 64):
+            for i in range(3):
+                blocks.append(Block(width, out, 2 if out != 16 and i == 0 else 1))
+                width = out
+        self.blocks = nn.Sequential(*blocks)
+        self.fc = nn.Linear(64, classes)
+        for m in self.modules():
+            if isinstance(m, nn.Conv2d):
+                nn.init.kaiming_normal_(m.weight, mode="fan_in", nonlinearity="relu")
+        nn.init.uniform_(self.fc.weight, -1 / 8, 1 / 8)  # 1/sqrt(64)
+        nn.init.zeros_(self.fc.bias)
+        if zero_last:
+            for b in blocks:
+                nn.init.zeros_(b.bn2.weight)
+
+    def forward(self, x):
+        x = self.blocks(F.relu(self.bn1(self.conv1(x))))
+        return self.fc(x.mean((2, 3)))
+
+
+def learning_rate(t, total, a):
+    warm = int(a.warmup * total)
+    if t < warm:
+        return a.lr * (t + 1) / warm
+    done = (t - warm) / (total - warm)
+    return a.lr * ((1 - done) if a.anneal == "linear" else (1 + math.cos(math.pi * done)) / 2)
+
+
+def normalise(x):
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (MEAN, STD))
+    return ((x.float() - mean) / std).contiguous(memory_format=torch.channels_last)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("root")
+    p.add_argument("--epochs", type=int, default=10)
+    p.add_argument("--stop-after", type=int, default=0, help="end early, with the schedule of all epochs")
+    p.add_argument("--batch", type=int, default=128)
+    p.add_argument("--lr", type=float, default=0.2)
+    p.add_argument("--warmup", type=float, default=0.2, help="share of the updates")
+    p.add_argument("--anneal", choices=["linear", "cosine"], default="linear")
+    p.add_argument("--weight-decay", type=float, default=5e-4)
+    p.add_argument("--no-decay", action="store_true", help="no decay of batch norm and biases")
+    p.add_argument("--smooth", type=float, default=0.0)
+    p.add_argument("--zero-last", action="store_true", help="last batch norm of a block starts at 0")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--cache", default="", help="file that keeps the decoded images")
+    a = p.parse_args()
+
+    torch.set_num_threads(a.threads)
+    torch.manual_seed(a.seed)
+    train_x, train_y, val_x, val_y = load_cached(a.root, a.cache)
+    val_x = normalise(val_x)
+    # [N, 9, 9, 3, 32, 32]: every crop of every padded image, as a view.
+    size = train_x.shape[2]
+    crops = F.pad(train_x, (PAD,) * 4).unfold(2, size, 1).unfold(3, size, 1).permute(0, 2, 3, 1, 4, 5)
+
+    model = ResNet20(zero_last=a.zero_last).to(memory_format=torch.channels_last)
+    plain = [q for q in model.parameters() if a.no_decay and q.dim() == 1]
+    decayed = [q for q in model.parameters() if not (a.no_decay and q.dim() == 1)]
+    groups = [{"params": decayed, "weight_decay": a.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    opt = torch.optim.SGD([g for g in groups if g["params"]], lr=a.lr, momentum=0.9, nesterov=True)
+
+    steps = len(train_x) // a.batch
+    total, t, seconds, accuracy = steps * a.epochs, 0, [], 0.0
+    for epoch in range(a.stop_after or a.epochs):
+        begin = time.perf_counter()
+        model.train()
+        order, loss_sum = torch.randperm(len(train_x)), 0.0
+        for i in range(steps):
+            k = order[i * a.batch:(i + 1) * a.batch]
+            dy, dx = torch.randint(0, 2 * PAD + 1, (2, a.batch))
+            x = crops[k, dy, dx]
+            x = torch.where((torch.rand(a.batch) < 0.5).view(-1, 1, 1, 1), x.flip(3), x)
+            for g in opt.param_groups:
+                g["lr"] = learning_rate(t, total, a)
+            opt.zero_grad()
+            loss = F.cross_entropy(model(normalise(x)), train_y[k], label_smoothing=a.smooth)
+            loss.backward()
+            opt.step()
+            loss_sum += loss.item()
+            t += 1
+        seconds.append(time.perf_counter() - begin)
+        model.eval()
+        with torch.no_grad():
+            right = sum((model(x).argmax(1) == y).sum().item()
+                        for x, y in zip(val_x.split(500), val_y.split(500)))
+        accuracy = right / len(val_y)
+        print(f"epoch {epoch + 1} loss {loss_sum / steps:.4f} val {accuracy:.4f} {seconds[-1]:.1f} s", flush=True)
+    print(f"seed {a.seed} val {accuracy:.4f} seconds per epoch {sorted(seconds)[len(seconds) // 2]:.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

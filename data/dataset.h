@@ -1,0 +1,35 @@
+// What a loader reads from: a numbered set of images with a class each. Implementations here:
+// `ImageFolder` (files), `Shapes` (drawn). To add one, implement these five functions.
+//
+// All functions are const and are called by many loader threads at once; they must not use
+// OpenMP. The same index always gives the same image.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "brim/data/image.h"
+
+namespace brim::data {
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  /// Number of images.
+  virtual int64_t size() const = 0;
+  /// One name a class, in the order of the labels.
+  virtual const std::vector<std::string>& class_names() const = 0;
+  int64_t classes() const { return static_cast<int64_t>(class_names().size()); }
+
+  /// The class of image `index`, in [0, classes()); index in [0, size()).
+  virtual int64_t label(int64_t index) const = 0;
+  /// Image `index`. `target` is `DecodeOptions::target`: a hint of the shorter side that is
+  /// enough, 0 for full size. Throws `FileError` naming the file when it cannot be had.
+  virtual Image read(int64_t index, int target) const = 0;
+  /// What a person calls image `index`: its path.
+  virtual std::string describe(int64_t index) const = 0;
+};
+
+}  // namespace brim::data

@@ -1,0 +1,26 @@
+#include "brim/data/device_batch.h"
+
+#include <algorithm>
+
+#include "brim/memory/category.h"
+
+namespace brim::data {
+
+DeviceBatch to_device(std::span<const uint8_t> pixels, std::span<const int64_t> labels, int size,
+                      Device device) {
+  memory::CategoryScope category(memory::Category::input);
+  auto count = static_cast<int64_t>(labels.size());
+  DeviceBatch batch{empty({count, size, size, 3}, {.dtype = Dtype::uint8, .device = device}),
+                    empty({count}, {.dtype = Dtype::int64, .device = device})};
+  check(static_cast<int64_t>(pixels.size()) == batch.images.numel(), "a batch has all its pixels");
+  if (device.is_meta()) return batch;
+  std::ranges::copy(pixels, batch.images.data<uint8_t>());
+  std::ranges::copy(labels, batch.labels.data<int64_t>());
+  return batch;
+}
+
+DeviceBatch to_device(const Batch& batch, Device device) {
+  return to_device(batch.pixels(), batch.labels(), batch.size(), device);
+}
+
+}  // namespace brim::data

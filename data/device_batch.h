@@ -1,0 +1,25 @@
+// A loader's batch as tensors on a device. Called from the training thread only: device bytes
+// are asked for in an order that never depends on the loader's timing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "brim/core/tensor.h"
+#include "brim/data/loader.h"
+
+namespace brim::data {
+
+struct DeviceBatch {
+  Tensor images;  ///< uint8 [count, size, size, 3]; normalise on the device
+  Tensor labels;  ///< int64 [count]
+};
+
+/// Copies a batch to `device`, as category input. Throws `memory::OutOfMemory`.
+DeviceBatch to_device(const Batch& batch, Device device = Device::cpu());
+
+/// The same from plain host memory: `pixels` is count x size x size x 3 for count labels.
+DeviceBatch to_device(std::span<const uint8_t> pixels, std::span<const int64_t> labels, int size,
+                      Device device = Device::cpu());
+
+}  // namespace brim::data

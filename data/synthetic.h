@@ -1,0 +1,30 @@
+// Random pixels and labels made once, for timing a training step without a loader. Nothing can
+// be learned from them; for a dataset that needs no files, see `data/shapes.h`.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace brim::data {
+
+struct SyntheticOptions {
+  /// Images.
+  int64_t count = 0;
+  /// Height and width in pixels.
+  int size = 0;
+  int64_t classes = 10;
+  uint64_t seed = 0;
+};
+
+struct SyntheticBatch {
+  int size = 0;
+  /// count x size x size x 3 (NHWC), uniform in 0..255.
+  std::vector<uint8_t> pixels;
+  /// count labels, uniform in [0, classes).
+  std::vector<int64_t> labels;
+};
+
+/// Throws `ValueError` naming the option that is below 1 or too large.
+SyntheticBatch make_synthetic(SyntheticOptions options);
+
+}  // namespace brim::data

@@ -1,0 +1,149 @@
+#include "brim/data/transforms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "brim/base/error.h"
+#include "brim/data/resize.h"
+
+namespace brim::data {
+namespace {
+
+constexpr int kMaxSize = 65'535;  // a JPEG's limit, and far from overflowing size * size * 3
+constexpr int kMaxRatio = 1024;
+
+/// torchvision's fallback: as much of the centre as a ratio in bounds leaves.
+Box centered_box(const Image& image, const Augment& augment) {
+  float ratio = static_cast<float>(image.width) / static_cast<float>(image.height);
+  int width = image.width, height = image.height;
+  if (ratio < augment.min_ratio) height = static_cast<int>(std::lround(width / augment.min_ratio));
+  if (ratio > augment.max_ratio) width = static_cast<int>(std::lround(height * augment.max_ratio));
+  width = std::clamp(width, 1, image.width);
+  height = std::clamp(height, 1, image.height);
+  return {(image.width - width) / 2, (image.height - height) / 2, width, height};
+}
+
+}  // namespace
+
+void check_augment(const Augment& augment, int size) {
+  expect<ValueError>(size >= 1 && size <= kMaxSize, "augment",
+                     "expected a size between 1 and {} pixels, got {}", kMaxSize, size);
+  expect<ValueError>(augment.resize == 0 || (augment.resize >= size && augment.resize <= kMaxSize),
+                     "augment", "expected resize to be 0 or from the size {} to {}, got {}", size,
+                     kMaxSize, augment.resize);
+  expect<ValueError>(augment.padding >= 0 && augment.padding <= kMaxSize, "augment",
+                     "expected padding between 0 and {}, got {}", kMaxSize, augment.padding);
+  // Written so that a NaN fails.
+  expect<ValueError>(
+      augment.min_area > 0 && augment.min_area <= augment.max_area && augment.max_area <= 1,
+      "augment", "expected 0 < min_area <= max_area <= 1, got {} and {}", augment.min_area,
+      augment.max_area);
+  expect<ValueError>(
+      augment.min_ratio > 0 && augment.min_ratio <= augment.max_ratio && augment.max_ratio < 1e4f,
+      "augment", "expected 0 < min_ratio <= max_ratio < 10000, got {} and {}", augment.min_ratio,
+      augment.max_ratio);
+}
+
+int decode_target(int size, const Augment& augment) {
+  switch (augment.kind) {
+    case Augment::Kind::none:
+      return std::max(size, augment.resize);
+    case Augment::Kind::padded_crop:
+      return size;
+    case Augment::Kind::random_resized_crop:
+      // The smallest part has this fraction of each side, and should still have `size` pixels.
+      return static_cast<int>(std::ceil(std::min(size / std::sqrt(augment.min_area), 1e9f)));
+  }
+  check(false, "a known kind of augmentation");
+  return 0;
+}
+
+Box random_resized_box(const Image& image, const Augment& augment, RandomStream& random) {
+  const double area = static_cast<double>(image.width) * image.height;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    double part = area * random.uniform(augment.min_area, augment.max_area);
+    double ratio =
+        std::exp(random.uniform(std::log(augment.min_ratio), std::log(augment.max_ratio)));
+    int64_t width = std::llround(std::sqrt(part * ratio));
+    int64_t height = std::llround(std::sqrt(part / ratio));
+    if (width < 1 || height < 1 || width > image.width || height > image.height) continue;
+    Box box{0, 0, static_cast<int>(width), static_cast<int>(height)};
+    box.y = static_cast<int>(random.below(static_cast<uint64_t>(image.height - box.height + 1)));
+    box.x = static_cast<int>(random.below(static_cast<uint64_t>(image.width - box.width + 1)));
+    return box;
+  }
+  return centered_box(image, augment);
+}
+
+void random_resized_crop(const Image& image, int size, const Augment& augment, RandomStream& random,
+                         uint8_t* out) {
+  Box box = random_resized_box(image, augment, random);
+  resize_into(image, box, size, size, {0, 0, size, size}, out);
+}
+
+void center_crop(const Image& image, int size, int shorter, uint8_t* out) {
+  expect<ValueError>(size > 0 && shorter >= size && shorter <= kMaxSize, "center_crop",
+                     "expected a shorter side between the size {} and {}, got {}", size, kMaxSize,
+                     shorter);
+  const int side = std::min(image.width, image.height);
+  expect<ValueError>(side > 0, "center_crop", "expected an image, got {} x {}", image.width,
+                     image.height);
+  // Of an image thinner than any photograph only the middle can be seen; the rest would only let
+  // the numbers below overflow.
+  Box crop{0, 0, static_cast<int>(std::min<int64_t>(image.width, int64_t{side} * kMaxRatio)),
+           static_cast<int>(std::min<int64_t>(image.height, int64_t{side} * kMaxRatio))};
+  crop.x = (image.width - crop.width) / 2;
+  crop.y = (image.height - crop.height) / 2;
+  // Whole-number division, as torchvision's Resize.
+  const int width = static_cast<int>(int64_t{shorter} * crop.width / side);
+  const int height = static_cast<int>(int64_t{shorter} * crop.height / side);
+  resize_into(image, crop, width, height, {(width - size) / 2, (height - size) / 2, size, size},
+              out);
+}
+
+void padded_crop(const Image& image, int size, int padding, RandomStream& random, uint8_t* out) {
+  const size_t row_bytes = static_cast<size_t>(size) * 3;
+  const auto places = static_cast<uint64_t>(padding) * 2 + 1;
+  // Where the part starts in the unpadded square: -padding .. padding.
+  const int top = static_cast<int>(random.below(places)) - padding;
+  const int left = static_cast<int>(random.below(places)) - padding;
+
+  std::vector<uint8_t> square(row_bytes * static_cast<size_t>(size));
+  center_crop(image, size, size, square.data());
+  std::memset(out, 0, square.size());
+  const int shared = size - std::abs(left);
+  if (shared <= 0) return;
+  for (int y = std::max(0, -top); y < std::min(size, size - top); ++y)
+    std::memcpy(out + y * row_bytes + std::max(0, -left) * 3,
+                square.data() + (y + top) * row_bytes + std::max(0, left) * 3,
+                static_cast<size_t>(shared) * 3);
+}
+
+void flip_horizontal(int size, uint8_t* pixels) {
+  for (int y = 0; y < size; ++y) {
+    uint8_t* left = pixels + static_cast<size_t>(y) * size * 3;
+    uint8_t* right = left + static_cast<size_t>(size - 1) * 3;
+    for (; left < right; left += 3, right -= 3) std::swap_ranges(left, left + 3, right);
+  }
+}
+
+void prepare(const Image& image, int size, const Augment& augment, RandomStream random,
+             uint8_t* out) {
+  switch (augment.kind) {
+    case Augment::Kind::none:
+      center_crop(image, size, std::max(size, augment.resize), out);
+      break;
+    case Augment::Kind::padded_crop:
+      padded_crop(image, size, augment.padding, random, out);
+      break;
+    case Augment::Kind::random_resized_crop:
+      random_resized_crop(image, size, augment, random, out);
+      break;
+  }
+  if (augment.flip && random.bits() >> 31) flip_horizontal(size, out);
+}
+
+}  // namespace brim::data

@@ -1,0 +1,36 @@
+// A model of one's own, trained on drawn shapes.
+#include "brim/brim.h"
+
+using namespace brim;
+
+// [model]
+struct Net final : nn::Module {
+  nn::Conv2d conv1{3, 16, {.kernel = 3, .stride = 2, .padding = 1, .bias = false}};
+  nn::BatchNorm2d bn1{16};
+  nn::Conv2d conv2{16, 32, {.kernel = 3, .stride = 2, .padding = 1, .bias = false}};
+  nn::BatchNorm2d bn2{32};
+  nn::Linear fc{32, 10};
+
+  Net() {
+    register_modules({{"conv1", conv1}, {"bn1", bn1}, {"conv2", conv2}, {"bn2", bn2}, {"fc", fc}});
+  }
+  Tensor forward(Tensor x) override {
+    x = bn1(conv1(std::move(x)), {.activation = Activation::relu});
+    x = bn2(conv2(std::move(x)), {.activation = Activation::relu});
+    return fc(global_avg_pool(std::move(x)));
+  }
+};
+// [/model]
+
+int main() {
+  Net net;
+  nn::initialize(net, /*seed=*/1);
+  optim::Sgd sgd(net.named_parameters(), {.momentum = 0.9, .weight_decay = 5e-4});
+  auto shapes = std::make_shared<data::Shapes>(data::ShapesOptions{.count = 256});
+  data::Loader loader(shapes, {.batch = 64, .size = 32, .drop_last = true});
+  LoaderSource source(loader);
+  Trainer trainer(net, sgd,
+                  {.steps = 8, .schedule = optim::CosineSchedule{.rate = 0.1, .steps = 8}});
+  trainer.on_step = [](const StepReport& r) { std::printf("%d: %.3f\n", int(r.step), r.loss); };
+  trainer.run(source, /*validation=*/nullptr);
+}

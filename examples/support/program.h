@@ -1,0 +1,24 @@
+// What every bundled program does alike: flags with suggestions for mistyped ones, one clear line
+// per error, exit codes (0 success, 1 error, 2 does not fit), paths relative to where the person
+// stands.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace brim::examples {
+
+/// Thrown where the answer is "does not fit": exit code 2, with the message on standard error.
+struct DoesNotFit {
+  std::string message;
+};
+
+/// Parses the flags into what `app` was told to fill, then runs `body`. Returns the exit code.
+/// The footer of `--help` should show examples.
+int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& body);
+
+}  // namespace brim::examples

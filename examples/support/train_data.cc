@@ -1,0 +1,82 @@
+#include "brim/examples/support/train_data.h"
+
+#include "brim/base/error.h"
+
+namespace brim::examples {
+namespace {
+
+constexpr int kSmallImage = 64;  // up to here pictures are cropped like CIFAR's
+
+data::Augment training_augment(const TrainFlags& flags) {
+  using Kind = data::Augment::Kind;
+  if (flags.data == "shapes") return {};  // drawn afresh at every place and angle already
+  return {.kind = flags.size <= kSmallImage ? Kind::padded_crop : Kind::random_resized_crop,
+          .flip = true};
+}
+
+data::Augment validation_augment(const TrainFlags& flags) {
+  if (flags.size <= kSmallImage) return {};
+  return {.resize = flags.size * 256 / 224};
+}
+
+InputOptions input_options(const TrainFlags& flags) {
+  InputOptions input{.device = flags.device};
+  if (flags.size <= kSmallImage) {  // CIFAR's statistics; ImageNet's otherwise
+    input.mean = {0.4914f, 0.4822f, 0.4465f};
+    input.deviation = {0.2470f, 0.2435f, 0.2616f};
+  }
+  return input;
+}
+
+void open_sets(const TrainFlags& flags, TrainData& data) {
+  if (flags.data == "shapes") {
+    using Split = data::ShapesOptions::Split;
+    data.train_set = std::make_shared<data::Shapes>(
+        data::ShapesOptions{.split = Split::train, .size = flags.size});
+    data.val_set = std::make_shared<data::Shapes>(
+        data::ShapesOptions{.split = Split::val, .size = flags.size});
+  } else {
+    data.train_set = data::open_split(flags.data, "train");
+    data.val_set = data::open_split(flags.data, "val");
+  }
+  data.classes = data.train_set->classes();
+}
+
+void open_loaders(const TrainFlags& flags, TrainData& data) {
+  data::LoaderOptions options{.batch = flags.batch,
+                              .size = flags.size,
+                              .workers = flags.workers,
+                              .seed = flags.seed,
+                              .drop_last = true,
+                              .augment = training_augment(flags),
+                              .skip_bad_images = flags.skip_bad_images};
+  data.train_loader = std::make_unique<data::Loader>(data.train_set, options);
+  data.training = std::make_unique<LoaderSource>(*data.train_loader);
+  options.shuffle = options.drop_last = false;
+  options.clamp_batch = true;
+  options.augment = validation_augment(flags);
+  data.validation = std::make_unique<data::Loader>(data.val_set, options);
+}
+
+}  // namespace
+
+TrainData open_data(const TrainFlags& flags) {
+  TrainData data;
+  data.input = input_options(flags);
+  if (flags.data == "synthetic") {
+    data.classes = flags.classes > 0 ? flags.classes : 1000;
+    data.training = std::make_unique<SyntheticSource>(data::SyntheticOptions{
+        .count = flags.batch, .size = flags.size, .classes = data.classes, .seed = flags.seed});
+  } else {
+    open_sets(flags, data);
+    expect<ValueError>(flags.classes == 0 || flags.classes >= data.classes, "classes",
+                       "--classes {} is fewer than the {} classes of {}", flags.classes,
+                       data.classes, flags.data);
+    if (flags.classes > 0) data.classes = flags.classes;
+    open_loaders(flags, data);
+  }
+  data.batches = data.training->batches();
+  return data;
+}
+
+}  // namespace brim::examples

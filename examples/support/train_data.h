@@ -1,0 +1,30 @@
+// What `train` trains on: opens the data that the flags name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "brim/brim.h"
+#include "brim/examples/support/train_flags.h"
+
+namespace brim::examples {
+
+struct TrainData {
+  std::shared_ptr<const data::Dataset> train_set, val_set;  // null for synthetic
+  std::unique_ptr<data::Loader> train_loader;               // null for synthetic
+  std::unique_ptr<BatchSource> training;
+  std::unique_ptr<data::Loader> validation;  // null for synthetic
+  int64_t classes = 0;
+  int64_t batches = 0;  ///< in an epoch
+  InputOptions input = {};
+
+  int64_t steps(const TrainFlags& flags) const {
+    return flags.steps > 0 ? flags.steps : flags.epochs * batches;
+  }
+};
+
+/// Throws `FileError` or `ValueError` naming what is wrong with the data or the flags.
+TrainData open_data(const TrainFlags& flags);
+
+}  // namespace brim::examples

@@ -1,0 +1,119 @@
+#include "brim/examples/support/train_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "brim/base/bytes.h"
+#include "brim/base/nearest.h"
+#include "brim/examples/support/train_data.h"
+
+namespace brim::examples {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  train                                        ten drawn shapes, about a minute
+  train --data photos --model mobilenet_v2     photos/train/<class>/*.jpg, photos/val/<class>/*.jpg
+  train --data cifar10 --epochs 10             small pictures, ResNet-20
+  train --data synthetic --model resnet50 --batch 16 --steps 10   time a bare step
+  train --data photos --budget 2GiB            refused at once where a step needs more
+)";
+
+void add_training_flags(CLI::App& app, TrainFlags& f) {
+  app.add_option("--epochs", f.epochs, "passes over the data (default 10; shapes 5)");
+  app.add_option("--steps", f.steps, "updates instead of epochs");
+  app.add_option("--optimizer", f.optimizer, "sgd")->capture_default_str();
+  app.add_option("--lr", f.rate, "peak learning rate (default by batch)");
+  app.add_option("--momentum", f.momentum, "Nesterov momentum")->capture_default_str();
+  app.add_option("--weight-decay", f.weight_decay, "L2 penalty")->capture_default_str();
+  app.add_option("--label-smoothing", f.label_smoothing,
+                 "share of the target spread over all classes")
+      ->capture_default_str();
+  app.add_option("--schedule", f.schedule, "constant, cosine, onecycle or step")
+      ->capture_default_str();
+  app.add_option("--warmup", f.warmup, "steps of linear warm-up (not for onecycle)");
+}
+
+void require_positive(const char* flag, double value, bool zero_means_default) {
+  expect<ValueError>(value > 0 || (zero_means_default && value == 0), "flags",
+                     "{} must be above 0, got {}", flag, value);
+}
+
+}  // namespace
+
+void add_flags(CLI::App& app, TrainFlags& f) {
+  app.footer(kExamples);
+  app.add_option("--data", f.data,
+                 "shapes, synthetic, or a folder with train/<class>/* and val/<class>/*")
+      ->capture_default_str();
+  app.add_option("--model", f.model, "resnet20, resnet18 ... resnet152, mobilenet_v1, mobilenet_v2")
+      ->capture_default_str();
+  app.add_option("--size", f.size, "height and width of the input in pixels (default 32 or 224)");
+  app.add_option("--classes", f.classes, "outputs of the model (default: the data's)");
+  app.add_option("--batch", f.batch,
+                 "images on the device at once (default 128 for small images, else 32)")
+      ->check(CLI::PositiveNumber);
+  add_training_flags(app, f);
+  app.add_option("--device", f.device_name, "cpu")->capture_default_str();
+  app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--workers", f.workers, "threads that read images ahead")->capture_default_str();
+  app.add_option("--seed", f.seed, "of initial values, order and augmentation")
+      ->capture_default_str();
+  app.add_flag("--skip-bad-images", f.skip_bad_images,
+               "go on where an image cannot be read, and count");
+  app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB");
+  app.add_option("--planner", f.planner, "caching or direct")->capture_default_str();
+  app.add_option("--json", f.json, "write events to this file, - for standard output");
+  app.add_flag("--quiet", f.quiet, "print errors only");
+}
+
+void check_flags(TrainFlags& f) {
+  f.device = parse_device(f.device_name);
+  expect<DeviceError>(f.device.is_cpu(), "device",
+                      "--device {} cannot train in this build; use cpu", f.device_name);
+  if (!f.budget_text.empty()) {
+    f.budget = parse_bytes(f.budget_text);
+    require_positive("--budget", static_cast<double>(f.budget), false);
+  }
+  bool small = f.data == "shapes" || f.model == "resnet20";
+  if (f.size == 0) f.size = small ? 32 : 224;
+  if (f.batch == 0) f.batch = f.size <= 64 ? 128 : 32;
+  if (f.epochs == 0) f.epochs = f.data == "shapes" ? 5 : 10;
+  if (f.data == "synthetic" && f.steps == 0) f.steps = 10;
+  require_positive("--size", f.size, false);
+  require_positive("--epochs", static_cast<double>(f.epochs), false);
+  require_positive("--steps", static_cast<double>(f.steps), true);
+  require_positive("--lr", f.rate, true);
+  expect<ValueError>(f.workers >= 0, "flags", "--workers cannot be negative, got {}", f.workers);
+  if (f.rate == 0) f.rate = 0.2 * static_cast<double>(f.batch) / 128;
+  const std::vector<std::string> optimizers{"sgd"};
+  expect<ValueError>(f.optimizer == "sgd", "flags", "unknown optimizer '{}'; known: sgd{}",
+                     f.optimizer, did_you_mean(f.optimizer, optimizers));
+  const auto& models = nn::model_names();
+  expect<ValueError>(std::ranges::find(models, f.model) != models.end(), "model",
+                     "unknown model '{}'{}", f.model, did_you_mean(f.model, models));
+  memory::planner_named(f.planner);
+}
+
+nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, Device device) {
+  return {.classes = data.classes, .seed = flags.seed, .device = device};
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainFlags& flags, nn::Module& model) {
+  return std::make_unique<optim::Sgd>(
+      model.named_parameters(), optim::SgdOptions{.momentum = flags.momentum,
+                                                  .nesterov = flags.momentum > 0,
+                                                  .weight_decay = flags.weight_decay});
+}
+
+TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
+  int64_t steps = data.steps(flags);
+  return {.steps = steps,
+          .seed = flags.seed,
+          .schedule = optim::make_schedule(
+              flags.schedule, {.rate = flags.rate, .steps = steps, .warmup = flags.warmup}),
+          .label_smoothing = flags.label_smoothing,
+          .input = data.input};
+}
+
+}  // namespace brim::examples

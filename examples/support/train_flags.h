@@ -1,0 +1,46 @@
+// The flags of `train`, and what they mean for model, optimizer and trainer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "brim/brim.h"
+
+namespace CLI {
+class App;
+}
+
+namespace brim::examples {
+
+struct TrainData;
+
+struct TrainFlags {
+  std::string data = "shapes", model = "resnet20", json;
+  int size = 0;         ///< 0: 32 for shapes and CIFAR models, else 224
+  int64_t classes = 0;  ///< 0: as many as the data has
+  int64_t batch = 0;    ///< 0: 128 for small images, else 32
+  int64_t epochs = 0, steps = 0;
+  std::string device_name = "cpu";
+  Device device = {};
+  int threads = 0, workers = 2;
+  uint64_t seed = 0;
+  bool quiet = false, skip_bad_images = false;
+  std::string optimizer = "sgd", schedule = "onecycle";
+  double rate = 0, momentum = 0.9, weight_decay = 5e-4, label_smoothing = 0;
+  int64_t warmup = 0;
+  std::string budget_text, planner = "caching";
+  int64_t budget = 0;  ///< bytes; 0 for none
+};
+
+/// Declares the flags; `flags` must outlive the parsing.
+void add_flags(CLI::App& app, TrainFlags& flags);
+
+/// Fills in defaults that depend on other flags. Throws `ValueError` naming a bad value.
+void check_flags(TrainFlags& flags);
+
+nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, Device device);
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainFlags& flags, nn::Module& model);
+TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data);
+
+}  // namespace brim::examples

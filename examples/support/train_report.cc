@@ -1,0 +1,98 @@
+#include "brim/examples/support/train_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "brim/base/bytes.h"
+#include "brim/base/parallel.h"
+
+namespace brim::examples {
+namespace {
+
+Progress::Plan progress_plan(const TrainFlags& flags, const TrainData& data, const Events& events) {
+  int64_t steps = data.steps(flags);
+  return {.steps = steps,
+          .steps_per_epoch = std::min(data.batches, steps),
+          .epochs = (steps + data.batches - 1) / data.batches,
+          .device = flags.device,
+          .quiet = flags.quiet || events.owns_stdout()};
+}
+
+// The first steps warm caches and pages up.
+double steady_median(std::vector<double> values) {
+  if (values.size() >= 6)
+    values.erase(values.begin(), values.begin() + 3);
+  else if (values.size() >= 2)
+    values.erase(values.begin());
+  std::ranges::sort(values);
+  size_t n = values.size();
+  return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+}  // namespace
+
+TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Module& model,
+                         Events& events)
+    : flags_(flags), data_(data), events_(events), progress_(progress_plan(flags, data, events)) {
+  std::string images = data.train_set ? fmt::format("{} images, {} to validate",
+                                                    data.train_set->size(), data.val_set->size())
+                                      : "random pixels";
+  progress_.say(
+      fmt::format("{} ({} parameters) on {}: {}, {} classes, {}x{}, batch {}, {} steps, {} threads",
+                  flags.model, model.parameter_count(), flags.data, images, data.classes,
+                  flags.size, flags.size, flags.batch, data.steps(flags), num_threads()));
+}
+
+void TrainReport::step(const StepReport& report) {
+  double rate = static_cast<double>(report.images) / report.seconds;
+  seconds_.push_back(report.seconds);
+  rates_.push_back(rate);
+  progress_.step(report);
+  events_.write({{"event", "step"},
+                 {"step", report.step},
+                 {"loss", report.loss},
+                 {"images_per_second", rate},
+                 {"peak_bytes", memory::account(flags_.device)->stats().peak_reserved},
+                 {"applied", true}});
+}
+
+void TrainReport::epoch(const EpochReport& report) {
+  if (report.validation) accuracy_ = report.validation->accuracy;
+  progress_.epoch(report);
+  events_.write({{"event", "epoch"},
+                 {"epoch", report.epoch},
+                 {"train_loss", report.train_loss},
+                 {"val_accuracy", or_null(accuracy_)}});
+}
+
+void TrainReport::done() {
+  auto stats = memory::account(flags_.device)->stats();
+  int64_t skipped = data_.train_loader ? data_.train_loader->skipped_images() : 0;
+  if (data_.validation) skipped += data_.validation->skipped_images();
+  std::string accuracy = accuracy_ ? fmt::format("accuracy {:.2f}%, ", 100 * *accuracy_) : "";
+  progress_.say(fmt::format("done: {}{:.1f} images/s, peak {} reserved, {} live", accuracy,
+                            steady_median(rates_), format_bytes(stats.peak_reserved),
+                            format_bytes(stats.peak_live)));
+  if (skipped > 0) progress_.say(fmt::format("{} bad images were skipped", skipped));
+  Json event{
+      {"event", "done"},
+      {"images_per_second", steady_median(rates_)},
+      {"step_seconds", steady_median(seconds_)},
+      {"peak_bytes", stats.peak_reserved},
+      {"peak_live_bytes", stats.peak_live},
+      {"val_accuracy", or_null(accuracy_)},
+      {"batch", flags_.batch},
+      {"micro_batches", 1},
+      {"budget_violations", flags_.budget > 0 && stats.peak_reserved > flags_.budget ? 1 : 0},
+      {"oom_events", 0},
+      {"skipped_steps", 0},
+      {"skipped_images", skipped},
+      {"precision", "f32"}};
+  if (flags_.budget > 0) event["budget_bytes"] = flags_.budget;
+  events_.write(event);
+}
+
+}  // namespace brim::examples

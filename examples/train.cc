@@ -1,0 +1,56 @@
+// Trains an image classifier: on the embedded shapes, on a folder of your own pictures, or on
+// random pixels for timing. `train --help` shows the flags.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <optional>
+
+#include "brim/base/bytes.h"
+#include "brim/base/parallel.h"
+#include "brim/brim.h"
+#include "brim/examples/support/events.h"
+#include "brim/examples/support/program.h"
+#include "brim/examples/support/progress.h"
+#include "brim/examples/support/train_data.h"
+#include "brim/examples/support/train_flags.h"
+#include "brim/examples/support/train_plan.h"
+#include "brim/examples/support/train_report.h"
+
+namespace {
+
+using namespace brim;
+using namespace brim::examples;
+
+void train(TrainFlags flags) {
+  check_flags(flags);
+  Events events(flags.json);
+  if (flags.threads > 0) set_num_threads(flags.threads);
+  // Before the first byte of a tensor: a wrong flag or a small budget should cost nothing.
+  TrainData data = open_data(flags);
+  refuse_if_over_budget(flags, data, events);
+  auto account = memory::capped_host_account(
+      flags.planner, flags.budget > 0 ? flags.budget : memory::Source::kUnlimited);
+  memory::AccountScope scope(account);
+  {
+    auto model = nn::make_model(flags.model, model_options(flags, data, flags.device));
+    auto optimizer = make_optimizer(flags, *model);
+    TrainReport report(flags, data, *model, events);
+    Trainer trainer(*model, *optimizer, trainer_options(flags, data));
+    trainer.on_step = [&](const StepReport& step) { report.step(step); };
+    trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
+    trainer.run(*data.training, data.validation.get());
+    report.done();
+  }
+  check(account->stats().live == 0, "every tensor byte was returned");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains an image classifier within a known amount of memory.", "train");
+  TrainFlags flags;
+  add_flags(app, flags);
+  return run_program(app, argc, argv, [&] { train(flags); });
+}

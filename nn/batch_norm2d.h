@@ -1,0 +1,41 @@
+// Batch norm layer: `brim::batch_norm` with parameters and running statistics of its own. Give the
+// residual and the activation that follow to the same call: they are free there.
+#pragma once
+
+#include "brim/nn/module.h"
+#include "brim/ops/batch_norm.h"
+
+namespace brim::nn {
+
+struct BatchNorm2dOptions {
+  double epsilon = 1e-5;
+  double momentum = 0.1;
+  /// First value of the weight. 0 in the last norm of a residual branch makes the block start as
+  /// the identity (Goyal et al., "Accurate, Large Minibatch SGD", 2017).
+  double weight = 1;
+};
+
+/// [...,C] -> [...,C]. Parameters: weight, bias [C]; buffers: running_mean, running_var [C].
+class BatchNorm2d final : public Module {
+ public:
+  struct Fused {
+    Tensor residual;  ///< added before the activation; or undefined
+    Activation activation = Activation::none;
+  };
+
+  explicit BatchNorm2d(int64_t channels, const BatchNorm2dOptions& options = {});
+  using Module::operator();
+  /// `bn(x, {.residual = shortcut, .activation = Activation::relu})`
+  Tensor operator()(Tensor x, Fused fused, Where where = Where::current());
+  Tensor forward(Tensor x) override;
+  std::string_view kind() const override { return "BatchNorm2d"; }
+
+  Tensor weight, bias, running_mean, running_var;
+
+ private:
+  Tensor run(Tensor x, Fused fused);
+
+  BatchNorm2dOptions options_;
+};
+
+}  // namespace brim::nn

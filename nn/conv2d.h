@@ -1,0 +1,34 @@
+// Convolution layer: `brim::conv2d` with a weight of its own.
+#pragma once
+
+#include "brim/nn/module.h"
+#include "brim/ops/conv2d.h"
+
+namespace brim::nn {
+
+struct ConvOptions {
+  Pair kernel = 1;
+  Pair stride = 1;
+  Pair padding = 0;
+  Pair dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+  /// The weight's rule; that of torchvision's models by default. A bias starts at 0.
+  Init weight_init = init::kaiming_normal({.fan = Fan::out});
+};
+
+/// [N,H,W,in] -> [N,P,Q,out]. Parameters: weight [out,R,S,in/groups], bias [out].
+class Conv2d final : public Module {
+ public:
+  /// Throws `ValueError` for counts below 1, or channels that the groups do not divide.
+  Conv2d(int64_t in, int64_t out, const ConvOptions& options = {});
+  Tensor forward(Tensor x) override;
+  std::string_view kind() const override { return "Conv2d"; }
+
+  Tensor weight, bias;
+
+ private:
+  Conv2dOptions options_;
+};
+
+}  // namespace brim::nn

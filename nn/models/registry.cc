@@ -1,0 +1,88 @@
+#include "brim/nn/models/registry.h"
+
+#include <functional>
+
+#include "brim/base/nearest.h"
+#include "brim/nn/creation.h"
+#include "brim/nn/models/mobilenet_v1.h"
+#include "brim/nn/models/mobilenet_v2.h"
+#include "brim/nn/models/resnet.h"
+#include "brim/nn/models/resnet_cifar.h"
+
+namespace brim::nn {
+namespace {
+
+struct Entry {
+  std::string name;
+  std::function<std::unique_ptr<Module>(const ModelOptions&)> make;
+};
+
+Entry resnet(std::string name, const ResNetLayout& layout) {
+  return {std::move(name), [=](const ModelOptions& o) {
+            return std::make_unique<ResNet>(
+                layout,
+                ResNetOptions{.classes = o.classes, .zero_init_residual = o.zero_init_residual});
+          }};
+}
+
+Entry cifar_resnet(std::string name, int blocks_per_stage) {
+  return {std::move(name), [=](const ModelOptions& o) {
+            return std::make_unique<CifarResNet>(blocks_per_stage,
+                                                 CifarResNetOptions{.classes = o.classes});
+          }};
+}
+
+std::unique_ptr<Module> mobilenet_v1(const ModelOptions& o) {
+  return std::make_unique<MobileNetV1>(MobileNetV1Options{.classes = o.classes});
+}
+
+std::unique_ptr<Module> mobilenet_v2(const ModelOptions& o) {
+  MobileNetV2Options options{.classes = o.classes};
+  if (o.dropout) options.dropout = *o.dropout;
+  return std::make_unique<MobileNetV2>(options);
+}
+
+const std::vector<Entry>& entries() {
+  static const std::vector<Entry> all{
+      resnet("resnet18", kResNet18),
+      resnet("resnet34", kResNet34),
+      resnet("resnet50", kResNet50),
+      resnet("resnet101", kResNet101),
+      resnet("resnet152", kResNet152),
+      resnet("resnext50_32x4d", kResNeXt50_32x4d),
+      resnet("resnext101_32x8d", kResNeXt101_32x8d),
+      resnet("resnext101_64x4d", kResNeXt101_64x4d),
+      resnet("wide_resnet50_2", kWideResNet50_2),
+      resnet("wide_resnet101_2", kWideResNet101_2),
+      cifar_resnet("resnet20", 3),
+      {"mobilenet_v1", mobilenet_v1},
+      {"mobilenet_v2", mobilenet_v2},
+  };
+  return all;
+}
+
+}  // namespace
+
+std::unique_ptr<Module> make_model(const std::string& name, const ModelOptions& options) {
+  expect<ValueError>(options.classes > 0, "model", "expected at least one class, got {}",
+                     options.classes);
+  for (const Entry& entry : entries()) {
+    if (entry.name != name) continue;
+    CreationScope scope({.dtype = options.dtype, .device = options.device});
+    std::unique_ptr<Module> model = entry.make(options);
+    if (options.seed) initialize(*model, *options.seed);
+    return model;
+  }
+  raise<ValueError>("model", "no model is called '{}'{}", name, did_you_mean(name, model_names()));
+}
+
+const std::vector<std::string>& model_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Entry& entry : entries()) list.push_back(entry.name);
+    return list;
+  }();
+  return names;
+}
+
+}  // namespace brim::nn

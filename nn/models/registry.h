@@ -1,0 +1,29 @@
+// Models by name, for programs. Names are torchvision's where it has the model.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brim/nn/module.h"
+
+namespace brim::nn {
+
+struct ModelOptions {
+  int64_t classes = 1000;
+  /// Of the initial values. Without one there are none, for a model that is loaded from a file.
+  std::optional<uint64_t> seed = 0;
+  Dtype dtype = Dtype::float32;
+  Device device = Device::cpu();
+  std::optional<double> dropout;    ///< instead of the model's own, where it has one
+  bool zero_init_residual = false;  ///< of ResNets: residual branches start at 0
+};
+
+/// Throws `ValueError` for a name that is not known, with the nearest one, and for classes < 1.
+std::unique_ptr<Module> make_model(const std::string& name, const ModelOptions& options = {});
+
+/// In the order of families and sizes.
+const std::vector<std::string>& model_names();
+
+}  // namespace brim::nn

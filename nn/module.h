@@ -1,0 +1,164 @@
+// The base of layers and models. A module registers its parameters, buffers and children under
+// names; everything else follows from that: dotted names as in torchvision, train() and eval(),
+// initial values, the module path in messages and traces ("layer1.0.conv2").
+//
+//   struct Net final : nn::Module {
+//     nn::Conv2d conv{3, 16, {.kernel = 3, .padding = 1, .bias = false}};
+//     nn::BatchNorm2d bn{16};
+//     nn::Linear fc{16, 10};
+//     Net() { register_modules({{"conv", conv}, {"bn", bn}, {"fc", fc}}); }
+//     Tensor forward(Tensor x) override {
+//       x = bn(conv(std::move(x)), {.activation = Activation::relu});
+//       return fc(global_avg_pool(std::move(x)));
+//     }
+//   };
+//   Net net;
+//   nn::initialize(net, /*seed=*/1);
+//   Tensor logits = net(images);
+//
+// Children are plain members; those made at run time are handed over as `std::unique_ptr`.
+// Write forward with std::move: each intermediate is then freed as soon as the next op has it.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "brim/autograd/scope.h"
+#include "brim/core/tensor.h"
+#include "brim/nn/init.h"
+
+namespace brim::nn {
+
+class Module;
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+struct NamedModule {
+  std::string name;
+  Module& module;
+};
+
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  /// Runs `forward` under the module's name. On the root, throws `ValueError` while a parameter
+  /// has no values.
+  Tensor operator()(Tensor x, Where where = Where::current()) {
+    return call(where, [&] { return forward(std::move(x)); });
+  }
+  virtual Tensor forward(Tensor x) = 0;
+  /// The kind of layer, for people: "Conv2d".
+  virtual std::string_view kind() const { return "Module"; }
+
+  /// The name that the parent knows it by; "" for a root.
+  const std::string& name() const { return name_; }
+  /// In the order of registration, own ones before those of children; dotted names. Undefined
+  /// tensors (the bias of a convolution without one) are left out.
+  std::vector<NamedTensor> named_parameters() const;
+  std::vector<NamedTensor> named_buffers() const;
+  /// The module itself (named ""), then all below it.
+  std::vector<NamedModule> named_modules();
+  /// The parameter or buffer of that name; throws `ValueError` with the nearest one otherwise.
+  Tensor tensor(std::string_view name) const;
+  /// The child, at any depth, of that name.
+  Module& module(std::string_view name);
+  /// Elements of all parameters.
+  int64_t parameter_count() const;
+
+  /// Batch norm and dropout behave differently in training, which is how a module starts.
+  void train(bool training = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+
+  /// Drops all gradients.
+  void zero_grad();
+  /// Parameters at or below `prefix` ("layer1", "fc.weight"; "" for all) no longer ask for a
+  /// gradient, or do again. Throws `ValueError` when there are none.
+  void set_trainable(std::string_view prefix, bool trainable);
+  /// Converts parameters and buffers to float32 or float64. They are new tensors then: make
+  /// optimizers afterwards.
+  void to(Dtype dtype);
+
+  /// One registered tensor: the member of the module that holds it, and its first values.
+  struct Slot {
+    std::string name;
+    Tensor* tensor;
+    Init init;
+    bool is_parameter;
+  };
+  /// Calls `body` with the dotted name of every slot whose tensor is defined.
+  void for_each_slot(const std::function<void(const std::string&, const Slot&)>& body) const;
+
+ protected:
+  /// Makes `member` a parameter. It has no values until `initialize`, a file or the caller gives
+  /// it some. Throws `ValueError` for a name that is taken, empty or has a dot.
+  void register_parameter(std::string name, Tensor& member, const Shape& shape, Init init);
+  /// Makes `member` a buffer, state that is not learnt, filled with `value`.
+  void register_buffer(std::string name, Tensor& member, const Shape& shape, double value);
+  /// Makes a member, or a module that is handed over, a child.
+  void register_module(std::string name, Module& child);
+  template <class M>
+  M& register_module(std::string name, std::unique_ptr<M> child) {
+    M& module = *child;
+    register_module(std::move(name), module);
+    owned_.push_back(std::move(child));
+    return module;
+  }
+  void register_modules(std::initializer_list<NamedModule> children);
+
+  /// Runs `body` under the module's name; for modules with calls of their own.
+  template <class Body>
+  std::invoke_result_t<const Body&> call(Where where, const Body& body) {
+    if (parent_ == nullptr) require_values();
+    std::optional<autograd::ModuleScope> scope;
+    if (!name_.empty()) scope.emplace(name_);
+    where_ = where;
+    return body();
+  }
+  /// Who called this module: the line that a layer's ops report.
+  Where where() const { return where_; }
+
+  const std::vector<Module*>& children() const { return children_; }
+
+ private:
+  bool has_all_values() const;
+  void require_values() const;
+  void require_new_name(const std::string& name) const;
+
+  std::string name_;
+  const Module* parent_ = nullptr;
+  std::vector<Slot> slots_;
+  std::vector<Module*> children_;
+  std::vector<std::unique_ptr<Module>> owned_;
+  Where where_;
+  bool training_ = true;
+};
+
+/// While it lives, all parameters and buffers of a module are on the meta device, without bytes:
+/// the module can be traced, summarised or asked for its shapes. Their values come back with its
+/// end.
+class MetaScope {
+ public:
+  explicit MetaScope(Module& module);
+  ~MetaScope();
+  MetaScope(const MetaScope&) = delete;
+  MetaScope& operator=(const MetaScope&) = delete;
+
+ private:
+  std::vector<std::pair<Tensor*, Tensor>> real_;
+};
+
+}  // namespace brim::nn

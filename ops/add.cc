@@ -1,0 +1,37 @@
+#include "brim/ops/add.h"
+
+#include "brim/ops/broadcast.h"
+#include "brim/ops/op.h"
+
+namespace brim {
+namespace {
+
+class Add final : public autograd::Op {
+ public:
+  const char* name() const override { return "add"; }
+
+  Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+    require_floating(name(), in[0]);
+    require_same_kind(name(), in[0], in[1]);
+    Tensor y = empty(broadcast_shapes(in[0].shape(), in[1].shape(), name()),
+                     {.dtype = in[0].dtype(), .device = in[0].device()});
+    launch(kernel::add, {in[0], in[1]}, {y});
+    return {y};
+  }
+
+  Tensors backward(autograd::BackwardCall& call) const override {
+    Tensor dy = call.take_grad();
+    Tensors grads(2);
+    for (int i = 0; i < 2; ++i)
+      if (call.needs(i)) grads[static_cast<size_t>(i)] = unbroadcast(dy, call.input_info(i).shape);
+    return grads;
+  }
+};
+
+}  // namespace
+
+Tensor add(Tensor a, Tensor b, Where where) {
+  return autograd::apply_one(std::make_shared<Add>(), {std::move(a), std::move(b)}, where);
+}
+
+}  // namespace brim

@@ -1,0 +1,20 @@
+// Elementwise sum of two tensors, with broadcasting.
+#pragma once
+
+#include "brim/autograd/scope.h"
+#include "brim/core/launch.h"
+
+namespace brim {
+
+/// y = a + b; the shapes broadcast by NumPy's rules, one floating dtype. Saves nothing. Backward
+/// sums over the axes along which an input was repeated; where the shapes are equal, both inputs
+/// get the gradient itself, not a copy.
+/// Throws `ShapeError` when the shapes do not broadcast, `DtypeError` for two dtypes.
+Tensor add(Tensor a, Tensor b, Where where = Where::current());
+
+namespace kernel {
+/// in: a, b, any strides; out: y of the shape that they broadcast to, contiguous.
+inline constexpr Kernel<NoAttributes> add{"add"};
+}  // namespace kernel
+
+}  // namespace brim

@@ -1,0 +1,201 @@
+#include "brim/ops/batch_norm.h"
+
+#include "brim/autograd/effects.h"
+#include "brim/ops/op.h"
+#include "brim/ops/reuse.h"
+
+namespace brim {
+namespace {
+
+using kernel::BatchNormAttributes;
+
+// The inputs: these three, in evaluation the running mean and variance, last the residual.
+constexpr int kX = 0, kWeight = 1, kBias = 2, kRunningMean = 3, kRunningVar = 4;
+// The outputs.
+constexpr int kY = 0, kMean = 1, kVariance = 2;
+
+int64_t values_per_channel(const Tensor& x) {
+  int64_t count = 1;
+  for (int axis = 0; axis + 1 < x.dim(); ++axis) count *= x.size(axis);
+  return count;
+}
+
+class BatchNorm final : public autograd::Op {
+ public:
+  BatchNorm(const BatchNormOptions& options, Tensor running_mean, Tensor running_var)
+      : attributes_{options.epsilon, options.activation, options.training},
+        momentum_(options.momentum),
+        has_residual_(options.residual.defined()),
+        running_mean_(std::move(running_mean)),
+        running_var_(std::move(running_var)) {}
+
+  const char* name() const override { return "batch_norm"; }
+  Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override;
+  void apply_effects(const Tensors& in, const Tensors& out) const override;
+  autograd::Saves saves(const autograd::Needs& needs) const override;
+  Tensors backward(autograd::BackwardCall& call) const override;
+
+  double flops(std::span<const autograd::TensorInfo> in,
+               std::span<const autograd::TensorInfo>) const override {
+    // Statistics: subtract, add, multiply-add; then subtract, multiply-add, add, clamp.
+    return (attributes_.training ? 8.0 : 4.0) * static_cast<double>(numel(in[0].shape));
+  }
+
+ private:
+  int residual_index() const { return attributes_.training ? kRunningMean : kRunningVar + 1; }
+  bool masks() const { return attributes_.activation != Activation::none; }
+  // Where the activation was flat is found again from x; a residual would have to be saved too.
+  bool masks_by_x() const { return masks() && !has_residual_; }
+  bool masks_by_y() const { return masks() && has_residual_; }
+
+  void validate(const Tensors& in) const;
+  void validate_channels(const Tensor& x, const Tensor& values, const char* what) const;
+  void statistics(const Tensors& in, const Tensor& x, Tensor& mean, Tensor& variance) const;
+
+  BatchNormAttributes attributes_;
+  double momentum_;
+  bool has_residual_;
+  // Written by effects, in training only.
+  Tensor running_mean_, running_var_;
+};
+
+void BatchNorm::validate_channels(const Tensor& x, const Tensor& values, const char* what) const {
+  int64_t channels = x.size(-1);
+  expect<ShapeError>(values.shape() == Shape{channels}, name(),
+                     "expected {} of shape [{}] for input {}, got {}", what, channels,
+                     to_string(x.shape()), to_string(values.shape()));
+  bool fits = values.dtype() == x.dtype() ||
+              (is_low_precision(x.dtype()) && values.dtype() == Dtype::float32);
+  expect<DtypeError>(fits, name(), "expected {} of {}, got {}", what,
+                     is_low_precision(x.dtype()) ? "float32 or " + std::string(to_string(x.dtype()))
+                                                 : std::string(to_string(x.dtype())),
+                     to_string(values.dtype()));
+}
+
+void BatchNorm::validate(const Tensors& in) const {
+  const Tensor& x = in[kX];
+  require_floating(name(), x);
+  expect<ShapeError>(x.dim() >= 1, name(), "expected an input with channels, got a scalar");
+  validate_channels(x, in[kWeight], "weight");
+  validate_channels(x, in[kBias], "bias");
+  const Tensor& mean = attributes_.training ? running_mean_ : in[kRunningMean];
+  const Tensor& var = attributes_.training ? running_var_ : in[kRunningVar];
+  if (mean.defined()) validate_channels(x, mean, "running_mean");
+  if (var.defined()) validate_channels(x, var, "running_var");
+  if (has_residual_) {
+    const Tensor& residual = in[static_cast<size_t>(residual_index())];
+    require_same_kind(name(), x, residual);
+    expect<ShapeError>(residual.shape() == x.shape(), name(),
+                       "expected a residual of the input's shape {}, got {}", to_string(x.shape()),
+                       to_string(residual.shape()));
+  }
+  if (attributes_.training)
+    expect<ValueError>(values_per_channel(x) != 1, name(),
+                       "expected more than 1 value per channel when training, got input {}",
+                       to_string(x.shape()));
+}
+
+void BatchNorm::statistics(const Tensors& in, const Tensor& x, Tensor& mean,
+                           Tensor& variance) const {
+  TensorOptions options{.dtype = Dtype::float64, .device = x.device()};
+  mean = empty({x.size(-1)}, options);
+  variance = empty({x.size(-1)}, options);
+  if (attributes_.training) {
+    launch(kernel::batch_norm_statistics, x.dtype(), {x}, {mean, variance});
+  } else {
+    copy_into(mean, in[kRunningMean]);
+    copy_into(variance, in[kRunningVar]);
+  }
+}
+
+Tensors BatchNorm::forward(const Tensors& in, const autograd::ForwardContext& context) const {
+  validate(in);
+  Tensor x = contiguous(in[kX]), residual, mean, variance;
+  if (has_residual_) residual = contiguous(in[static_cast<size_t>(residual_index())]);
+  statistics(in, x, mean, variance);
+  Tensor y = empty_like(x);
+  launch(kernel::batch_norm, x.dtype(),
+         {x, contiguous(in[kWeight]), contiguous(in[kBias]), mean, variance, residual}, {y},
+         attributes_);
+  if (!context.for_backward && !attributes_.training) return {y, Tensor(), Tensor()};
+  return {y, mean, variance};
+}
+
+void BatchNorm::apply_effects(const Tensors& in, const Tensors& out) const {
+  int64_t count = values_per_channel(in[kX]);
+  if (!attributes_.training || !running_mean_.defined() || count == 0) return;
+  auto n = static_cast<double>(count);
+  launch(kernel::running_statistics, {out[kMean], out[kVariance]},
+         {autograd::effect_target(running_mean_), autograd::effect_target(running_var_)},
+         {.momentum = momentum_, .correction = n / (n - 1)});
+}
+
+autograd::Saves BatchNorm::saves(const autograd::Needs& needs) const {
+  autograd::Saves saves;
+  if (masks_by_x() || needs[kWeight] || (needs[kX] && attributes_.training))
+    saves.inputs.push_back(kX);
+  if (masks_by_x() || needs[kX]) saves.inputs.push_back(kWeight);
+  if (masks_by_x()) saves.inputs.push_back(kBias);
+  if (masks_by_y()) saves.outputs.push_back(kY);
+  if (masks_by_x() || needs[kX] || needs[kWeight]) {
+    saves.outputs.push_back(kMean);
+    saves.outputs.push_back(kVariance);
+  }
+  return saves;
+}
+
+// With g = dy where the activation was not flat, n values per channel and
+// xhat = (x - mean) / sqrt(variance + epsilon):
+//   dbias = sum(g), dweight = sum(g * xhat), dresidual = g,
+//   dx = weight / sqrt(variance + epsilon) * (g - dbias / n - xhat * dweight / n),
+// the last two terms in training only.
+Tensors BatchNorm::backward(autograd::BackwardCall& call) const {
+  auto saved = saves({call.needs(kX), call.needs(kWeight), call.needs(kBias)});
+  Tensor in[kBias + 1], out[kVariance + 1];
+  for (int i : saved.inputs) in[i] = contiguous(call.input(i));
+  for (int i : saved.outputs) out[i] = call.output(i);
+
+  Tensors grads(static_cast<size_t>(call.inputs()));
+  auto like_input = [&](int i) {
+    return call.needs(i) ? empty(call.input_info(i).shape, call.input_info(i).options()) : Tensor();
+  };
+  grads[kWeight] = like_input(kWeight);
+  grads[kBias] = like_input(kBias);
+  bool residual_needs = has_residual_ && call.needs(residual_index());
+  Tensor dy = call.take_grad(), dresidual;
+  if (residual_needs && masks()) dresidual = reuse_or_empty(dy);
+  if (residual_needs && !masks()) dresidual = dy;
+  if (call.needs(kX)) grads[kX] = residual_needs ? empty_like(dy) : reuse_or_empty(dy);
+  launch(kernel::batch_norm_backward, dy.dtype(),
+         {dy, in[kX], in[kWeight], out[kMean], out[kVariance], in[kBias], out[kY]},
+         {grads[kX], grads[kWeight], grads[kBias], masks() ? dresidual : Tensor()}, attributes_);
+  if (residual_needs) grads[static_cast<size_t>(residual_index())] = dresidual;
+  return grads;
+}
+
+}  // namespace
+
+Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Tensor running_var,
+                  BatchNormOptions options, Where where) {
+  constexpr const char* kTag = "batch_norm";
+  expect<ValueError>(options.epsilon > 0, kTag, "expected a positive epsilon, got {}",
+                     options.epsilon);
+  expect<ValueError>(options.momentum >= 0 && options.momentum <= 1, kTag,
+                     "expected a momentum in [0, 1], got {}", options.momentum);
+  expect<ValueError>(running_mean.defined() == running_var.defined(), kTag,
+                     "expected both running_mean and running_var, or neither");
+  expect<ValueError>(options.training || running_mean.defined(), kTag,
+                     "expected running statistics for evaluation");
+  auto op = options.training ? std::make_shared<BatchNorm>(options, std::move(running_mean),
+                                                           std::move(running_var))
+                             : std::make_shared<BatchNorm>(options, Tensor(), Tensor());
+  Tensors in{std::move(x), std::move(weight), std::move(bias)};
+  if (!options.training) {
+    in.push_back(std::move(running_mean));
+    in.push_back(std::move(running_var));
+  }
+  if (options.residual.defined()) in.push_back(std::move(options.residual));
+  return autograd::apply_one(std::move(op), std::move(in), where);
+}
+
+}  // namespace brim

@@ -1,0 +1,68 @@
+// Batch normalisation over all axes but the last, with an optional residual and activation in the
+// same call. Ioffe and Szegedy, "Batch Normalization: Accelerating Deep Network Training by
+// Reducing Internal Covariate Shift", ICML 2015.
+//
+// The residual and the activation are fused because they are free there: the statistics cost one
+// reading of x, and everything else happens while y is written.
+#pragma once
+
+#include "brim/autograd/scope.h"
+#include "brim/core/launch.h"
+#include "brim/ops/activation.h"
+
+namespace brim {
+
+struct BatchNormOptions {
+  Tensor residual = {};  ///< added before the activation; of x's shape and dtype, or undefined
+  Activation activation = Activation::none;
+  /// Normalise by the statistics of the batch and move the running ones towards them; else by
+  /// the running ones, which stay.
+  bool training = true;
+  double momentum = 0.1;  ///< running = (1 - momentum) * running + momentum * batch
+  double epsilon = 1e-5;
+};
+
+/// y = activation((x - mean) / sqrt(variance + epsilon) * weight + bias + residual), per channel.
+///
+/// x is [..., C] of a floating dtype; weight, bias, running_mean and running_var are [C], float64
+/// when x is and else float32. In training, mean and (biased) variance are those of the batch, and
+/// the running ones move by `momentum`, the variance with Bessel's correction; both running
+/// tensors may then be undefined. Their change is an effect: it happens once, goes through
+/// `autograd::effect_target`, and not again when the op is replayed.
+///
+/// Saves x, weight and the statistics; for an activation also bias, from which the sign of the
+/// result is found again, or, with a residual, the result y.
+///
+/// Throws `ShapeError` or `DtypeError` for tensors that do not go together, and `ValueError` in
+/// training when a channel has a single value (its variance means nothing), for an epsilon that is
+/// not positive or a momentum outside [0, 1].
+Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Tensor running_var,
+                  BatchNormOptions options = {}, Where where = Where::current());
+
+namespace kernel {
+
+struct BatchNormAttributes {
+  double epsilon = 1e-5;
+  Activation activation = Activation::none;
+  bool training = true;  ///< backward: do mean and variance depend on x?
+};
+/// in: x [..., C]; out: mean, variance (biased), float64 [C]. x is contiguous, as everywhere here.
+inline constexpr Kernel<NoAttributes> batch_norm_statistics{"batch_norm_statistics"};
+/// in: x, weight, bias, mean, variance, residual or absent; out: y.
+inline constexpr Kernel<BatchNormAttributes> batch_norm{"batch_norm"};
+/// in: dy, x, weight, mean, variance, bias (activation without residual), y (activation with
+/// residual); out: dx, dweight, dbias, dresidual (activation with residual). Each output may be
+/// absent. dx (or dresidual, when there is one) may be dy.
+inline constexpr Kernel<BatchNormAttributes> batch_norm_backward{"batch_norm_backward"};
+
+struct RunningStatisticsAttributes {
+  double momentum = 0.1;
+  double correction = 1;  ///< of the variance: n / (n - 1)
+};
+/// in: mean, variance (float64); out: running mean, running variance, which move towards them.
+inline constexpr Kernel<RunningStatisticsAttributes> running_statistics{"running_statistics",
+                                                                        /*updates=*/true};
+
+}  // namespace kernel
+
+}  // namespace brim

@@ -1,0 +1,128 @@
+#include "brim/ops/conv2d.h"
+
+#include <algorithm>
+
+#include "brim/ops/linear.h"
+#include "brim/ops/op.h"
+
+namespace brim {
+namespace {
+
+constexpr const char* kName = "conv2d";
+
+void require_options(const Conv2dOptions& o) {
+  expect<ValueError>(std::min(o.stride.h, o.stride.w) >= 1, kName,
+                     "expected strides of at least 1, got {}", to_string(o.stride));
+  expect<ValueError>(std::min(o.padding.h, o.padding.w) >= 0, kName,
+                     "expected paddings of at least 0, got {}", to_string(o.padding));
+  expect<ValueError>(std::min(o.dilation.h, o.dilation.w) >= 1, kName,
+                     "expected dilations of at least 1, got {}", to_string(o.dilation));
+  expect<ValueError>(o.groups >= 1, kName, "expected at least 1 group, got {}", o.groups);
+}
+
+/// Positions of a window of `taps` along an axis of `size`.
+int64_t positions(int64_t size, int64_t taps, int64_t stride, int64_t padding, int64_t dilation,
+                  const char* axis) {
+  int64_t padded, reach;
+  bool fits = !__builtin_mul_overflow(padding, int64_t{2}, &padded) &&
+              !__builtin_add_overflow(padded, size, &padded) &&
+              !__builtin_mul_overflow(dilation, taps - 1, &reach) && reach < padded;
+  expect<ShapeError>(fits, kName,
+                     "expected a window within the padded input, got {} {} with padding {} and a "
+                     "window of {} with dilation {}",
+                     axis, size, padding, taps, dilation);
+  return (padded - reach - 1) / stride + 1;
+}
+
+void require_bias(const Tensor& weight, const Tensor& bias) {
+  require_same_kind(kName, weight, bias);
+  expect<ShapeError>(bias.shape() == Shape{weight.size(0)}, kName,
+                     "expected bias of shape [{}] to match weight {}, got {}", weight.size(0),
+                     to_string(weight.shape()), to_string(bias.shape()));
+}
+
+class Conv2d final : public autograd::Op {
+ public:
+  explicit Conv2d(const Conv2dOptions& options) : options_(options) {}
+  const char* name() const override { return kName; }
+
+  Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+    require_floating(name(), in[0]);
+    require_same_kind(name(), in[0], in[1]);
+    Shape shape = conv2d_shape(in[0].shape(), in[1].shape(), options_);
+    if (in.size() > 2) require_bias(in[1], in[2]);
+    Tensor x = contiguous(in[0]), weight = contiguous(in[1]);
+    Tensor bias = in.size() > 2 ? contiguous(in[2]) : Tensor();
+    Tensor y = empty(shape, {.dtype = x.dtype(), .device = x.device()});
+    launch(kernel::conv2d, {x, weight, bias}, {y}, options_);
+    return {y};
+  }
+
+  autograd::Saves saves(const autograd::Needs& needs) const override {
+    autograd::Saves saves;
+    if (needs[1]) saves.inputs.push_back(0);
+    if (needs[0]) saves.inputs.push_back(1);
+    return saves;
+  }
+
+  Tensors backward(autograd::BackwardCall& call) const override {
+    Tensor dy = call.take_grad();
+    Tensors grads(static_cast<size_t>(call.inputs()));
+    if (grads.size() > 2 && call.needs(2)) {
+      grads[2] = empty(call.input_info(2).shape, call.input_info(2).options());
+      launch(kernel::bias_gradient, {dy}, {grads[2]});
+    }
+    if (call.needs(1)) {
+      grads[1] = empty(call.input_info(1).shape, call.input_info(1).options());
+      launch(kernel::conv2d_backward_weight, {contiguous(call.input(0)), dy}, {grads[1]}, options_);
+    }
+    if (call.needs(0)) {
+      grads[0] = empty(call.input_info(0).shape, call.input_info(0).options());
+      launch(kernel::conv2d_backward_data, {dy, contiguous(call.input(1))}, {grads[0]}, options_);
+    }
+    return grads;
+  }
+
+  /// Two per multiply and add.
+  double flops(std::span<const autograd::TensorInfo> inputs,
+               std::span<const autograd::TensorInfo> outputs) const override {
+    const Shape& weight = inputs[1].shape;
+    return 2 * static_cast<double>(numel(outputs[0].shape)) *
+           static_cast<double>(weight[1] * weight[2] * weight[3]);
+  }
+
+ private:
+  Conv2dOptions options_;
+};
+
+}  // namespace
+
+Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& o) {
+  require_options(o);
+  expect<ShapeError>(x.size() == 4, kName, "expected input [N,H,W,C], got {}", to_string(x));
+  expect<ShapeError>(weight.size() == 4, kName, "expected weight [K,R,S,C/groups], got {}",
+                     to_string(weight));
+  expect<ShapeError>(weight[1] >= 1 && weight[2] >= 1, kName,
+                     "expected a window of at least 1x1, got weight {}", to_string(weight));
+  expect<ShapeError>(weight[0] % o.groups == 0, kName,
+                     "expected groups to divide output channels {}, got {} groups", weight[0],
+                     o.groups);
+  int64_t channels = 0;
+  bool fits = !__builtin_mul_overflow(weight[3], o.groups, &channels);
+  expect<ShapeError>(fits && x[3] == channels, kName,
+                     "expected input channels {} to match weight {}{}, got input {}", channels,
+                     to_string(weight), o.groups == 1 ? "" : fmt::format(" in {} groups", o.groups),
+                     to_string(x));
+  return {x[0], positions(x[1], weight[1], o.stride.h, o.padding.h, o.dilation.h, "height"),
+          positions(x[2], weight[2], o.stride.w, o.padding.w, o.dilation.w, "width"), weight[0]};
+}
+
+Tensor conv2d(Tensor x, Tensor weight, Tensor bias, const Conv2dOptions& options, Where where) {
+  Tensors inputs;
+  inputs.push_back(std::move(x));
+  inputs.push_back(std::move(weight));
+  if (bias.defined()) inputs.push_back(std::move(bias));
+  return autograd::apply_one(std::make_shared<Conv2d>(options), std::move(inputs), where);
+}
+
+}  // namespace brim

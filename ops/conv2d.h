@@ -1,0 +1,43 @@
+// Two-dimensional convolution (cross-correlation, as every framework calls it), dense, grouped
+// or depthwise. Activations are NHWC, weights KRSC.
+#pragma once
+
+#include "brim/autograd/scope.h"
+#include "brim/core/launch.h"
+#include "brim/ops/pair.h"
+
+namespace brim {
+
+struct Conv2dOptions {
+  Pair stride = 1;
+  Pair padding = 0;  ///< zeros added on both sides
+  Pair dilation = 1;
+  int64_t groups = 1;
+};
+
+/// y[n,i,j,k] = bias[k] + sum over r,s,c of
+///     x[n, i*stride - padding + r*dilation, j*stride - padding + s*dilation, g*C/groups + c]
+///     * weight[k,r,s,c],   with g = k / (K/groups) and x zero outside.
+///
+/// x [N,H,W,C], weight [K,R,S,C/groups], bias [K] or undefined, one floating dtype; the result is
+/// [N,P,Q,K] with P = (H + 2*padding - dilation*(R-1) - 1) / stride + 1, Q likewise from W and S.
+/// Throws `ShapeError` for wrong ranks, channels or bias, groups that divide C or K unevenly, a
+/// window larger than the padded input; `ValueError` for strides or dilations below 1, paddings
+/// below 0; `DtypeError`, `DeviceError`. Saves x and weight, each only if the other's gradient is
+/// wanted.
+Tensor conv2d(Tensor x, Tensor weight, Tensor bias, const Conv2dOptions& options = {},
+              Where where = Where::current());
+
+/// The result's shape; throws what `conv2d` throws about shapes.
+Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& options = {});
+
+namespace kernel {
+/// in: x, weight, bias (may be absent); out: y. Contiguous.
+inline constexpr Kernel<Conv2dOptions> conv2d{"conv2d"};
+/// in: dy, weight; out: dx, every element written. Contiguous.
+inline constexpr Kernel<Conv2dOptions> conv2d_backward_data{"conv2d_backward_data"};
+/// in: x, dy; out: dweight. Contiguous.
+inline constexpr Kernel<Conv2dOptions> conv2d_backward_weight{"conv2d_backward_weight"};
+}  // namespace kernel
+
+}  // namespace brim

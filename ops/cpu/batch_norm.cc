@@ -1,0 +1,224 @@
+#include "brim/ops/cpu/batch_norm.h"
+
+#include "brim/ops/cpu/register.h"
+
+namespace brim::cpu {
+
+void register_batch_norm_backward();
+
+namespace {
+
+// Sums of one piece of the pixels: d = x - shift for a shift near the piece's own mean, so that
+// the sum of squares loses nothing, however large the mean is.
+template <class T>
+struct Moments {
+  T *shift, *sum, *square;           // repeated to the length of a row
+  double *total_sum, *total_square;  // per channel
+
+  Moments(ScratchCursor& scratch, const ChannelRows& rows)
+      : shift(scratch.take<T>(rows.length)),
+        sum(scratch.take<T>(rows.length)),
+        square(scratch.take<T>(rows.length)),
+        total_sum(scratch.take<double>(rows.channels)),
+        total_square(scratch.take<double>(rows.channels)) {}
+
+  // The mean of some pixels, far apart as neighbours are alike. With k of n the squares of d sum
+  // to at most n / k times those around the true mean, whatever the values: so much can rounding
+  // grow.
+  void choose_shift(const T* x, const ChannelRows& rows, int64_t pixels) {
+    int64_t count = std::min<int64_t>(pixels, 16);
+    std::fill_n(total_sum, rows.channels, 0.0);
+    for (int64_t i = 0; i < count; ++i) {
+      const T* pixel = x + (2 * i + 1) * pixels / (2 * count) * rows.channels;
+      for (int64_t c = 0; c < rows.channels; ++c) total_sum[c] += static_cast<double>(pixel[c]);
+    }
+    for (int64_t begin = 0; begin < rows.length; begin += rows.channels)
+      for (int64_t c = 0; c < rows.channels; ++c)
+        shift[begin + c] = static_cast<T>(total_sum[c] / static_cast<double>(count));
+  }
+  void clear(const ChannelRows& rows) {
+    std::fill_n(sum, rows.length, T(0));
+    std::fill_n(square, rows.length, T(0));
+    std::fill_n(total_sum, rows.channels, 0.0);
+    std::fill_n(total_square, rows.channels, 0.0);
+  }
+  void flush(const ChannelRows& rows) {
+    for (int64_t begin = 0; begin < rows.length; begin += rows.channels)
+      for (int64_t c = 0; c < rows.channels; ++c) {
+        total_sum[c] += static_cast<double>(sum[begin + c]);
+        total_square[c] += static_cast<double>(square[begin + c]);
+      }
+    std::fill_n(sum, rows.length, T(0));
+    std::fill_n(square, rows.length, T(0));
+  }
+  template <int kRows>
+  void add(const T* x, int64_t length, int64_t width) const {
+    for_lanes<T>(width, [&]<class V>(int64_t i) {
+      V at = load<V>(shift + i), row_sum{}, row_square{};
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        V d = load<V>(x + r * length + i) - at;
+        row_sum += d;
+        row_square = fma(d, d, row_square);
+      }
+      store(sum + i, load<V>(sum + i) + row_sum);
+      store(square + i, load<V>(square + i) + row_square);
+    });
+  }
+};
+
+template <class T>
+int64_t statistics_scratch(const KernelCall& call, const NoAttributes&) {
+  ChannelRows rows(call.in[0]);
+  ScratchCursor scratch(nullptr);
+  Moments<T> one(scratch, rows);
+  return scratch.used() * rows.pieces();
+}
+
+// Pieces with their own n, mean and sum of squares around it join as in Chan, Golub and LeVeque,
+// "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+template <class T, class MomentsOf>
+void join(const ChannelRows& rows, int64_t pieces, const MomentsOf& moments_of, double* mean,
+          double* variance) {
+  auto n = static_cast<double>(std::max<int64_t>(rows.pixels, 1));
+  auto pixels_of = [&](int64_t piece) {
+    return static_cast<double>(
+        (rows.start(rows.count * (piece + 1) / pieces) - rows.start(rows.count * piece / pieces)) /
+        rows.channels);
+  };
+  std::fill_n(mean, rows.channels, 0.0);
+  std::fill_n(variance, rows.channels, 0.0);
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    Moments<T> m = moments_of(piece);
+    double count = pixels_of(piece);
+    for (int64_t c = 0; c < rows.channels; ++c)
+      mean[c] += m.total_sum[c] + count * static_cast<double>(m.shift[c]);
+  }
+  for (int64_t c = 0; c < rows.channels; ++c) mean[c] /= n;
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    Moments<T> m = moments_of(piece);
+    double count = pixels_of(piece);
+    for (int64_t c = 0; c < rows.channels; ++c) {
+      double own = m.total_sum[c] / count, off = own + static_cast<double>(m.shift[c]) - mean[c];
+      variance[c] += m.total_square[c] - m.total_sum[c] * own + count * off * off;
+    }
+  }
+  for (int64_t c = 0; c < rows.channels; ++c) variance[c] = std::max(variance[c] / n, 0.0);
+}
+
+template <class T>
+void statistics(const KernelCall& call, const NoAttributes&) {
+  ChannelRows rows(call.in[0]);
+  const T* x = call.in[0].as<T>();
+  double *mean = call.out[0].as<double>(), *variance = call.out[1].as<double>();
+  int64_t pieces = std::min(rows.pieces(), std::max<int64_t>(rows.count, 1));
+  int64_t each = statistics_scratch<T>(call, {}) / rows.pieces();
+  auto moments_of = [&](int64_t piece) {
+    ScratchCursor scratch(static_cast<char*>(call.scratch) + piece * each);
+    return Moments<T>(scratch, rows);
+  };
+  if (rows.pixels == 0) {
+    std::fill_n(mean, rows.channels, 0.0);
+    std::fill_n(variance, rows.channels, 0.0);
+    return;
+  }
+  parallel_pieces(rows.count, pieces, [&](int64_t piece, int64_t first, int64_t last) {
+    Moments<T> moments = moments_of(piece);
+    int64_t begin = rows.start(first), end = rows.start(last);
+    moments.choose_shift(x + begin, rows, (end - begin) / rows.channels);
+    moments.clear(rows);
+    for_row_groups(
+        begin, end, rows.length,
+        [&](auto group, int64_t at, int64_t width) {
+          moments.template add<group()>(x + at, rows.length, width);
+        },
+        [&] { moments.flush(rows); });
+  });
+  join<T>(rows, pieces, moments_of, mean, variance);
+}
+
+template <class T>
+int64_t normalize_scratch(const KernelCall& call, const kernel::BatchNormAttributes&) {
+  ScratchCursor scratch(nullptr);
+  NormCoefficients<T>(scratch, ChannelRows(call.in[0]));
+  return scratch.used();
+}
+
+template <Activation activation, class V>
+inline V activate(V y) {
+  V zero{}, six = zero + 6;
+  if constexpr (activation != Activation::none) y = y < zero ? zero : y;
+  if constexpr (activation == Activation::relu6) y = y > six ? six : y;
+  return y;
+}
+
+template <class T, Activation activation, bool kResidual>
+void normalize_rows(const KernelCall& call, const ChannelRows& rows,
+                    const NormCoefficients<T>& by) {
+  const T *x = call.in[0].as<T>(), *residual = call.in[5].as<T>();
+  T* y = call.out[0].as<T>();
+  for_rows_backwards(rows, [=](int64_t at, int64_t width) {
+    for_lanes<T>(width, [=]<class V>(int64_t i) {
+      V value = normalized(load<V>(x + at + i), load<V>(by.mean + i), load<V>(by.scale + i),
+                           load<V>(by.shift + i));
+      if constexpr (kResidual) value += load<V>(residual + at + i);
+      store(y + at + i, activate<activation>(value));
+    });
+  });
+}
+
+template <class T, Activation activation>
+void normalize_with(const KernelCall& call, const ChannelRows& rows,
+                    const NormCoefficients<T>& by) {
+  if (call.in[5].present)
+    normalize_rows<T, activation, true>(call, rows, by);
+  else
+    normalize_rows<T, activation, false>(call, rows, by);
+}
+
+template <class T>
+void normalize(const KernelCall& call, const kernel::BatchNormAttributes& attributes) {
+  ChannelRows rows(call.in[0]);
+  ScratchCursor scratch(call.scratch);
+  NormCoefficients<T> by(scratch, rows);
+  by.set(rows, call.in[1], call.in[2], call.in[3], call.in[4], attributes.epsilon);
+  switch (attributes.activation) {
+    case Activation::none:
+      return normalize_with<T, Activation::none>(call, rows, by);
+    case Activation::relu:
+      return normalize_with<T, Activation::relu>(call, rows, by);
+    case Activation::relu6:
+      return normalize_with<T, Activation::relu6>(call, rows, by);
+  }
+}
+
+template <class T>
+void update_running(const KernelCall& call, const kernel::RunningStatisticsAttributes& by) {
+  const double *mean = call.in[0].as<double>(), *variance = call.in[1].as<double>();
+  T *running_mean = call.out[0].as<T>(), *running_var = call.out[1].as<T>();
+  auto mix = [&](T running, double batch) {
+    return static_cast<T>((1 - by.momentum) * static_cast<double>(running) + by.momentum * batch);
+  };
+  for (int64_t c = 0; c < call.out[0].numel(); ++c) {
+    running_mean[c] = mix(running_mean[c], mean[c]);
+    running_var[c] = mix(running_var[c], variance[c] * by.correction);
+  }
+}
+
+template <class T>
+void register_for(Dtype dtype) {
+  constexpr DeviceType kCpu = DeviceType::cpu;
+  register_kernel(kernel::batch_norm_statistics, kCpu, dtype, statistics<T>, statistics_scratch<T>);
+  register_kernel(kernel::batch_norm, kCpu, dtype, normalize<T>, normalize_scratch<T>);
+  register_kernel(kernel::running_statistics, kCpu, dtype, update_running<T>);
+}
+
+}  // namespace
+
+void register_batch_norm() {
+  register_for<float>(Dtype::float32);
+  register_for<double>(Dtype::float64);
+  register_batch_norm_backward();
+}
+
+}  // namespace brim::cpu

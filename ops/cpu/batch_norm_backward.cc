@@ -1,0 +1,272 @@
+#include "brim/ops/cpu/batch_norm.h"
+
+namespace brim::cpu {
+namespace {
+
+using kernel::BatchNormAttributes;
+
+/// Where the activation was flat is seen from y: recomputed from x, or read.
+enum class MaskFrom { nothing, x, y };
+
+template <class T>
+struct Buffers {
+  explicit Buffers(const KernelCall& call)
+      : dy(call.in[0].as<T>()),
+        x(call.in[1].as<T>()),
+        y(call.in[6].as<T>()),
+        dx(call.out[0].as<T>()),
+        dresidual(call.out[3].as<T>()) {
+    // Without x its sums mean nothing and nobody asks for them; anything that can be read will do.
+    if (x == nullptr) x = dy;
+  }
+  const T *dy, *x, *y;
+  T *dx, *dresidual;
+};
+
+/// g: dy where the activation was not flat.
+template <Activation activation, class V>
+inline V passed(V dy, V y) {
+  V zero{}, six = zero + 6;
+  if constexpr (activation == Activation::relu) return y > zero ? dy : zero;
+  if constexpr (activation == Activation::relu6) return (y > zero) & (y < six) ? dy : zero;
+  return dy;
+}
+
+template <class V, MaskFrom mask, Activation activation, class T>
+inline V masked(const NormCoefficients<T>& by, const T* dy, V x, const T* y, int64_t i) {
+  V g = load<V>(dy);
+  if constexpr (mask == MaskFrom::x)
+    return passed<activation>(
+        g, normalized(x, load<V>(by.mean + i), load<V>(by.scale + i), load<V>(by.shift + i)));
+  if constexpr (mask == MaskFrom::y) return passed<activation>(g, load<V>(y));
+  return g;
+}
+
+/// Sums of g and of g * (x - mean), of one piece of the pixels.
+template <class T>
+struct GradientSums {
+  T *g, *gx;
+  double *total_g, *total_gx;
+
+  GradientSums(ScratchCursor& scratch, const ChannelRows& rows)
+      : g(scratch.take<T>(rows.length)),
+        gx(scratch.take<T>(rows.length)),
+        total_g(scratch.take<double>(rows.channels)),
+        total_gx(scratch.take<double>(rows.channels)) {}
+
+  void clear(const ChannelRows& rows) {
+    std::fill_n(g, rows.length, T(0));
+    std::fill_n(gx, rows.length, T(0));
+    std::fill_n(total_g, rows.channels, 0.0);
+    std::fill_n(total_gx, rows.channels, 0.0);
+  }
+  void flush(const ChannelRows& rows) {
+    for (int64_t begin = 0; begin < rows.length; begin += rows.channels)
+      for (int64_t c = 0; c < rows.channels; ++c) {
+        total_g[c] += static_cast<double>(g[begin + c]);
+        total_gx[c] += static_cast<double>(gx[begin + c]);
+      }
+    std::fill_n(g, rows.length, T(0));
+    std::fill_n(gx, rows.length, T(0));
+  }
+
+  template <int kRows, MaskFrom mask, Activation activation, bool kStore>
+  void add(const Buffers<T>& b, const NormCoefficients<T>& by, int64_t at, int64_t length,
+           int64_t width) const {
+    for_lanes<T>(width, [&]<class V>(int64_t i) {
+      V mean = load<V>(by.mean + i), row_g{}, row_gx{};
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        int64_t j = at + r * length + i;
+        V x = load<V>(b.x + j);
+        V value = masked<V, mask, activation>(by, b.dy + j, x, b.y + j, i);
+        if constexpr (kStore) store(b.dresidual + j, value);
+        row_g += value;
+        row_gx = fma(value, x - mean, row_gx);
+      }
+      store(g + i, load<V>(g + i) + row_g);
+      store(gx + i, load<V>(gx + i) + row_gx);
+    });
+  }
+};
+
+/// dx = g * scale + (x - mean) * slope + level
+template <class T>
+struct GradientCoefficients {
+  T *slope, *level;
+
+  GradientCoefficients(ScratchCursor& scratch, const ChannelRows& rows)
+      : slope(scratch.take<T>(rows.length)), level(scratch.take<T>(rows.length)) {}
+};
+
+template <class T>
+struct Scratch {
+  Scratch(void* base, const ChannelRows& rows)
+      : cursor(base), forward(cursor, rows), backward(cursor, rows), pieces(cursor.used()) {}
+  /// The sums of piece i follow.
+  static int64_t bytes_of_sums(const ChannelRows& rows) {
+    ScratchCursor one(nullptr);
+    GradientSums<T>(one, rows);
+    return one.used();
+  }
+
+  ScratchCursor cursor;
+  NormCoefficients<T> forward;
+  GradientCoefficients<T> backward;
+  int64_t pieces;
+};
+
+template <class T>
+int64_t backward_scratch(const KernelCall& call, const BatchNormAttributes&) {
+  ChannelRows rows(call.in[0]);
+  return Scratch<T>(nullptr, rows).pieces + rows.pieces() * Scratch<T>::bytes_of_sums(rows);
+}
+
+template <class T, MaskFrom mask, Activation activation>
+class Backward {
+ public:
+  Backward(const KernelCall& call, const BatchNormAttributes& attributes)
+      : call_(call),
+        attributes_(attributes),
+        rows_(call.in[0]),
+        scratch_(call.scratch, rows_),
+        buffers_(call) {}
+
+  void run() {
+    bool x = call_.out[0].present, weight = call_.out[1].present, bias = call_.out[2].present;
+    bool residual = call_.out[3].present;
+    if (call_.in[3].present && call_.in[2].present)
+      scratch_.forward.set(rows_, call_.in[2], call_.in[5], call_.in[3], call_.in[4],
+                           attributes_.epsilon);
+    else
+      set_mean_only();
+    if (weight || bias || residual || (x && attributes_.training)) {
+      if (residual)
+        sum<true>();
+      else
+        sum<false>();
+      finish_sums();
+    }
+    if (!x) return;
+    // What the first sweep stored is masked already.
+    if (residual && attributes_.training)
+      write<MaskFrom::nothing, true>(buffers_.dresidual);
+    else if (residual)
+      write<MaskFrom::nothing, false>(buffers_.dresidual);
+    else if (attributes_.training)
+      write<mask, true>(buffers_.dy);
+    else
+      write<mask, false>(buffers_.dy);
+  }
+
+ private:
+  GradientSums<T> sums_of(int64_t piece) {
+    ScratchCursor cursor(static_cast<char*>(call_.scratch) + scratch_.pieces +
+                         piece * Scratch<T>::bytes_of_sums(rows_));
+    return GradientSums<T>(cursor, rows_);
+  }
+  int64_t pieces() const { return std::min(rows_.pieces(), rows_.count); }
+
+  // The gradient of x is not wanted, and the weight's own is not in x's way.
+  void set_mean_only() {
+    bool present = call_.in[3].present;
+    for (int64_t i = 0; i < rows_.length && rows_.channels > 0; ++i)
+      scratch_.forward.mean[i] =
+          present ? static_cast<T>(call_.in[3].as<double>()[i % rows_.channels]) : T(0);
+  }
+
+  template <bool kStore>
+  void sum() {
+    parallel_pieces(rows_.count, pieces(), [&](int64_t piece, int64_t first, int64_t last) {
+      GradientSums<T> sums = sums_of(piece);
+      sums.clear(rows_);
+      for_row_groups(
+          rows_.start(first), rows_.start(last), rows_.length,
+          [&](auto group, int64_t at, int64_t width) {
+            sums.template add<group(), mask, activation, kStore>(buffers_, scratch_.forward, at,
+                                                                 rows_.length, width);
+          },
+          [&] { sums.flush(rows_); });
+    });
+  }
+
+  void finish_sums() {
+    auto n = static_cast<double>(std::max<int64_t>(rows_.pixels, 1));
+    const View &mean = call_.in[3], &variance = call_.in[4];
+    for (int64_t c = 0; c < rows_.channels; ++c) {
+      double dbias = 0, gx = 0;
+      for (int64_t piece = 0; piece < pieces(); ++piece) {
+        dbias += sums_of(piece).total_g[c];
+        gx += sums_of(piece).total_gx[c];
+      }
+      if (call_.out[2].present) set_element(call_.out[2], c, dbias);
+      if (!mean.present) continue;
+      double inverse = 1 / std::sqrt(variance.as<double>()[c] + attributes_.epsilon);
+      // x - mean was taken from a rounded mean.
+      double lost = static_cast<double>(scratch_.forward.mean[c]) - mean.as<double>()[c];
+      double dweight = inverse * (gx + lost * dbias);
+      if (call_.out[1].present) set_element(call_.out[1], c, dweight);
+      if (!call_.in[2].present) continue;
+      double scale = element(call_.in[2], c) * inverse, slope = -scale * inverse * dweight / n;
+      set_repeated(c, slope, slope * lost - scale * dbias / n);
+    }
+  }
+  void set_repeated(int64_t c, double slope, double level) {
+    for (int64_t i = c; i < rows_.length; i += rows_.channels) {
+      scratch_.backward.slope[i] = static_cast<T>(slope);
+      scratch_.backward.level[i] = static_cast<T>(level);
+    }
+  }
+
+  template <MaskFrom from, bool kTraining>
+  void write(const T* gradient) {
+    for_rows_backwards(rows_, [=, b = buffers_, by = scratch_.forward, to = scratch_.backward](
+                                  int64_t at, int64_t width) {
+      for_lanes<T>(width, [&]<class V>(int64_t i) {
+        int64_t j = at + i;
+        V x = load<V>(b.x + j), scale = load<V>(by.scale + i);
+        V value = scale * masked<V, from, activation>(by, gradient + j, x, b.y + j, i);
+        if constexpr (kTraining)
+          value += fma(x - load<V>(by.mean + i), load<V>(to.slope + i), load<V>(to.level + i));
+        store(b.dx + j, value);
+      });
+    });
+  }
+
+  const KernelCall& call_;
+  const BatchNormAttributes& attributes_;
+  ChannelRows rows_;
+  Scratch<T> scratch_;
+  Buffers<T> buffers_;
+};
+
+template <class T, Activation activation>
+void backward_with(const KernelCall& call, const BatchNormAttributes& attributes) {
+  if (call.in[6].present)
+    Backward<T, MaskFrom::y, activation>(call, attributes).run();
+  else
+    Backward<T, MaskFrom::x, activation>(call, attributes).run();
+}
+
+template <class T>
+void backward(const KernelCall& call, const BatchNormAttributes& attributes) {
+  switch (attributes.activation) {
+    case Activation::none:
+      return Backward<T, MaskFrom::nothing, Activation::none>(call, attributes).run();
+    case Activation::relu:
+      return backward_with<T, Activation::relu>(call, attributes);
+    case Activation::relu6:
+      return backward_with<T, Activation::relu6>(call, attributes);
+  }
+}
+
+}  // namespace
+
+void register_batch_norm_backward() {
+  register_kernel(kernel::batch_norm_backward, DeviceType::cpu, Dtype::float32, backward<float>,
+                  backward_scratch<float>);
+  register_kernel(kernel::batch_norm_backward, DeviceType::cpu, Dtype::float64, backward<double>,
+                  backward_scratch<double>);
+}
+
+}  // namespace brim::cpu

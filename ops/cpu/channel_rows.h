@@ -1,0 +1,108 @@
+// Tensors [..., C] as rows of whole pixels, for kernels that keep something per channel: sums in
+// the nearest cache, all channels inside, so that memory is read in one sweep. With few channels
+// a row is several pixels, and what is kept per channel is repeated, so that inner loops are long.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <numeric>
+#include <type_traits>
+
+#include "brim/base/bytes.h"
+#include "brim/base/parallel.h"
+#include "brim/core/launch.h"
+#include "brim/ops/cpu/vector.h"
+
+namespace brim::cpu {
+
+struct ChannelRows {
+  explicit ChannelRows(const View& x)
+      : channels(x.shape.back()),
+        elements(x.numel()),
+        pixels(channels == 0 ? 0 : elements / channels),
+        length(length_for(channels)),
+        count((elements + length - 1) / length) {}
+
+  int64_t channels, elements, pixels;
+  int64_t length;  ///< of a row, in elements
+  int64_t count;   ///< of rows; the last may be shorter
+
+  /// Pieces to keep sums apart for, a function of the shape alone. Each has enough elements to
+  /// repay a thread and enough pixels to repay its own sums.
+  int64_t pieces() const {
+    int64_t most = std::min({elements / 32768, pixels / 64, int64_t{64}});
+    return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(most, 1))));
+  }
+  /// First element of row i, or the end.
+  int64_t start(int64_t i) const { return std::min(i * length, elements); }
+
+ private:
+  static constexpr int64_t kShortest = 128;  // elements; below, loop overhead shows
+  static constexpr int64_t kLong = 512;      // and odd ends no longer do
+
+  static int64_t length_for(int64_t channels) {
+    if (channels == 0) return 1;
+    int64_t pixels = (kShortest + channels - 1) / channels, lanes = kLanes<Vector<float>>;
+    // Whole vectors, and rows that all start on a vector's boundary.
+    if (channels <= kLong) pixels = round_up(pixels, lanes / std::gcd(channels, lanes));
+    return pixels * channels;
+  }
+};
+
+/// Rows that are taken together, so that what is kept per channel is loaded once for all.
+inline constexpr int kRowGroup = 4;
+/// Terms that are added as T before they go to sums in double.
+inline constexpr int64_t kFlushRows = 128;
+
+/// Calls `body(group, at, width)` for all elements in [begin, end): `group` rows of `width`
+/// elements from element `at`, where `group` is a compile-time number. After at most `kFlushRows`
+/// rows, and at the end, calls `flush()`.
+template <class Body, class Flush>
+void for_row_groups(int64_t begin, int64_t end, int64_t length, const Body& body,
+                    const Flush& flush) {
+  for (int64_t at = begin; at < end;) {
+    int64_t stop = std::min(at + kFlushRows * length, end);
+    for (; at + kRowGroup * length <= stop; at += kRowGroup * length)
+      body(std::integral_constant<int, kRowGroup>(), at, length);
+    for (; at < stop; at += length)
+      body(std::integral_constant<int, 1>(), at, std::min(length, stop - at));
+    flush();
+  }
+}
+
+/// Calls `body(at, width)` for all rows, in parallel, from the last stretch of rows to the first:
+/// what an earlier sweep read last is still in the cache.
+template <class Body>
+void for_rows_backwards(const ChannelRows& rows, const Body& body) {
+  constexpr int64_t kGrain = 16384, kStretch = 8192;  // elements
+  int64_t stretch = std::max<int64_t>(kStretch / rows.length, 1);
+  parallel_for(rows.count, std::max<int64_t>(kGrain / rows.length, 1),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t stop = end; stop > begin; stop -= stretch)
+                   for (int64_t i = std::max(stop - stretch, begin); i < stop; ++i)
+                     body(rows.start(i), rows.start(i + 1) - rows.start(i));
+               });
+}
+
+/// Calls `body<V>(i)` for all of [0, width): V is a vector of T from element i, at the end a T.
+template <class T, class Body>
+inline void for_lanes(int64_t width, const Body& body) {
+  constexpr int64_t kStep = kLanes<Vector<T>>;
+  int64_t i = 0;
+  for (; i + kStep <= width; i += kStep) body.template operator()<Vector<T>>(i);
+  for (; i < width; ++i) body.template operator()<T>(i);
+}
+
+/// Element c of a float32 or float64 buffer.
+inline double element(const View& view, int64_t c) {
+  return view.dtype == Dtype::float64 ? view.as<double>()[c] : view.as<float>()[c];
+}
+inline void set_element(const View& view, int64_t c, double value) {
+  if (view.dtype == Dtype::float64)
+    view.as<double>()[c] = value;
+  else
+    view.as<float>()[c] = static_cast<float>(value);
+}
+
+}  // namespace brim::cpu

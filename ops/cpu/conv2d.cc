@@ -1,0 +1,115 @@
+#include "brim/ops/conv2d.h"
+
+#include <algorithm>
+
+#include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/conv2d_generic.h"
+#include "brim/ops/cpu/depthwise.h"
+#include "brim/ops/cpu/register.h"
+#include "brim/ops/onednn.h"
+
+namespace brim::cpu {
+namespace {
+
+using onednn::Pass;
+
+// Views in the order of each kernel: see ops/conv2d.h.
+ConvShape forward_shape(const KernelCall& call, const Conv2dOptions& options) {
+  return {call.in[0].shape, call.in[1].shape, call.out[0].shape, options};
+}
+ConvShape data_shape(const KernelCall& call, const Conv2dOptions& options) {
+  return {call.out[0].shape, call.in[1].shape, call.in[0].shape, options};
+}
+ConvShape weight_shape(const KernelCall& call, const Conv2dOptions& options) {
+  return {call.in[0].shape, call.out[0].shape, call.in[1].shape, options};
+}
+
+/// oneDNN's convolution where it is the way to go for T, else null.
+template <class T>
+const onednn::Convolution* library(const ConvShape& shape, Pass pass, bool with_bias = false) {
+  if constexpr (!std::is_same_v<T, float>) return nullptr;
+  bool empty = shape.pixels() * shape.window() * shape.k * shape.h * shape.w == 0;
+  return empty ? nullptr : onednn::find_convolution(shape, pass, with_bias);
+}
+
+template <class T>
+int64_t forward_scratch(const KernelCall& call, const Conv2dOptions& options) {
+  ConvShape shape = forward_shape(call, options);
+  if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
+  if (auto* convolution = library<T>(shape, Pass::forward, call.in[2].present))
+    return onednn::scratch_bytes(*convolution);
+  return conv2d_generic_scratch<T>(shape);
+}
+
+template <class T>
+void forward(const KernelCall& call, const Conv2dOptions& options) {
+  ConvShape shape = forward_shape(call, options);
+  const T *x = call.in[0].as<T>(), *weight = call.in[1].as<T>();
+  const T* bias = call.in[2].present ? call.in[2].as<T>() : nullptr;
+  T* y = call.out[0].as<T>();
+  if (shape.is_depthwise()) return depthwise(shape, x, weight, bias, y, call.scratch);
+  if constexpr (std::is_same_v<T, float>)
+    if (auto* convolution = library<T>(shape, Pass::forward, bias != nullptr))
+      return onednn::run(*convolution, x, weight, bias, y, call.scratch);
+  conv2d_generic(shape, x, weight, bias, y, call.scratch);
+}
+
+template <class T>
+int64_t backward_data_scratch(const KernelCall& call, const Conv2dOptions& options) {
+  ConvShape shape = data_shape(call, options);
+  if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
+  if (auto* convolution = library<T>(shape, Pass::backward_data))
+    return onednn::scratch_bytes(*convolution);
+  return conv2d_generic_backward_data_scratch<T>(shape);
+}
+
+template <class T>
+void backward_data(const KernelCall& call, const Conv2dOptions& options) {
+  ConvShape shape = data_shape(call, options);
+  const T *dy = call.in[0].as<T>(), *weight = call.in[1].as<T>();
+  T* dx = call.out[0].as<T>();
+  if (shape.is_depthwise()) return depthwise_backward_data(shape, dy, weight, dx, call.scratch);
+  if constexpr (std::is_same_v<T, float>)
+    if (auto* convolution = library<T>(shape, Pass::backward_data))
+      return onednn::run(*convolution, dy, weight, nullptr, dx, call.scratch);
+  conv2d_generic_backward_data(shape, dy, weight, dx, call.scratch);
+}
+
+template <class T>
+int64_t backward_weight_scratch(const KernelCall& call, const Conv2dOptions& options) {
+  ConvShape shape = weight_shape(call, options);
+  if (shape.is_depthwise()) return depthwise_backward_weight_scratch<T>(shape);
+  if (auto* convolution = library<T>(shape, Pass::backward_weight))
+    return onednn::scratch_bytes(*convolution);
+  return conv2d_generic_backward_weight_scratch<T>(shape);
+}
+
+template <class T>
+void backward_weight(const KernelCall& call, const Conv2dOptions& options) {
+  ConvShape shape = weight_shape(call, options);
+  const T *x = call.in[0].as<T>(), *dy = call.in[1].as<T>();
+  T* dweight = call.out[0].as<T>();
+  if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, call.scratch);
+  if constexpr (std::is_same_v<T, float>)
+    if (auto* convolution = library<T>(shape, Pass::backward_weight))
+      return onednn::run(*convolution, x, dy, nullptr, dweight, call.scratch);
+  conv2d_generic_backward_weight(shape, x, dy, dweight, call.scratch);
+}
+
+template <class T>
+void register_for() {
+  register_kernel(kernel::conv2d, DeviceType::cpu, dtype_of<T>, forward<T>, forward_scratch<T>);
+  register_kernel(kernel::conv2d_backward_data, DeviceType::cpu, dtype_of<T>, backward_data<T>,
+                  backward_data_scratch<T>);
+  register_kernel(kernel::conv2d_backward_weight, DeviceType::cpu, dtype_of<T>, backward_weight<T>,
+                  backward_weight_scratch<T>);
+}
+
+}  // namespace
+
+void register_conv2d() {
+  register_for<float>();
+  register_for<double>();
+}
+
+}  // namespace brim::cpu

@@ -1,0 +1,26 @@
+// Depthwise convolution: one filter per channel (groups = C = K). Bound by memory, so each kernel
+// reads and writes every activation about once. Windows of 3x3 with stride 1 or 2 have fast paths.
+#pragma once
+
+#include "brim/ops/conv_shape.h"
+
+namespace brim::cpu {
+
+/// Forward and data gradient: the weights, reordered.
+template <class T>
+int64_t depthwise_scratch(const ConvShape& shape);
+template <class T>
+void depthwise(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
+               void* scratch);
+template <class T>
+void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
+                             void* scratch);
+
+/// Sums are in T over at most 256 pixels, and in double beyond.
+template <class T>
+int64_t depthwise_backward_weight_scratch(const ConvShape& shape);
+template <class T>
+void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, T* dweight,
+                               void* scratch);
+
+}  // namespace brim::cpu

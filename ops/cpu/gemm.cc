@@ -1,0 +1,244 @@
+#include "brim/ops/cpu/gemm.h"
+
+#include <algorithm>
+
+#include "brim/base/parallel.h"
+#include "brim/core/launch.h"
+#include "brim/ops/cpu/vector.h"
+
+namespace brim::cpu {
+namespace {
+
+// A tile of C is kTileRows x 2 vectors: 12 sums, 2 vectors of B and one of A fill the 16 registers
+// of AVX2.
+constexpr int kTileRows = 6;
+template <class T>
+constexpr int kTileColumns = 2 * kLanes<Vector<T>>;
+constexpr int64_t kBlockDepth = 256;    // a panel of B, 16 KiB, stays in the first-level cache
+constexpr int64_t kBlockRows = 96;      // rows of A, 96 KiB, in the second
+constexpr int64_t kBlockColumns = 768;  // columns of B, shared by all threads
+constexpr int64_t kGrain = 1 << 16;     // multiplications that repay a second thread
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t round_up_to(int64_t value, int64_t unit) { return ceil_div(value, unit) * unit; }
+
+/// Panels of an operand with columns [column, column + columns) and terms [begin, begin + depth):
+/// [panel][depth][kWidth], zero beyond the last column. This is for rows that run across the sum;
+/// packs terms [first, last) of the depth.
+template <int kWidth, class T>
+void pack_across(const Rows<T>& rows, int64_t column, int64_t columns, int64_t begin, int64_t depth,
+                 int64_t first, int64_t last, T* buffer, T* packed) {
+  for (int64_t p = first; p < last; ++p) {
+    const T* row = rows.row(begin + p, column, columns, buffer);
+    T* to = packed + p * kWidth;
+    int64_t j = 0;
+    for (; j + kWidth <= columns; j += kWidth, to += depth * kWidth)
+      std::copy(row + j, row + j + kWidth, to);
+    if (j == columns) continue;
+    std::copy(row + j, row + columns, to);
+    std::fill(to + columns - j, to + kWidth, T(0));
+  }
+}
+
+/// The same for rows that run along the sum: one panel, from a row for each column.
+template <int kWidth, class T>
+void pack_along(const Rows<T>& rows, int64_t column, int64_t columns, int64_t begin, int64_t depth,
+                T* buffer, T* panel) {
+  const T* row[kWidth];
+  for (int j = 0; j < kWidth; ++j)
+    row[j] = rows.row(column + std::min<int64_t>(j, columns - 1), begin, depth, buffer + j * depth);
+  for (int64_t p = 0; p < depth; ++p)
+    for (int j = 0; j < kWidth; ++j) panel[p * kWidth + j] = j < columns ? row[j][p] : T(0);
+}
+
+template <class T>
+struct Scratch {
+  T* b;       // panels of B
+  T* a;       // per thread: kBlockRows rows of A
+  T* buffer;  // per thread: rows on their way to a panel
+  int64_t a_size, buffer_size;
+
+  Scratch(ScratchCursor& cursor, int64_t n, int64_t k) {
+    int64_t depth = std::min(k, kBlockDepth);
+    a_size = kBlockRows * depth;
+    buffer_size = std::max(kTileColumns<T> * kBlockDepth, kBlockColumns);
+    b = cursor.take<T>(std::min(round_up_to(n, kTileColumns<T>), kBlockColumns) * depth);
+    a = cursor.take<T>(a_size * num_threads());
+    buffer = cursor.take<T>(buffer_size * num_threads());
+  }
+};
+
+/// The sums of one tile: a[i][p * kStep] times row p of the panel of B.
+template <int kStep, class T>
+inline void multiply_tile(const T* const* a, const T* b, int64_t depth,
+                          T (&tile)[kTileRows][kTileColumns<T>]) {
+  using V = Vector<T>;
+  constexpr int kWidth = kLanes<V>;
+  V sums[kTileRows][2] = {};
+  const T *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3], *a4 = a[4], *a5 = a[5];
+  for (int64_t p = 0; p < depth; ++p, b += 2 * kWidth) {
+    V left = load<V>(b), right = load<V>(b + kWidth);
+    auto add = [&](int i, T value) {
+      V x = broadcast<V>(value);
+      sums[i][0] = fma(x, left, sums[i][0]);
+      sums[i][1] = fma(x, right, sums[i][1]);
+    };
+    int64_t at = p * kStep;
+    add(0, a0[at]);
+    add(1, a1[at]);
+    add(2, a2[at]);
+    add(3, a3[at]);
+    add(4, a4[at]);
+    add(5, a5[at]);
+  }
+  for (int i = 0; i < kTileRows; ++i) {
+    store(tile[i], sums[i][0]);
+    store(tile[i] + kWidth, sums[i][1]);
+  }
+}
+
+template <class T, class Sum>
+void write_tile(const Gemm<T, Sum>& g, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
+                bool first, const T (&tile)[kTileRows][kTileColumns<T>]) {
+  for (int64_t i = 0; i < rows; ++i) {
+    Sum* c = g.c + (i0 + i) * g.c_stride + j0;
+    if (!first) {
+      for (int64_t j = 0; j < columns; ++j) c[j] += static_cast<Sum>(tile[i][j]);
+    } else if (g.bias != nullptr) {
+      for (int64_t j = 0; j < columns; ++j)
+        c[j] = static_cast<Sum>(tile[i][j]) + static_cast<Sum>(g.bias[j0 + j]);
+    } else {
+      for (int64_t j = 0; j < columns; ++j) c[j] = static_cast<Sum>(tile[i][j]);
+    }
+  }
+}
+
+/// One block of the product: columns [column, column + columns) and terms [begin, begin + depth),
+/// for which B lies packed.
+template <class T, class Sum>
+struct Block {
+  const Gemm<T, Sum>& g;
+  const Scratch<T>& scratch;
+  int64_t column, columns, begin, depth;
+  static constexpr int64_t kWidth = kTileColumns<T>;
+
+  int64_t panels() const { return ceil_div(columns, kWidth); }
+
+  void pack(int64_t threads) const {
+    const Rows<T>& rows = *g.b.rows;
+    parallel_pieces(g.b.transposed ? panels() : depth, threads,
+                    [&](int64_t thread, int64_t first, int64_t last) {
+                      T* buffer = scratch.buffer + thread * scratch.buffer_size;
+                      if (!g.b.transposed) {
+                        pack_across<kTileColumns<T>>(rows, column, columns, begin, depth, first,
+                                                     last, buffer, scratch.b);
+                        return;
+                      }
+                      for (int64_t panel = first; panel < last; ++panel)
+                        pack_along<kTileColumns<T>>(rows, column + panel * kWidth,
+                                                    columns - panel * kWidth, begin, depth, buffer,
+                                                    scratch.b + panel * depth * kWidth);
+                    });
+  }
+
+  /// Rows of A as pointers: into the matrix itself where it lies along the sum, and else into
+  /// panels of kTileRows.
+  void rows_of_a(int64_t thread, int64_t i0, int64_t rows, const T** pointers) const {
+    T* a = scratch.a + thread * scratch.a_size;
+    int64_t padded = round_up_to(rows, kTileRows);
+    if (g.a.transposed) {
+      pack_across<kTileRows>(*g.a.rows, i0, rows, begin, depth, 0, depth,
+                             scratch.buffer + thread * scratch.buffer_size, a);
+      for (int64_t i = 0; i < padded; ++i)
+        pointers[i] = a + i / kTileRows * kTileRows * depth + i % kTileRows;
+      return;
+    }
+    for (int64_t i = 0; i < rows; ++i)
+      pointers[i] = g.a.rows->row(i0 + i, begin, depth, a + i * depth);
+    for (int64_t i = rows; i < padded; ++i) pointers[i] = pointers[rows - 1];
+  }
+
+  void multiply(int64_t thread, int64_t row, int64_t row_end, int64_t first, int64_t last) const {
+    const T* pointers[kBlockRows];
+    for (int64_t i0 = row; i0 < row_end; i0 += kBlockRows) {
+      int64_t rows = std::min(kBlockRows, row_end - i0);
+      rows_of_a(thread, i0, rows, pointers);
+      for (int64_t panel = first; panel < last; ++panel) multiply_panel(pointers, i0, rows, panel);
+    }
+  }
+
+  void multiply_panel(const T* const* pointers, int64_t i0, int64_t rows, int64_t panel) const {
+    const T* b = scratch.b + panel * depth * kWidth;
+    int64_t j0 = panel * kWidth, count = std::min(kWidth, columns - j0);
+    bool start = begin == 0 && !g.accumulate;
+    T tile[kTileRows][kTileColumns<T>];
+    for (int64_t i = 0; i < rows; i += kTileRows) {
+      if (g.a.transposed) {
+        multiply_tile<kTileRows>(pointers + i, b, depth, tile);
+      } else {
+        multiply_tile<1>(pointers + i, b, depth, tile);
+      }
+      write_tile(g, i0 + i, std::min<int64_t>(kTileRows, rows - i), column + j0, count, start,
+                 tile);
+    }
+  }
+
+  /// Threads share the rows of C, or its columns when there are few rows.
+  void run() const {
+    int64_t threads = std::clamp<int64_t>(g.m * columns * depth / kGrain, 1, num_threads());
+    pack(threads);
+    int64_t tiles = ceil_div(g.m, kTileRows);
+    if (tiles >= 4 * threads || tiles >= panels()) {
+      parallel_pieces(tiles, threads, [&](int64_t thread, int64_t first, int64_t last) {
+        multiply(thread, first * kTileRows, std::min(g.m, last * kTileRows), 0, panels());
+      });
+    } else {
+      parallel_pieces(panels(), threads, [&](int64_t thread, int64_t first, int64_t last) {
+        multiply(thread, 0, g.m, first, last);
+      });
+    }
+  }
+};
+
+template <class T, class Sum>
+void fill_bias(const Gemm<T, Sum>& g) {
+  for (int64_t i = 0; i < g.m; ++i)
+    for (int64_t j = 0; j < g.n; ++j)
+      g.c[i * g.c_stride + j] = g.bias == nullptr ? Sum(0) : static_cast<Sum>(g.bias[j]);
+}
+
+}  // namespace
+
+template <class T>
+int64_t gemm_scratch(int64_t m, int64_t n, int64_t k) {
+  if (m == 0 || n == 0 || k == 0) return 0;
+  ScratchCursor cursor(nullptr);
+  Scratch<T>(cursor, n, k);
+  return cursor.used();
+}
+
+template <class T, class Sum>
+void gemm(const Gemm<T, Sum>& g, void* scratch) {
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k == 0) {
+    if (!g.accumulate) fill_bias(g);
+    return;
+  }
+  ScratchCursor cursor(scratch);
+  Scratch<T> parts(cursor, g.n, g.k);
+  for (int64_t column = 0; column < g.n; column += kBlockColumns)
+    for (int64_t begin = 0; begin < g.k; begin += kBlockDepth)
+      Block<T, Sum>{g,      parts,
+                    column, std::min(kBlockColumns, g.n - column),
+                    begin,  std::min(kBlockDepth, g.k - begin)}
+          .run();
+}
+
+template int64_t gemm_scratch<float>(int64_t, int64_t, int64_t);
+template int64_t gemm_scratch<double>(int64_t, int64_t, int64_t);
+template void gemm(const Gemm<float, float>&, void*);
+template void gemm(const Gemm<float, double>&, void*);
+template void gemm(const Gemm<double, double>&, void*);
+
+}  // namespace brim::cpu

@@ -1,0 +1,30 @@
+#include "brim/ops/cpu/register.h"
+
+namespace brim::cpu {
+
+bool register_kernels() {
+  static const bool done = [] {
+    register_relu();
+    register_normalize();
+    register_pad();
+    register_sum();
+    register_mul();
+    register_add();
+    register_relu6();
+    register_conv2d();
+    register_linear();
+    register_matmul();
+    register_batch_norm();
+    register_max_pool2d();
+    register_avg_pool2d();
+    register_global_avg_pool();
+    register_softmax();
+    register_log_softmax();
+    register_cross_entropy();
+    register_dropout();
+    return true;
+  }();
+  return done;
+}
+
+}  // namespace brim::cpu

@@ -1,0 +1,28 @@
+// The CPU's part of the kernel table: one line per file of kernels here and in register.cc.
+#pragma once
+
+namespace brim::cpu {
+
+/// Enters every kernel once; returns true.
+bool register_kernels();
+
+void register_relu();
+void register_normalize();
+void register_pad();
+void register_sum();
+void register_mul();
+void register_add();
+void register_relu6();
+void register_conv2d();
+void register_linear();
+void register_matmul();
+void register_dropout();
+void register_cross_entropy();
+void register_log_softmax();
+void register_softmax();
+void register_global_avg_pool();
+void register_avg_pool2d();
+void register_max_pool2d();
+void register_batch_norm();
+
+}  // namespace brim::cpu

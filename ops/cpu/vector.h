@@ -1,0 +1,78 @@
+// Vectors as wide as the machine's registers, on GCC's vector extensions: arithmetic operators
+// work on them. Another instruction set needs only another width.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __FMA__
+#include <immintrin.h>
+#endif
+
+namespace brim::cpu {
+
+#ifdef __AVX512F__
+inline constexpr int kVectorBytes = 64;
+#else
+inline constexpr int kVectorBytes = 32;
+#endif
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kVectorBytes)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+
+/// Elements of V; 1 where V is a plain number, so that kernels can be written for both.
+template <class V>
+inline constexpr int kLanes = 1;
+template <>
+inline constexpr int kLanes<Vector<float>> = kVectorBytes / 4;
+template <>
+inline constexpr int kLanes<Vector<double>> = kVectorBytes / 8;
+
+template <class V, class T>
+inline V load(const T* from) {
+  V value;
+  std::memcpy(&value, from, sizeof(V));
+  return value;
+}
+template <class V, class T>
+inline void store(T* to, V value) {
+  std::memcpy(to, &value, sizeof(V));
+}
+
+template <class V, class T>
+inline V broadcast(T value) {
+  return value - V{};  // exact, for a negative zero too
+}
+
+// a * b + c with one rounding.
+inline float fma(float a, float b, float c) { return std::fma(a, b, c); }
+inline double fma(double a, double b, double c) { return std::fma(a, b, c); }
+#if defined(__AVX512F__)
+inline Vector<float> fma(Vector<float> a, Vector<float> b, Vector<float> c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+inline Vector<double> fma(Vector<double> a, Vector<double> b, Vector<double> c) {
+  return _mm512_fmadd_pd(a, b, c);
+}
+#elif defined(__FMA__)
+inline Vector<float> fma(Vector<float> a, Vector<float> b, Vector<float> c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+inline Vector<double> fma(Vector<double> a, Vector<double> b, Vector<double> c) {
+  return _mm256_fmadd_pd(a, b, c);
+}
+#else
+template <class V>
+inline V fma(V a, V b, V c) {
+  V result;
+  for (int i = 0; i < kLanes<V>; ++i) result[i] = std::fma(a[i], b[i], c[i]);
+  return result;
+}
+#endif
+
+}  // namespace brim::cpu

@@ -1,0 +1,20 @@
+// Average over whole images.
+#pragma once
+
+#include "brim/autograd/scope.h"
+#include "brim/core/launch.h"
+
+namespace brim {
+
+/// y[n,c] = mean over h and w of x[n,h,w,c]; [N,H,W,C] -> [N,C]. Floating dtypes. Saves nothing.
+/// Throws `ShapeError` when x has not four axes, or H or W is 0.
+Tensor global_avg_pool(Tensor x, Where where = Where::current());
+
+namespace kernel {
+/// in: x; out: y. Contiguous.
+inline constexpr Kernel<NoAttributes> global_avg_pool{"global_avg_pool"};
+/// in: dy; out: dx.
+inline constexpr Kernel<NoAttributes> global_avg_pool_backward{"global_avg_pool_backward"};
+}  // namespace kernel
+
+}  // namespace brim

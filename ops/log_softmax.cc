@@ -1,0 +1,40 @@
+#include "brim/ops/log_softmax.h"
+
+#include "brim/ops/op.h"
+#include "brim/ops/reuse.h"
+
+namespace brim {
+namespace {
+
+class LogSoftmax final : public autograd::Op {
+ public:
+  explicit LogSoftmax(int axis) : axis_(axis) {}
+  const char* name() const override { return "log_softmax"; }
+
+  Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+    require_floating(name(), in[0]);
+    Tensor x = contiguous(in[0]), y = empty_like(x);
+    launch(kernel::log_softmax, {x}, {y}, {.axis = normalize_axis(axis_, x.dim(), name())});
+    return {y};
+  }
+
+  autograd::Saves saves(const autograd::Needs&) const override { return {.outputs = {0}}; }
+
+  Tensors backward(autograd::BackwardCall& call) const override {
+    Tensor dy = call.take_grad(), dx = reuse_or_empty(dy);
+    launch(kernel::log_softmax_backward, {dy, call.output(0)}, {dx},
+           {.axis = normalize_axis(axis_, dy.dim(), name())});
+    return {dx};
+  }
+
+ private:
+  int axis_;
+};
+
+}  // namespace
+
+Tensor log_softmax(Tensor x, int axis, Where where) {
+  return autograd::apply_one(std::make_shared<LogSoftmax>(axis), {std::move(x)}, where);
+}
+
+}  // namespace brim

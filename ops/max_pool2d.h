@@ -1,0 +1,35 @@
+// Maximum over windows of an image batch.
+#pragma once
+
+#include "brim/autograd/scope.h"
+#include "brim/core/launch.h"
+#include "brim/ops/pair.h"
+#include "brim/ops/pool_window.h"
+
+namespace brim {
+
+struct MaxPool2dOptions {
+  Pair kernel;             ///< at most 255 elements
+  Pair stride = 0;         ///< 0: that of the kernel
+  Pair padding = 0;        ///< at most half of the kernel; never wins
+  bool ceil_mode = false;  ///< also windows that reach beyond the padding, if they start inside
+};
+
+/// y[n,i,j,c] = max over the window of x[n,:,:,c]; [N,H,W,C] -> [N,H',W',C] with
+/// H' = floor((H + 2 padding - kernel) / stride) + 1 (ceil in ceil_mode). Floating dtypes. NaN
+/// wins over everything; of equal values the first in row-major order gets the gradient.
+///
+/// Saves neither x nor y: one byte per output, the place of the winner in its window.
+///
+/// Throws `ShapeError` when x has not four axes or is smaller than the window, `ValueError` for
+/// sizes out of range.
+Tensor max_pool2d(Tensor x, MaxPool2dOptions options, Where where = Where::current());
+
+namespace kernel {
+/// in: x; out: y, index (uint8, r * kernel.w + s) or absent. Contiguous.
+inline constexpr Kernel<PoolWindow> max_pool2d{"max_pool2d"};
+/// in: dy, index; out: dx.
+inline constexpr Kernel<PoolWindow> max_pool2d_backward{"max_pool2d_backward"};
+}  // namespace kernel
+
+}  // namespace brim

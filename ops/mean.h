@@ -1,0 +1,17 @@
+// Means over axes.
+#pragma once
+
+#include <vector>
+
+#include "brim/ops/sum.h"
+
+namespace brim {
+
+/// y = the mean of x over `axes`, in any order; they count from the end when negative, and none
+/// means all. Floating dtypes; the mean over nothing is NaN. Accumulates as `sum` does and divides
+/// before it rounds, so float16 sums do not overflow. Saves nothing.
+/// Throws `ShapeError` for an axis that is out of range or named twice.
+Tensor mean(Tensor x, const std::vector<int>& axes = {}, ReduceOptions options = {},
+            Where where = Where::current());
+
+}  // namespace brim

@@ -1,0 +1,46 @@
+#include "brim/ops/mul.h"
+
+#include "brim/ops/broadcast.h"
+#include "brim/ops/op.h"
+
+namespace brim {
+namespace {
+
+class Mul final : public autograd::Op {
+ public:
+  const char* name() const override { return "mul"; }
+
+  Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+    require_floating(name(), in[0]);
+    require_same_kind(name(), in[0], in[1]);
+    Tensor y = empty(broadcast_shapes(in[0].shape(), in[1].shape(), name()),
+                     {.dtype = in[0].dtype(), .device = in[0].device()});
+    launch(kernel::mul, {in[0], in[1]}, {y});
+    return {y};
+  }
+
+  autograd::Saves saves(const autograd::Needs& needs) const override {
+    autograd::Saves saves;
+    if (needs[1]) saves.inputs.push_back(0);
+    if (needs[0]) saves.inputs.push_back(1);
+    return saves;
+  }
+
+  Tensors backward(autograd::BackwardCall& call) const override {
+    Tensor dy = call.take_grad();
+    Tensors grads(2);
+    for (int i = 0; i < 2; ++i)
+      if (call.needs(i))
+        grads[static_cast<size_t>(i)] =
+            unbroadcast_product(dy, call.input(1 - i), call.input_info(i).shape);
+    return grads;
+  }
+};
+
+}  // namespace
+
+Tensor mul(Tensor a, Tensor b, Where where) {
+  return autograd::apply_one(std::make_shared<Mul>(), {std::move(a), std::move(b)}, where);
+}
+
+}  // namespace brim

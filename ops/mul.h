@@ -1,0 +1,20 @@
+// Elementwise product of two tensors, with broadcasting.
+#pragma once
+
+#include "brim/autograd/scope.h"
+#include "brim/core/launch.h"
+
+namespace brim {
+
+/// y = a * b; the shapes broadcast by NumPy's rules, one floating dtype. da = dy * b and
+/// db = dy * a, summed over the axes along which the input was repeated. Saves the input that the
+/// other's gradient needs, and no more.
+/// Throws `ShapeError` when the shapes do not broadcast, `DtypeError` for two dtypes.
+Tensor mul(Tensor a, Tensor b, Where where = Where::current());
+
+namespace kernel {
+/// in: a, b, any strides; out: y of the shape that they broadcast to, contiguous.
+inline constexpr Kernel<NoAttributes> mul{"mul"};
+}  // namespace kernel
+
+}  // namespace brim

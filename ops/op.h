@@ -1,0 +1,30 @@
+// What every op's source includes: the tape, the kernel table, and a guarantee that the kernels
+// are in it. Programs include the header of the op they call instead.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "brim/autograd/op.h"
+#include "brim/core/launch.h"
+#include "brim/ops/cpu/register.h"
+
+namespace brim {
+
+// A program that links any op runs this before main, and so has the whole table.
+inline const bool kernels_ready = cpu::register_kernels();
+
+/// Tensors on one device and of one dtype, as most ops want them; throws under `tag`.
+inline void require_same_kind(const char* tag, const Tensor& a, const Tensor& b) {
+  expect<DtypeError>(a.dtype() == b.dtype(), tag, "expected one dtype, got {} and {}",
+                     to_string(a.dtype()), to_string(b.dtype()));
+  expect<DeviceError>(a.device() == b.device(), tag, "expected one device, got {} and {}",
+                      to_string(a.device()), to_string(b.device()));
+}
+
+inline void require_floating(const char* tag, const Tensor& x) {
+  expect<DtypeError>(is_floating(x.dtype()), tag, "expected a floating dtype, got {}",
+                     to_string(x.dtype()));
+}
+
+}  // namespace brim

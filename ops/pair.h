@@ -1,0 +1,24 @@
+// A height and a width: kernel sizes, strides, paddings. `3` stands for {3, 3}.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace brim {
+
+struct Pair {
+  int64_t h, w;
+
+  // NOLINTNEXTLINE(google-explicit-constructor): `.kernel = 3` should read so.
+  constexpr Pair(int64_t both) : h(both), w(both) {}
+  constexpr Pair(int64_t h, int64_t w) : h(h), w(w) {}
+
+  friend constexpr bool operator==(const Pair&, const Pair&) = default;
+};
+
+/// `[3,5]`.
+inline std::string to_string(const Pair& pair) {
+  return "[" + std::to_string(pair.h) + "," + std::to_string(pair.w) + "]";
+}
+
+}  // namespace brim

@@ -1,0 +1,15 @@
+#include "brim/optim/cpu/register.h"
+
+namespace brim::cpu {
+
+bool register_optimizer_kernels() {
+  static const bool done = [] {
+    register_all_finite();
+    register_sgd();
+    register_step_scalars();
+    return true;
+  }();
+  return done;
+}
+
+}  // namespace brim::cpu

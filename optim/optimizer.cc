@@ -1,0 +1,111 @@
+#include "brim/optim/optimizer.h"
+
+#include <limits>
+
+namespace brim::optim {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Device device_of(const char* name, const std::vector<nn::NamedTensor>& parameters) {
+  expect<ValueError>(!parameters.empty(), name, "expected at least one parameter, got none");
+  return parameters.front().tensor.device();
+}
+
+}  // namespace
+
+void require_in_range(const char* optimizer, const char* option, double value, double low,
+                      double high) {
+  // Written so that NaN is refused too.
+  if (value >= low && value <= high && value < kInfinity) return;
+  if (high == kInfinity)
+    raise<ValueError>(optimizer, "expected a {} of at least {}, got {}", option, low, value);
+  raise<ValueError>(optimizer, "expected a {} from {} to {}, got {}", option, low, high, value);
+}
+
+Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters)
+    : name_(name), parameters_(std::move(parameters)), scalars_(device_of(name, parameters_)) {
+  Device device = scalars_.buffer().device();
+  for (const auto& [parameter, tensor] : parameters_) {
+    expect<DtypeError>(tensor.dtype() == Dtype::float32 || tensor.dtype() == Dtype::float64, name_,
+                       "expected float32 or float64, got {} for '{}'", to_string(tensor.dtype()),
+                       parameter);
+    expect<DeviceError>(tensor.device() == device, name_,
+                        "expected all parameters on {}, got '{}' on {}", to_string(device),
+                        parameter, to_string(tensor.device()));
+    expect<ShapeError>(tensor.is_contiguous(), name_, "expected '{}' to be contiguous", parameter);
+  }
+  memory::CategoryScope category(memory::Category::optimizer);
+  finite_ =
+      zeros({static_cast<int64_t>(parameters_.size())}, {.dtype = Dtype::int32, .device = device});
+}
+
+Tensor Optimizer::make_state(size_t i) const {
+  memory::CategoryScope category(memory::Category::optimizer);
+  return zeros_like(parameter(i));
+}
+
+void Optimizer::prepare(const UpdateOptions& options) {
+  cancel();
+  require_in_range(name_, "learning rate", options.rate, 0, kInfinity);
+  expect<ValueError>(options.loss_scale > 0 && options.loss_scale < kInfinity, name_,
+                     "expected a positive loss scale, got {}", options.loss_scale);
+  std::vector<Update> updates;
+  updates.reserve(parameters_.size());
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& gradient = parameter(i).grad();
+    if (!gradient.defined()) continue;
+    require_match(parameters_[i], gradient);
+    updates.push_back({i, contiguous(gradient)});
+  }
+  expect<ValueError>(!updates.empty(), name_, "no parameter has a gradient: call backward first");
+  if (options.check_finite) require_finite(updates);
+  values_ = {.rate = options.rate, .loss_scale = options.loss_scale, .step = steps_ + 1};
+  updates_ = std::move(updates);
+}
+
+void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const {
+  const Tensor& tensor = parameter.tensor;
+  expect<ShapeError>(gradient.shape() == tensor.shape(), name_,
+                     "expected a gradient of shape {} for '{}', got {}", to_string(tensor.shape()),
+                     parameter.name, to_string(gradient.shape()));
+  expect<DtypeError>(gradient.dtype() == tensor.dtype(), name_,
+                     "expected a gradient of {} for '{}', got {}", to_string(tensor.dtype()),
+                     parameter.name, to_string(gradient.dtype()));
+  expect<DeviceError>(gradient.device() == tensor.device(), name_,
+                      "expected a gradient on {} for '{}', got {}", to_string(tensor.device()),
+                      parameter.name, to_string(gradient.device()));
+}
+
+void Optimizer::require_finite(const std::vector<Update>& updates) {
+  for (const Update& update : updates) {
+    Tensor flag(finite_.storage(),
+                {{1}, {1}, static_cast<int64_t>(update.parameter), Dtype::int32});
+    launch(kernel::all_finite, update.gradient.dtype(), {update.gradient}, {flag});
+  }
+  if (finite_.device().is_meta()) return;
+  const int32_t* flags = finite_.data<int32_t>();
+  for (const Update& update : updates)
+    expect<ValueError>(flags[update.parameter] != 0, name_,
+                       "the gradient of '{}' is not finite: it has an infinity or a NaN",
+                       parameters_[update.parameter].name);
+}
+
+void Optimizer::commit() noexcept {
+  if (updates_.empty()) return;
+  scalars_.write(values_);
+  for (const Update& each : updates_) update(each.parameter, each.gradient);
+  steps_ = values_.step;
+  updates_.clear();
+}
+
+void Optimizer::zero_grad() noexcept {
+  for (const nn::NamedTensor& parameter : parameters_) parameter.tensor.set_grad(Tensor());
+}
+
+void Optimizer::set_steps(int64_t steps) {
+  expect<ValueError>(steps >= 0, name_, "expected a number of updates from 0, got {}", steps);
+  steps_ = steps;
+}
+
+}  // namespace brim::optim

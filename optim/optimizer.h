@@ -1,0 +1,109 @@
+// The base of optimizers. An update has two halves: `prepare` checks everything and may throw, and
+// then nothing has changed; `commit` changes the parameters, and neither throws nor asks for bytes.
+// State is created with the optimizer, so that the first update is like every other.
+//
+//   optim::Sgd sgd(model.named_parameters(), {.momentum = 0.9, .weight_decay = 1e-4});
+//   backward(loss);
+//   sgd.step(0.1);
+//   sgd.zero_grad();
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "brim/nn/module.h"
+#include "brim/optim/cpu/register.h"
+#include "brim/optim/step_scalars.h"
+
+namespace brim::optim {
+
+// A program that links an optimizer runs this before main, and so has the kernels.
+inline const bool kernels_ready = cpu::register_optimizer_kernels();
+
+struct UpdateOptions {
+  double rate = 0;  ///< the learning rate; a number from 0
+  /// What the loss was multiplied by before backward; gradients are divided by it.
+  double loss_scale = 1;
+  /// Refuse an update in which a gradient is infinite or NaN. Reads every gradient once.
+  bool check_finite = true;
+};
+
+/// Chooses parameters: `[](const nn::NamedTensor& p) { return p.tensor.dim() > 1; }` leaves out
+/// biases and norms. Null chooses all.
+using ParameterFilter = std::function<bool(const nn::NamedTensor&)>;
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// Takes the gradients as they are now. A parameter without one is left as it is. Throws
+  /// `ValueError` for a rate or scale out of range, when no parameter has a gradient, or one is not
+  /// finite, with the first one's name; `ShapeError`, `DtypeError` or `DeviceError` for one that
+  /// does not match its parameter.
+  void prepare(const UpdateOptions& options);
+  /// Applies what was prepared, once; does nothing when nothing was.
+  void commit() noexcept;
+  /// Forgets what was prepared.
+  void cancel() noexcept { updates_.clear(); }
+  /// Both halves.
+  void step(const UpdateOptions& options) {
+    prepare(options);
+    commit();
+  }
+  void step(double rate) { step({.rate = rate}); }
+  /// Drops all gradients.
+  void zero_grad() noexcept;
+
+  /// Updates so far.
+  int64_t steps() const { return steps_; }
+  /// For an optimizer that goes on from a checkpoint; throws `ValueError` when negative.
+  void set_steps(int64_t steps);
+  const std::vector<nn::NamedTensor>& parameters() const { return parameters_; }
+  /// What a checkpoint keeps, beside `steps`: tensors to copy from or into.
+  virtual std::vector<nn::NamedTensor> named_state() const { return {}; }
+
+ protected:
+  /// Throws `ValueError` without parameters, `DtypeError` unless they are float32 or float64,
+  /// `DeviceError` unless they are on one device. Allocates in category `optimizer`.
+  Optimizer(const char* name, std::vector<nn::NamedTensor> parameters);
+  /// Zeros like parameter i, in category `optimizer`.
+  Tensor make_state(size_t i) const;
+  /// Launches the update of parameter i. Must neither throw nor allocate.
+  virtual void update(size_t i, const Tensor& gradient) noexcept = 0;
+
+  const char* name() const { return name_; }
+  const Tensor& parameter(size_t i) const { return parameters_[i].tensor; }
+  const Tensor& scalars() const { return scalars_.buffer(); }
+
+ private:
+  struct Update {
+    size_t parameter;
+    Tensor gradient;
+  };
+  void require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const;
+  void require_finite(const std::vector<Update>& updates);
+
+  const char* name_;
+  std::vector<nn::NamedTensor> parameters_;
+  StepScalars scalars_;
+  Tensor finite_;  // int32, one flag per parameter
+  std::vector<Update> updates_;
+  StepValues values_;
+  int64_t steps_ = 0;
+};
+
+/// Throws `ValueError`, naming the option, unless it is a number in [low, high].
+void require_in_range(const char* optimizer, const char* option, double value, double low,
+                      double high);
+
+}  // namespace brim::optim
+
+namespace brim::kernel {
+
+/// in: x, contiguous; out: int32 [1], 1 when all elements are finite, else 0.
+inline constexpr Kernel<NoAttributes> all_finite{"all_finite"};
+
+}  // namespace brim::kernel

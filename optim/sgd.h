@@ -1,0 +1,50 @@
+// Stochastic gradient descent with momentum, as PyTorch computes it: Sutskever et al., "On the
+// importance of initialization and momentum in deep learning", ICML 2013, with the rate outside the
+// momentum.
+#pragma once
+
+#include "brim/optim/optimizer.h"
+
+namespace brim::optim {
+
+struct SgdOptions {
+  double momentum = 0;  ///< in [0, 1)
+  bool nesterov = false;
+  double weight_decay = 0;  ///< from 0; added to the gradient, as L2 regularisation
+  ParameterFilter decays;   ///< which parameters weight decay is for
+};
+
+/// Per element, all in one pass:
+///   g = gradient / loss_scale + weight_decay * p
+///   v = momentum * v + g          v starts at 0, so the first v is g
+///   p = p - rate * (nesterov ? g + momentum * v : v)
+/// Without momentum there is no v. Each product is added without rounding in between (fma).
+class Sgd final : public Optimizer {
+ public:
+  /// Throws `ValueError` naming an option that is out of range, and for Nesterov without momentum;
+  /// what `Optimizer` throws.
+  explicit Sgd(std::vector<nn::NamedTensor> parameters, const SgdOptions& options = {});
+  /// "momentum.<parameter>".
+  std::vector<nn::NamedTensor> named_state() const override;
+
+ private:
+  void update(size_t i, const Tensor& gradient) noexcept override;
+
+  SgdOptions options_;
+  std::vector<double> weight_decay_;
+  std::vector<Tensor> velocity_;  // empty without momentum
+};
+
+}  // namespace brim::optim
+
+namespace brim::kernel {
+
+struct SgdAttributes {
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+/// in: gradient, step scalars; out: parameter, v (absent without momentum). Contiguous.
+inline constexpr Kernel<SgdAttributes> sgd{"sgd", /*updates=*/true};
+
+}  // namespace brim::kernel

@@ -1,0 +1,20 @@
+#include "brim/optim/step_scalars.h"
+
+#include "brim/optim/cpu/register.h"
+
+namespace brim::optim {
+
+StepScalars::StepScalars(Device device) {
+  memory::CategoryScope category(memory::Category::optimizer);
+  buffer_ = zeros({kCount}, {.dtype = Dtype::float64, .device = device});
+}
+
+void StepScalars::write(const StepValues& values) noexcept {
+  kernel::StepScalarsAttributes attributes;
+  attributes.values[kRate] = values.rate;
+  attributes.values[kInverseScale] = 1 / values.loss_scale;
+  attributes.values[kStep] = static_cast<double>(values.step);
+  launch(kernel::step_scalars, {}, {buffer_}, attributes);
+}
+
+}  // namespace brim::optim

@@ -1,0 +1,43 @@
+// The few numbers of an update that change from step to step, in a small buffer on the parameters'
+// device. Kernels read them there, so a recorded graph of an update can run again with other
+// values, and nothing waits for the host.
+#pragma once
+
+#include <array>
+
+#include "brim/core/launch.h"
+
+namespace brim::optim {
+
+struct StepValues {
+  double rate = 0;        ///< the learning rate
+  double loss_scale = 1;  ///< gradients are this many times too large
+  int64_t step = 1;       ///< number of the update, from 1
+};
+
+class StepScalars {
+ public:
+  /// Places in the buffer, which is float64.
+  enum Place { kRate, kInverseScale, kStep, kCount };
+
+  /// Throws `memory::OutOfMemory`.
+  explicit StepScalars(Device device);
+  /// Neither allocates nor throws.
+  void write(const StepValues& values) noexcept;
+  const Tensor& buffer() const { return buffer_; }
+
+ private:
+  Tensor buffer_;
+};
+
+}  // namespace brim::optim
+
+namespace brim::kernel {
+
+struct StepScalarsAttributes {
+  std::array<double, optim::StepScalars::kCount> values{};
+};
+/// out: a float64 buffer of as many elements, which becomes the values.
+inline constexpr Kernel<StepScalarsAttributes> step_scalars{"step_scalars"};
+
+}  // namespace brim::kernel

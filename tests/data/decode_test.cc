@@ -1,0 +1,339 @@
+// Proves that every kind of JPEG and PNG becomes the right RGB, and that bytes from outside never
+// do anything but decode or throw FileError with the file's name.
+#include "brim/data/decode.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <initializer_list>
+#include <string>
+
+#include "brim/base/error.h"
+#include "brim/tests/support/encode_image.h"
+
+using namespace brim;
+using namespace brim::data;
+using namespace brim::testing;
+
+namespace {
+
+constexpr const char* kName = "some/where.img";
+
+/// What decoding says; "" where it gives an image.
+std::string error_of(std::span<const uint8_t> bytes, DecodeOptions options = {}) {
+  try {
+    decode_image(bytes, kName, options);
+    return "";
+  } catch (const FileError& error) {
+    return error.what();
+  }
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+double mean_difference(std::span<const uint8_t> a, std::span<const uint8_t> b) {
+  REQUIRE(a.size() == b.size());
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += std::abs(int{a[i]} - int{b[i]});
+  return sum / static_cast<double>(a.size());
+}
+
+Bytes small_jpeg(JpegOptions options = {}) {
+  if (options.width == 0) options.width = 21, options.height = 13;
+  return encode_jpeg(options, smooth_picture(options.width, options.height));
+}
+
+Bytes small_png(int width = 21, int height = 13, bool interlaced = false) {
+  return encode_png({.width = width, .height = height, .interlaced = interlaced},
+                    smooth_picture(width, height));
+}
+
+Bytes repeat(std::initializer_list<uint8_t> sample, int count) {
+  Bytes bytes;
+  for (int i = 0; i < count; ++i) bytes.insert(bytes.end(), sample);
+  return bytes;
+}
+
+void check_pixel(const Image& image, int x, int y, std::array<int, 3> rgb, int tolerance) {
+  CAPTURE(x);
+  CAPTURE(y);
+  for (int i = 0; i < 3; ++i) CHECK(std::abs(image.row(y)[x * 3 + i] - rgb[i]) <= tolerance);
+}
+
+/// PNG's checksum: a changed header must carry the right one, or it is refused for that.
+uint32_t crc32(std::span<const uint8_t> bytes) {
+  uint32_t crc = ~0u;
+  for (uint8_t byte : bytes) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xEDB88320u : 0);
+  }
+  return ~crc;
+}
+
+void put_big_endian(Bytes& bytes, size_t at, uint32_t value) {
+  for (int i = 0; i < 4; ++i) bytes[at + i] = static_cast<uint8_t>(value >> (24 - 8 * i));
+}
+
+Bytes png_claiming(uint32_t width, uint32_t height) {
+  Bytes bytes = small_png();
+  put_big_endian(bytes, 16, width);
+  put_big_endian(bytes, 20, height);
+  put_big_endian(bytes, 29, crc32(std::span(bytes).subspan(12, 17)));
+  return bytes;
+}
+
+/// A JPEG's frame header: FF C0 or FF C2, length, precision, height, width.
+Bytes jpeg_claiming(uint16_t width, uint16_t height) {
+  Bytes bytes = small_jpeg();
+  const uint8_t marker[] = {0xFF, 0xC0};
+  auto frame = std::ranges::search(bytes, marker).begin();
+  REQUIRE(frame != bytes.end());
+  frame[5] = static_cast<uint8_t>(height >> 8), frame[6] = static_cast<uint8_t>(height);
+  frame[7] = static_cast<uint8_t>(width >> 8), frame[8] = static_cast<uint8_t>(width);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a colour JPEG comes back as it was drawn") {
+  Bytes rgb = smooth_picture(37, 23);
+  for (bool progressive : {false, true}) {
+    Image image = decode_image(
+        encode_jpeg({.width = 37, .height = 23, .quality = 100, .progressive = progressive}, rgb),
+        kName);
+    CHECK(image.width == 37);
+    CHECK(image.height == 23);
+    // At quality 100 coefficients are rounded to whole numbers: 0.29 rms in each of Y, Cb and Cr,
+    // at most 0.29 * (1 + 1.772) once they are RGB, and 0.5 for rounding to bytes.
+    CHECK(mean_difference(image.pixels, rgb) < 1.4);
+  }
+}
+
+TEST_CASE("a progressive JPEG decodes to the bytes of the baseline one") {
+  CHECK(decode_image(small_jpeg(), kName) ==
+        decode_image(small_jpeg({.progressive = true}), kName));
+}
+
+TEST_CASE("a grey JPEG repeats its channel") {
+  Bytes grey(16 * 8, 77);
+  Image image =
+      decode_image(encode_jpeg({.width = 16, .height = 8, .in = JCS_GRAYSCALE}, grey), kName);
+  CHECK(image.pixels.size() == 16 * 8 * 3);
+  check_pixel(image, 15, 7, {77, 77, 77}, 1);
+}
+
+TEST_CASE("CMYK becomes RGB, with and without Adobe's inversion") {
+  // Inverted inks 200, 100, 50 and key 128: light is the product over 255.
+  Bytes inverted = repeat({200, 100, 50, 128}, 64), plain = repeat({55, 155, 205, 127}, 64);
+  JpegOptions options{.width = 8, .height = 8, .in = JCS_CMYK, .quality = 100};
+  check_pixel(decode_image(encode_jpeg(options, inverted), kName), 3, 3, {100, 50, 25}, 2);
+  options.file = JCS_YCCK;
+  check_pixel(decode_image(encode_jpeg(options, inverted), kName), 3, 3, {100, 50, 25}, 2);
+  options.file = JCS_CMYK;
+  options.adobe_marker = false;
+  check_pixel(decode_image(encode_jpeg(options, plain), kName), 3, 3, {100, 50, 25}, 2);
+}
+
+TEST_CASE("a JPEG is decoded at the smallest eighth that is enough") {
+  Bytes bytes = small_jpeg({.width = 64, .height = 48});
+  struct Case {
+    int target, width, height;
+  };
+  for (auto [target, width, height] : {Case{0, 64, 48},
+                                       {1, 8, 6},
+                                       {6, 8, 6},
+                                       {7, 16, 12},
+                                       {12, 16, 12},
+                                       {13, 24, 18},
+                                       {31, 48, 36},
+                                       {43, 64, 48},
+                                       {48, 64, 48},
+                                       {1000, 64, 48}}) {
+    CAPTURE(target);
+    Image image = decode_image(bytes, kName, {.target = target});
+    CHECK(image.width == width);
+    CHECK(image.height == height);
+  }
+  // Sides are rounded up.
+  Image odd = decode_image(small_jpeg({.width = 65, .height = 49}), kName, {.target = 7});
+  CHECK(odd.width == 9);
+  CHECK(odd.height == 7);
+}
+
+TEST_CASE("a reduced JPEG shows the same picture") {
+  Image eighth = decode_image(small_jpeg({.width = 64, .height = 64}), kName, {.target = 8});
+  // Each pixel is the mean of 8 x 8 of the drawing, whose middle is at 8i + 3.5; 2 for JPEG.
+  for (int i : {0, 3, 7}) {
+    int value = static_cast<int>(255 * (8 * i + 3.5) / 64);
+    check_pixel(eighth, i, i, {value, value, 255 - value}, 3);
+  }
+}
+
+TEST_CASE("a PNG comes back to the bit, interlaced or not") {
+  Bytes rgb = smooth_picture(21, 13);
+  CHECK(decode_image(small_png(), kName).pixels == rgb);
+  CHECK(decode_image(small_png(21, 13, true), kName).pixels == rgb);
+  // Smaller than an interlacing pass.
+  CHECK(decode_image(small_png(1, 1, true), kName).pixels == smooth_picture(1, 1));
+}
+
+TEST_CASE("16-bit channels are rounded to 8 bits") {
+  Bytes row{0x12, 0xFF, 0x00, 0x7F, 0xFF, 0xFF};  // 0x12FF = 18.92 * 257, 0x007F = 0.49 * 257
+  Image image = decode_image(encode_png({.width = 1, .height = 1, .bit_depth = 16}, row), kName);
+  check_pixel(image, 0, 0, {19, 0, 255}, 0);
+  Bytes grey{0x80, 0x80};
+  image = decode_image(
+      encode_png({.width = 1, .height = 1, .color_type = PNG_COLOR_TYPE_GRAY, .bit_depth = 16},
+                 grey),
+      kName);
+  check_pixel(image, 0, 0, {128, 128, 128}, 0);
+}
+
+TEST_CASE("grey of few bits spans the whole range") {
+  struct Case {
+    int depth;
+    uint8_t row;
+    std::array<int, 2> values;
+  };
+  for (auto [depth, row, values] :
+       {Case{1, 0b10000000, {255, 0}}, {2, 0b01110000, {85, 255}}, {4, 0x5A, {85, 170}}}) {
+    CAPTURE(depth);
+    Image image = decode_image(
+        encode_png({.width = 2, .height = 1, .color_type = PNG_COLOR_TYPE_GRAY, .bit_depth = depth},
+                   Bytes{row}),
+        kName);
+    for (int x : {0, 1}) check_pixel(image, x, 0, {values[x], values[x], values[x]}, 0);
+  }
+}
+
+TEST_CASE("palettes are looked up") {
+  PngOptions options{.width = 4,
+                     .height = 1,
+                     .color_type = PNG_COLOR_TYPE_PALETTE,
+                     .bit_depth = 2,
+                     .palette = {{1, 2, 3}, {250, 0, 9}, {7, 7, 7}}};
+  Image image = decode_image(encode_png(options, Bytes{0b01001000}), kName);
+  check_pixel(image, 0, 0, {250, 0, 9}, 0);
+  check_pixel(image, 1, 0, {1, 2, 3}, 0);
+  check_pixel(image, 2, 0, {7, 7, 7}, 0);
+}
+
+TEST_CASE("alpha, transparent colours and gamma leave the colours alone") {
+  Bytes rgba{10, 20, 30, 0, 40, 50, 60, 128};
+  Image image = decode_image(
+      encode_png({.width = 2, .height = 1, .color_type = PNG_COLOR_TYPE_RGB_ALPHA}, rgba), kName);
+  CHECK(image.pixels == Bytes{10, 20, 30, 40, 50, 60});
+
+  Bytes grey_alpha{99, 3};
+  image = decode_image(
+      encode_png({.width = 1, .height = 1, .color_type = PNG_COLOR_TYPE_GRAY_ALPHA}, grey_alpha),
+      kName);
+  CHECK(image.pixels == Bytes{99, 99, 99});
+
+  PngOptions options{.width = 1, .height = 1};
+  options.more = [](png_structp png, png_infop info) {
+    png_color_16 color{0, 10, 20, 30, 0};
+    png_set_tRNS(png, info, nullptr, 0, &color);
+    png_set_gAMA(png, info, 1.0);
+  };
+  CHECK(decode_image(encode_png(options, Bytes{10, 20, 30}), kName).pixels == Bytes{10, 20, 30});
+
+  options.color_type = PNG_COLOR_TYPE_PALETTE;
+  options.palette = {{5, 6, 7}};
+  options.more = [](png_structp png, png_infop info) {
+    const png_byte alpha = 0;
+    png_set_tRNS(png, info, &alpha, 1, nullptr);
+  };
+  CHECK(decode_image(encode_png(options, Bytes{0}), kName).pixels == Bytes{5, 6, 7});
+}
+
+TEST_CASE("what is no image is refused by name") {
+  CHECK(error_of({}) == "decode_image: 'some/where.img' is empty (0 bytes)");
+  CHECK(error_of(Bytes{'G', 'I', 'F', '8', '9', 'a', 0, 0, 0}) ==
+        "decode_image: 'some/where.img' is neither JPEG nor PNG: it starts with the bytes "
+        "47 49 46 38 39 61 00 00");
+  CHECK(contains(error_of(Bytes{0xFF}), "neither JPEG nor PNG"));
+  CHECK(contains(error_of(Bytes{0xFF, 0xD8, 0xFF}), kName));
+  CHECK(contains(error_of(Bytes{0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'}), kName));
+}
+
+TEST_CASE("a claimed size is refused before memory is asked for") {
+  // 65500 is libjpeg's own limit; at 3 bytes a pixel this would be 12.9 GB.
+  CHECK(error_of(jpeg_claiming(65500, 65500)) ==
+        "decode_image: 'some/where.img' claims to be a JPEG of 65500 x 65500 = 4290250000 pixels, "
+        "more than the limit of 100000000");
+  CHECK(error_of(png_claiming(2'000'000'000, 2'000'000'000)) ==
+        "decode_image: 'some/where.img' claims to be a PNG of 2000000000 x 2000000000 = "
+        "4000000000000000000 pixels, more than the limit of 100000000");
+  CHECK(error_of(jpeg_claiming(65535, 65535)) != "");
+  CHECK(error_of(jpeg_claiming(0, 10)) != "");
+  CHECK(error_of(png_claiming(0, 10)) != "");
+
+  const int64_t pixels = 21 * 13;
+  for (const Bytes& bytes : {small_jpeg(), small_png()}) {
+    CHECK(error_of(bytes, {.max_pixels = pixels}) == "");
+    CHECK(contains(error_of(bytes, {.max_pixels = pixels - 1}), "21 x 13 = 273 pixels"));
+    // Also where the reduced image would be small.
+    CHECK(error_of(bytes, {.target = 1, .max_pixels = pixels - 1}) != "");
+  }
+}
+
+TEST_CASE("a file cut at any length is an error that names it") {
+  JpegOptions restarts{.width = 21, .height = 13, .restart_interval = 1};
+  for (const Bytes& bytes : {small_jpeg(), small_jpeg({.progressive = true}), small_jpeg(restarts),
+                             small_png(), small_png(21, 13, true)}) {
+    REQUIRE(error_of(bytes) == "");
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      CAPTURE(length);
+      CHECK(contains(error_of(std::span(bytes).first(length)), kName));
+    }
+  }
+  Bytes jpeg = small_jpeg();
+  CHECK(contains(error_of(std::span(jpeg).first(jpeg.size() - 20)), "cut short"));
+}
+
+TEST_CASE("any damaged byte gives an image or an error, never a crash") {
+  DecodeOptions options{.max_pixels = 1 << 16};
+  for (const Bytes& bytes : {small_jpeg(), small_jpeg({.progressive = true}), small_png()}) {
+    for (size_t at = 0; at < bytes.size(); ++at)
+      for (uint8_t flip : {0x01, 0x80, 0xFF}) {
+        Bytes damaged = bytes;
+        damaged[at] ^= flip;
+        std::string error = error_of(damaged, options);
+        CHECK((error.empty() || contains(error, kName)));
+      }
+  }
+}
+
+TEST_CASE("damaged pixel data is an error, stray bytes before the end are not") {
+  Bytes bytes = small_jpeg({.width = 64, .height = 64, .quality = 90});
+  Bytes damaged = bytes;
+  std::fill(damaged.end() - 60, damaged.end() - 30, 0xFE);
+  CHECK(contains(error_of(damaged), "Corrupt JPEG data"));
+
+  Bytes padded = bytes;
+  padded.insert(padded.end() - 2, 6, 0);
+  CHECK(decode_image(padded, kName) == decode_image(bytes, kName));
+  // And so is anything after the end.
+  Bytes longer = bytes;
+  longer.insert(longer.end(), 100, 0xAA);
+  CHECK(decode_image(longer, kName) == decode_image(bytes, kName));
+}
+
+TEST_CASE("a JPEG that repeats its scans without end is refused") {
+  // One scan of means, one of all else; the second is then sent over and over.
+  std::vector<jpeg_scan_info> scans{{1, {0}, 0, 0, 0, 0}, {1, {0}, 1, 63, 0, 0}};
+  Bytes grey(64, 100);
+  Bytes once = encode_jpeg({.width = 8, .height = 8, .in = JCS_GRAYSCALE, .scans = scans}, grey);
+  REQUIRE(error_of(once) == "");
+  const uint8_t marker[] = {0xFF, 0xDA};
+  auto scan = std::ranges::find_end(once, marker).begin();
+  Bytes last(scan, once.end() - 2), many(once.begin(), once.end() - 2);
+  for (int i = 0; i < 600; ++i) many.insert(many.end(), last.begin(), last.end());
+  many.insert(many.end(), {0xFF, 0xD9});
+  CHECK(contains(error_of(many), "more than 500 scans"));
+}

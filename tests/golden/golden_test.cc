@@ -1,0 +1,175 @@
+// Training steps against PyTorch's, from equal numbers. In float64 losses and gradients must agree
+// to 1e-9. In float32 nobody agrees with anybody, so errors are compared: brim's distance from
+// float64 must be at most twice PyTorch's own, tensor by tensor. make_golden.py describes the
+// problem and the files.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "brim/autograd/backward.h"
+#include "brim/nn/models/registry.h"
+#include "brim/ops/cross_entropy.h"
+#include "brim/optim/sgd.h"
+#include "brim/train/train_step.h"
+
+using namespace brim;
+using nlohmann::json;
+
+namespace {
+
+using Values = std::vector<double>;
+
+uint64_t golden_bits(const std::string& key, uint64_t index) {
+  uint64_t hash = 0xCBF29CE484222325ull;
+  for (unsigned char byte : key) hash = (hash ^ byte) * 0x100000001B3ull;
+  return mix64(hash + (index + 1) * 0x9E3779B97F4A7C15ull);
+}
+
+Values golden_values(const std::string& key, double offset, double scale, int64_t count) {
+  Values values;
+  for (int64_t i = 0; i < count; ++i) {
+    double u = static_cast<double>(golden_bits(key, static_cast<uint64_t>(i)) >> 11) * 0x1.0p-53;
+    values.push_back(static_cast<float>(offset + scale * (2 * u - 1)));
+  }
+  return values;
+}
+
+void assign(const Tensor& to, const Values& values) {
+  copy_into(to, from_vector(values, to.shape()));
+}
+
+json load(const std::string& model) {
+  std::ifstream file("tests/golden/" + model + ".json");
+  REQUIRE(file.is_open());
+  return json::parse(file);
+}
+
+struct Result {
+  Values losses;
+  double eval_loss = 0;
+  std::map<std::string, Values> gradients;  // of the first step
+};
+
+Result train(const json& golden, Dtype dtype) {
+  int64_t classes = golden["classes"], batch = golden["batch"], size = golden["size"];
+  auto model = nn::make_model(golden["model"],
+                              {.classes = classes, .seed = 0, .dtype = dtype, .dropout = 0.0});
+  for (const json& tensor : golden["tensors"]) {
+    Tensor parameter = model->tensor(tensor["name"].get<std::string>());
+    REQUIRE(to_string(parameter.shape()) == [&] {
+      Shape shape;
+      for (int64_t n : tensor["shape"]) shape.push_back(n);
+      return to_string(shape);
+    }());
+    assign(parameter,
+           golden_values(tensor["key"], tensor["offset"], tensor["scale"], parameter.numel()));
+  }
+  REQUIRE(model->named_parameters().size() == golden["tensors"].size());
+  Tensor images = empty({batch, size, size, 3}, {.dtype = dtype});
+  assign(images, golden_values("input", 0, 1, images.numel()));
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < batch; ++i) labels.push_back((i * 37 + 11) % classes);
+  auto loss = [&] { return cross_entropy((*model)(images), from_vector(labels, {batch})); };
+
+  optim::Sgd sgd(model->named_parameters(),
+                 {.momentum = golden["momentum"], .weight_decay = golden["weight_decay"]});
+  TrainStep step(*model, sgd);
+  Result result;
+  for (int i = 0; i < golden["steps"].get<int>(); ++i) {
+    step.begin();
+    result.losses.push_back(step.micro_step(loss));
+    if (i == 0)
+      for (const auto& parameter : model->named_parameters())
+        result.gradients[parameter.name] = parameter.tensor.grad().to_vector<double>();
+    step.prepare(golden["lr"]);
+    step.commit();
+  }
+  autograd::NoGradScope no_grad;
+  model->eval();
+  result.eval_loss = loss().item<double>();
+  return result;
+}
+
+// What the file keeps of a gradient: all of a small one, projections of a large one.
+Values summary_of(const std::string& name, const Values& gradient, const json& tensor) {
+  if (tensor.contains("elements")) return gradient;
+  Values sums;
+  for (size_t j = 0; j < tensor["projections"].size(); ++j) {
+    std::string key = "proj" + std::to_string(j) + ":" + name;
+    long double sum = 0;
+    for (size_t i = 0; i < gradient.size(); ++i)
+      sum += golden_bits(key, i) >> 63 ? -gradient[i] : gradient[i];
+    sums.push_back(static_cast<double>(sum / std::sqrt(static_cast<long double>(gradient.size()))));
+  }
+  return sums;
+}
+
+void check_float64(const json& golden, const Result& ours) {
+  constexpr double kBound = 1e-9;
+  double worst_loss = 0, worst_gradient = 0;
+  for (size_t i = 0; i < ours.losses.size(); ++i) {
+    double expected = golden["losses"][i];
+    worst_loss = std::max(worst_loss, std::abs(ours.losses[i] - expected) / std::abs(expected));
+  }
+  double eval_loss = golden["eval_loss"];
+  CHECK(std::abs(ours.eval_loss - eval_loss) <= kBound * std::abs(eval_loss));
+  for (const json& tensor : golden["tensors"]) {
+    std::string name = tensor["name"];
+    CAPTURE(name);
+    const json& expected = tensor.contains("elements") ? tensor["elements"] : tensor["projections"];
+    Values got = summary_of(name, ours.gradients.at(name), tensor);
+    REQUIRE(got.size() == expected.size());
+    double largest = tensor["max"];
+    for (size_t i = 0; i < got.size(); ++i) {
+      double error = std::abs(got[i] - expected[i].get<double>()) / largest;
+      worst_gradient = std::max(worst_gradient, error);
+      CHECK(error <= kBound);
+    }
+  }
+  MESSAGE("float64: losses agree to " << worst_loss << ", gradients to " << worst_gradient);
+  CHECK(worst_loss <= kBound);
+}
+
+double rms_difference(const Values& a, const Values& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum / static_cast<double>(a.size()));
+}
+
+void check_float32(const json& golden, const Result& exact, const Result& ours) {
+  double worst = 0;
+  for (const json& tensor : golden["tensors"]) {
+    std::string name = tensor["name"];
+    CAPTURE(name);
+    double error = rms_difference(ours.gradients.at(name), exact.gradients.at(name));
+    double theirs = tensor["rms_error"];
+    CHECK(error <= 2 * theirs);
+    worst = std::max(worst, error / theirs);
+  }
+  // A single loss may be right by luck: the worst of the five is compared.
+  double our_loss = 0, their_loss = 0;
+  for (size_t i = 0; i < exact.losses.size(); ++i) {
+    our_loss = std::max(our_loss, std::abs(ours.losses[i] - exact.losses[i]));
+    their_loss = std::max(their_loss,
+                          std::abs(golden["losses_f32"][i].get<double>() - exact.losses[i]));
+  }
+  CHECK(our_loss <= 2 * their_loss);
+  MESSAGE("float32: worst error of a loss over PyTorch's: " << our_loss / their_loss);
+  MESSAGE("float32: largest error of a gradient over PyTorch's: " << worst);
+}
+
+void check_model(const std::string& name) {
+  json golden = load(name);
+  Result exact = train(golden, Dtype::float64);
+  check_float64(golden, exact);
+  check_float32(golden, exact, train(golden, Dtype::float32));
+}
+
+}  // namespace
+
+TEST_CASE("resnet18 trains like PyTorch") { check_model("resnet18"); }
+TEST_CASE("resnet50 trains like PyTorch") { check_model("resnet50"); }
+TEST_CASE("mobilenet_v2 trains like PyTorch") { check_model("mobilenet_v2"); }

@@ -1,0 +1,108 @@
+#include "brim/nn/layers.h"
+
+#include <doctest/doctest.h>
+
+#include "brim/ops/conv2d.h"
+
+using namespace brim;
+
+namespace {
+
+Tensor image(const Shape& shape = {2, 6, 5, 4}) { return uniform(shape, -2, 2, RandomKey{3}); }
+
+void check_equal(const Tensor& a, const Tensor& b) {
+  CHECK(a.shape() == b.shape());
+  CHECK(a.to_vector<float>() == b.to_vector<float>());
+}
+
+}  // namespace
+
+TEST_CASE("layers: each gives what its op gives") {
+  Tensor x = image();
+  nn::Conv2d conv(4, 8, {.kernel = {3, 1}, .stride = {2, 1}, .padding = {1, 0}, .groups = 2});
+  nn::initialize(conv, 1);
+  fill(conv.bias, 0.25);
+  CHECK(conv.weight.shape() == Shape{8, 3, 1, 2});
+  check_equal(conv(x), conv2d(x, conv.weight, conv.bias,
+                              {.stride = {2, 1}, .padding = {1, 0}, .groups = 2}));
+  nn::Linear fc(4, 3);
+  nn::initialize(fc, 1);
+  check_equal(fc(x), linear(x, fc.weight, fc.bias));
+  check_equal(nn::ReLU()(x), relu(x));
+  check_equal(nn::ReLU6()(x), relu6(x));
+  check_equal(nn::MaxPool2d({.kernel = 3, .stride = 2, .padding = 1})(x),
+              max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1}));
+  check_equal(nn::AvgPool2d({.kernel = 2})(x), avg_pool2d(x, {.kernel = 2}));
+  check_equal(nn::GlobalAvgPool()(x), global_avg_pool(x));
+  check_equal(nn::Identity()(x), x);
+}
+
+TEST_CASE("layers: without bias there is none") {
+  nn::Conv2d conv(4, 8, {.kernel = 3, .bias = false});
+  CHECK_FALSE(conv.bias.defined());
+  CHECK(conv.named_parameters().size() == 1);
+  nn::Linear fc(4, 3, {.bias = false});
+  nn::initialize(fc, 1);
+  CHECK(fc.named_parameters().size() == 1);
+  check_equal(fc(image()), linear(image(), fc.weight, {}));
+}
+
+TEST_CASE("layers: batch norm takes residual and activation, and follows train and eval") {
+  Tensor x = image(), residual = uniform(x.shape(), -1, 1, RandomKey{5});
+  nn::BatchNorm2d bn(4);
+  nn::initialize(bn, 1);
+  Tensor mean = zeros({4}), var = ones({4});
+  check_equal(bn(x, {.residual = residual, .activation = Activation::relu}),
+              batch_norm(x, bn.weight, bn.bias, mean, var,
+                         {.residual = residual, .activation = Activation::relu}));
+  check_equal(bn.running_mean, mean);
+  check_equal(bn.running_var, var);
+  bn.eval();
+  check_equal(bn(x), batch_norm(x, bn.weight, bn.bias, mean, var, {.training = false}));
+  check_equal(bn.running_mean, mean);
+}
+
+TEST_CASE("layers: flatten keeps samples apart, also when there are none") {
+  nn::Flatten flatten;
+  CHECK(flatten(image()).shape() == Shape{2, 120});
+  CHECK(flatten(zeros({0, 2, 3, 4})).shape() == Shape{0, 24});
+  CHECK(flatten(zeros({7})).shape() == Shape{7, 1});
+  CHECK_THROWS_AS(flatten(zeros({})), ShapeError);
+}
+
+TEST_CASE("layers: dropout only in training") {
+  nn::Dropout dropout(0.5);
+  Tensor x = ones({100});
+  std::vector<float> dropped = dropout(x).to_vector<float>();
+  CHECK(std::ranges::count(dropped, 0.0f) > 20);
+  CHECK(std::ranges::count(dropped, 2.0f) > 20);
+  dropout.eval();
+  check_equal(dropout(x), x);
+  CHECK_THROWS_AS(nn::Dropout(1.5), ValueError);
+  CHECK_THROWS_AS(nn::Dropout(-0.1), ValueError);
+}
+
+TEST_CASE("layers: sizes out of range") {
+  CHECK_THROWS_AS(nn::Conv2d(0, 3), ValueError);
+  CHECK_THROWS_AS(nn::Conv2d(3, 4, {.groups = 2}), ValueError);
+  CHECK_THROWS_AS(nn::Linear(3, 0), ValueError);
+  CHECK_THROWS_AS(nn::BatchNorm2d(0), ValueError);
+}
+
+TEST_CASE("layers: a Sequential hands each intermediate over") {
+  nn::Sequential layers;
+  layers.add<nn::ReLU>();
+  layers.add<nn::ReLU6>();
+  layers.add<nn::GlobalAvgPool>();
+  CHECK(layers.size() == 3);
+  CHECK(layers[1].kind() == "ReLU6");
+  Tensor x = image();
+  check_equal(layers(x), global_avg_pool(relu6(relu(x))));
+  auto account = memory::capped_host_account("direct");
+  memory::AccountScope scope(account);
+  Tensor y = zeros({1, 64, 64, 16});
+  int64_t bytes = y.storage()->bytes();
+  layers(std::move(y));
+  CHECK(account->stats().peak_live <= 2 * bytes);
+  CHECK(account->stats().live == 0);
+}

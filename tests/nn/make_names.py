@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""The parameters and buffers of every model, as torchvision names them: the files in golden/ that
+models_test.cc compares with.
+
+    python make_names.py [--out DIR]
+
+needs torch and torchvision; the test needs only the files, which are kept. One line each, in
+torchvision's order: `parameter NAME SHAPE`, then `buffer NAME SHAPE`; shapes in brim's layout,
+convolution weights [out, height, width, in / groups]. Batch norm's num_batches_tracked is left
+out: brim has a fixed momentum and no use for it. The last lines are `outputs SIZE SHAPE`, the
+shape of the result for a batch of 2 at that many pixels.
+
+MobileNet V1 and the ResNet for CIFAR are not in torchvision: they are written out here.
+"""
+import argparse
+import os
+
+import torch
+import torchvision
+from torch import nn
+from torch.nn import functional as F
+
+CLASSES = 1000
+TORCHVISION = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
+               "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
+               "mobilenet_v2"]
+
+
+class CifarBlock(nn.Module):
+    def __init__(self, cin, cout):
+        super().__init__()
+        self.conv1 = nn.Conv2d(cin, cout, 3, cout // cin, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(cout)
+        self.conv2 = nn.Conv2d(cout, cout, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(cout)
+        self.more = cout - cin
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if self.more:
+            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.more // 2, self.more // 2))
+        return F.relu(y + x)
+
+
+class CifarResNet(nn.Module):
+    def __init__(self, n=3, classes=CLASSES):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(16)
+        channels = [16] * (n + 1) + [32] * n + [64] * n
+        blocks = [CifarBlock(a, b) for a, b in zip(channels, channels[1:])]
+        self.layer1 = nn.Sequential(*blocks[:n])
+        self.layer2 = nn.Sequential(*blocks[n:2 * n])
+        self.layer3 = nn.Sequential(*blocks[2 * n:])
+        self.fc = nn.Linear(64, classes)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer3(self.layer2(self.layer1(x)))
+        return self.fc(x.mean((2, 3)))
+
+
+def conv_bn(cin, cout, kernel, stride=1, groups=1):
+    return nn.Sequential(
+        nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False),
+        nn.BatchNorm2d(cout), nn.ReLU())
+
+
+class MobileNetV1(nn.Module):
+    def __init__(self, classes=CLASSES):
+        super().__init__()
+        channels = [32, 64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024]
+        strides = [1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1]
+        blocks = [nn.Sequential(conv_bn(a, a, 3, s, a), conv_bn(a, b, 1))
+                  for a, b, s in zip(channels, channels[1:], strides)]
+        self.features = nn.Sequential(conv_bn(3, 32, 3, 2), *blocks)
+        self.classifier = nn.Linear(1024, classes)
+
+    def forward(self, x):
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
+def shape(t):
+    if t.dim() == 4:
+        t = t.permute(0, 2, 3, 1)
+    return "[" + ",".join(str(n) for n in t.shape) + "]"
+
+
+def write(path, model):
+    with open(path, "w") as f:
+        for name, p in model.named_parameters():
+            print("parameter", name, shape(p), file=f)
+        for name, b in model.named_buffers():
+            if not name.endswith("num_batches_tracked"):
+                print("buffer", name, shape(b), file=f)
+        model.eval()
+        for size in (224, 64):
+            with torch.no_grad():
+                y = model(torch.zeros(2, 3, size, size, device="meta"))
+            print("outputs", size, shape(y), file=f)
+    count = sum(p.numel() for p in model.parameters())
+    print(f"{path}: {count} parameters")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    p.add_argument("--out", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
+    out = p.parse_args().out
+    os.makedirs(out, exist_ok=True)
+    with torch.device("meta"):
+        models = {n: getattr(torchvision.models, n)(num_classes=CLASSES) for n in TORCHVISION}
+        models |= {"resnet20": CifarResNet(), "mobilenet_v1": MobileNetV1()}
+    for name, model in models.items():
+        write(f"{out}/{name}.txt", model)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "brim/autograd/backward.h"
+#include "brim/nn/layers.h"
+#include "brim/nn/models/registry.h"
+#include "brim/ops/cross_entropy.h"
+
+using namespace brim;
+
+namespace {
+
+// What make_names.py wrote.
+struct Golden {
+  std::vector<std::string> parameters, buffers;
+  std::vector<std::pair<int64_t, std::string>> outputs;  // image size, shape
+};
+
+Golden read_golden(const std::string& model) {
+  std::ifstream file("tests/nn/golden/" + model + ".txt");
+  REQUIRE_MESSAGE(file.good(), "no golden file for " << model);
+  Golden golden;
+  std::string kind, name, shape;
+  while (file >> kind >> name >> shape) {
+    if (kind == "parameter") golden.parameters.push_back(name + " " + shape);
+    if (kind == "buffer") golden.buffers.push_back(name + " " + shape);
+    if (kind == "outputs") golden.outputs.emplace_back(std::stoll(name), shape);
+  }
+  return golden;
+}
+
+std::vector<std::string> listed(const std::vector<nn::NamedTensor>& tensors) {
+  std::vector<std::string> lines;
+  for (const auto& [name, tensor] : tensors)
+    lines.push_back(name + " " + to_string(tensor.shape()));
+  return lines;
+}
+
+std::unique_ptr<nn::Module> on_meta(const std::string& name) {
+  return nn::make_model(name, {.seed = std::nullopt, .device = Device::meta()});
+}
+
+Tensor meta_image(int64_t batch, int64_t size) {
+  return empty({batch, size, size, 3}, {.device = Device::meta()});
+}
+
+std::shared_ptr<memory::Account> meta_account() {
+  return std::make_shared<memory::Account>(Device::meta(), std::make_unique<memory::NullSource>(),
+                                           memory::planner_named("direct"));
+}
+
+// Live bytes of activations, and their peak.
+class ActivationPeak final : public memory::Recorder {
+ public:
+  int64_t live = 0, peak = 0;
+  void allocated(const memory::Block& block) override {
+    if (block.category != memory::Category::activations) return;
+    live += block.bytes;
+    peak = std::max(peak, live);
+  }
+  void released(const memory::Block& block) noexcept override {
+    if (block.category == memory::Category::activations) live -= block.bytes;
+  }
+};
+
+// Which op made and which one used each buffer last, and so the least peak that the order of the
+// ops allows. Buffers go by their address, which the null source never gives twice.
+class IdealPeak final : public autograd::OpObserver {
+ public:
+  void ran(const autograd::OpEvent& event) override {
+    for (const Tensor& tensor : event.inputs) use(tensor);
+    for (const Tensor& tensor : event.outputs) use(tensor);
+    ++op_;
+  }
+  int64_t peak() const {
+    int64_t most = 0;
+    for (int op = 0; op < op_; ++op) {
+      int64_t live = 0;
+      for (const auto& [address, life] : lives_)
+        if (life.first <= op && op <= life.last) live += life.bytes;
+      most = std::max(most, live);
+    }
+    return most;
+  }
+
+ private:
+  struct Life {
+    int first, last;
+    int64_t bytes;
+  };
+  void use(const Tensor& tensor) {
+    if (!tensor.defined() || tensor.storage()->category() != memory::Category::activations) return;
+    auto [at, isnew] =
+        lives_.try_emplace(tensor.storage()->data(), Life{op_, op_, tensor.storage()->bytes()});
+    at->second.last = op_;
+  }
+
+  std::map<void*, Life> lives_;
+  int op_ = 0;
+};
+
+double worst(const Tensor& tensor) {
+  double most = 0;
+  for (double v : tensor.to_vector<double>())
+    most = std::isfinite(v) ? std::max(most, std::abs(v)) : INFINITY;
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("models: parameters, buffers and output shapes are torchvision's") {
+  for (const std::string& name : nn::model_names()) {
+    CAPTURE(name);
+    Golden golden = read_golden(name);
+    auto model = on_meta(name);
+    CHECK(listed(model->named_parameters()) == golden.parameters);
+    CHECK(listed(model->named_buffers()) == golden.buffers);
+    REQUIRE(golden.outputs.size() == 2);
+    for (const auto& [size, shape] : golden.outputs) {
+      model->train();
+      CHECK(to_string((*model)(meta_image(2, size)).shape()) == shape);
+      model->eval();
+      CHECK(to_string((*model)(meta_image(2, size)).shape()) == shape);
+    }
+  }
+}
+
+TEST_CASE("models: parameter counts that papers and torchvision state") {
+  auto count = [](const std::string& name, int64_t classes) {
+    return nn::make_model(name,
+                          {.classes = classes, .seed = std::nullopt, .device = Device::meta()})
+        ->parameter_count();
+  };
+  CHECK(count("resnet18", 1000) == 11689512);
+  CHECK(count("resnet50", 1000) == 25557032);
+  CHECK(count("resnet152", 1000) == 60192808);
+  CHECK(count("mobilenet_v2", 1000) == 3504872);
+  CHECK(count("mobilenet_v1", 1000) == 4231976);
+  CHECK(count("resnet20", 10) == 269722);
+}
+
+TEST_CASE("models: every parameter gets a gradient") {
+  for (const std::string& name : nn::model_names()) {
+    CAPTURE(name);
+    auto model = on_meta(name);
+    Tensor labels = empty({2}, {.dtype = Dtype::int64, .device = Device::meta()});
+    backward(cross_entropy((*model)(meta_image(2, 64)), labels));
+    for (const auto& [parameter, tensor] : model->named_parameters()) {
+      CAPTURE(parameter);
+      CHECK(tensor.grad().defined());
+    }
+  }
+}
+
+TEST_CASE("models: a step on the CPU is finite, and moves running statistics") {
+  for (const char* name :
+       {"resnet18", "resnet20", "resnet50", "resnext50_32x4d", "mobilenet_v1", "mobilenet_v2"}) {
+    CAPTURE(name);
+    auto model = nn::make_model(name, {.classes = 10, .seed = 2});
+    Tensor labels = from_vector<int64_t>({3, 7}, {2});
+    Tensor logits = (*model)(uniform({2, 64, 64, 3}, -1, 1, RandomKey{1}));
+    CHECK(worst(logits) < 1e3);
+    Tensor loss = cross_entropy(std::move(logits), labels);
+    CHECK(std::isfinite(loss.item<double>()));
+    backward(loss);
+    for (const auto& [parameter, tensor] : model->named_parameters()) {
+      CAPTURE(parameter);
+      REQUIRE(tensor.grad().defined());
+      CHECK(worst(tensor.grad()) < 1e6);
+      CHECK(worst(tensor.grad()) > 0);
+    }
+    for (const auto& [buffer, tensor] : model->named_buffers()) {
+      CAPTURE(buffer);
+      CHECK(worst(tensor) < 1e6);
+      if (buffer.ends_with("running_mean")) CHECK(worst(tensor) > 0);
+    }
+    model->eval();
+    CHECK(worst((*model)(uniform({1, 64, 64, 3}, -1, 1, RandomKey{1}))) < 1e6);
+  }
+}
+
+TEST_CASE("models: no activation outlives its last use") {
+  for (const std::string& name : nn::model_names()) {
+    CAPTURE(name);
+    auto account = meta_account();
+    memory::AccountScope scope(account);
+    auto model = on_meta(name);
+    model->eval();
+    ActivationPeak measured;
+    account->set_recorder(&measured);
+    autograd::NoGradScope no_grad;
+    {
+      IdealPeak ideal;
+      Tensor logits = (*model)(meta_image(4, 64));
+      CHECK(measured.peak == ideal.peak());
+      CHECK(measured.live == logits.storage()->bytes());
+    }
+    CHECK(measured.live == 0);
+    account->set_recorder(nullptr);
+  }
+}
+
+TEST_CASE("models: after forward, activations are held by the tape alone") {
+  for (const std::string& name : nn::model_names()) {
+    CAPTURE(name);
+    auto account = meta_account();
+    memory::AccountScope scope(account);
+    auto model = on_meta(name);
+    struct Handles final : autograd::OpObserver {
+      std::vector<std::weak_ptr<Storage>> storages;
+      void ran(const autograd::OpEvent& event) override {
+        for (const Tensor& t : event.outputs)
+          if (t.defined()) storages.push_back(t.storage());
+      }
+    } made;
+    Tensor logits = (*model)(meta_image(4, 64));
+    for (const auto& weak : made.storages)
+      if (auto storage = weak.lock(); storage && storage != logits.storage())
+        CHECK(storage->handles() == 0);
+  }
+}
+
+TEST_CASE("models: a shortcut, a norm and a ReLU are one op") {
+  struct Ops final : autograd::OpObserver {
+    std::multiset<std::string> names;
+    void ran(const autograd::OpEvent& event) override { names.insert(event.op.name()); }
+  } ops;
+  auto model = on_meta("resnet50");
+  (*model)(meta_image(1, 64));
+  CHECK(ops.names.count("relu") == 0);
+  CHECK(ops.names.count("add") == 0);
+  CHECK(ops.names.count("batch_norm") == 53);
+  CHECK(ops.names.count("conv2d") == 53);
+}
+
+TEST_CASE("models: options") {
+  auto plain = nn::make_model("resnet18", {.classes = 5});
+  CHECK(worst(plain->tensor("layer1.0.bn2.weight")) == 1);
+  auto zero = nn::make_model("resnet18", {.classes = 5, .zero_init_residual = true});
+  CHECK(worst(zero->tensor("layer1.0.bn2.weight")) == 0);
+  CHECK(worst(zero->tensor("layer1.0.bn1.weight")) == 1);
+  CHECK(zero->tensor("fc.weight").shape() == Shape{5, 512});
+  auto again = nn::make_model("resnet18", {.classes = 5});
+  CHECK(again->tensor("layer4.1.conv2.weight").to_vector<float>() ==
+        plain->tensor("layer4.1.conv2.weight").to_vector<float>());
+  auto mobile = nn::make_model("mobilenet_v2", {.classes = 5, .dropout = 0});
+  Tensor x = uniform({2, 32, 32, 3}, -1, 1, RandomKey{1});
+  CHECK((*mobile)(x).to_vector<float>() == (*mobile)(x).to_vector<float>());
+  CHECK(mobile->tensor("classifier.1.bias").to_vector<float>() == std::vector<float>(5, 0.0f));
+  auto unset = nn::make_model("resnet20", {.seed = std::nullopt});
+  CHECK_THROWS_AS((*unset)(zeros({1, 32, 32, 3})), ValueError);
+}
+
+TEST_CASE("models: an unknown name gets the nearest one") {
+  CHECK_THROWS_WITH_AS(nn::make_model("resnet81"),
+                       "model: no model is called 'resnet81'; did you mean 'resnet18'?",
+                       ValueError);
+  CHECK_THROWS_AS(nn::make_model("resnet18", {.classes = 0}), ValueError);
+}
+
+TEST_CASE("models: images of the wrong kind are refused by the layer that sees it") {
+  auto model = on_meta("resnet18");
+  CHECK_THROWS_AS((*model)(empty({1, 3, 64, 64}, {.device = Device::meta()})), ShapeError);
+  CHECK_THROWS_AS((*model)(empty({64, 64, 3}, {.device = Device::meta()})), ShapeError);
+}

@@ -1,0 +1,55 @@
+#include "brim/ops/cast.h"
+
+#include <doctest/doctest.h>
+
+#include "brim/autograd/backward.h"
+#include "brim/tests/support/op_spec.h"
+
+namespace brim {
+namespace {
+
+OpSample sample(const char* name, Dtype dtype) {
+  return {.name = name,
+          .inputs = {uniform({3, 4, 5}, -8, 8, RandomKey{1}, {.dtype = Dtype::float64})},
+          .run = [=](const Tensors& in) { return Tensors{cast(in[0], dtype)}; },
+          .reference = [](const Tensors& in) { return Tensors{in[0]}; },
+          .differentiable = is_floating(dtype),
+          .batched = {0},
+          .numeric = dtype == Dtype::float64};
+}
+
+OpSample to_whole(const char* name, Dtype dtype) {
+  OpSample to = sample(name, dtype);
+  to.reference = [](const Tensors& in) {
+    std::vector<double> values = in[0].to_vector<double>();
+    for (double& value : values) value = static_cast<double>(static_cast<int64_t>(value));
+    return Tensors{from_vector(values, in[0].shape())};
+  };
+  return to;
+}
+
+}  // namespace
+
+TEST_CASE("cast: spec") {
+  check_op(
+      {.op = "cast",
+       .samples = {sample("to float32", Dtype::float32), sample("to float64", Dtype::float64),
+                   sample("to float16", Dtype::float16), sample("to bfloat16", Dtype::bfloat16),
+                   to_whole("to int8", Dtype::int8), to_whole("to int64", Dtype::int64)}});
+}
+
+TEST_CASE("cast: to its own dtype is the tensor itself") {
+  Tensor x = ones({2});
+  CHECK(cast(x, Dtype::float32).is_same(x));
+}
+
+TEST_CASE("cast: bytes become numbers, and the gradient comes back in the input's dtype") {
+  Tensor bytes = from_vector<uint8_t>({0, 7, 255}, {3});
+  CHECK(cast(bytes, Dtype::float32).to_vector<float>() == std::vector<float>{0, 7, 255});
+  Tensor x = ones({3}, {.dtype = Dtype::float16}).set_requires_grad();
+  backward(cast(x, Dtype::float32), {.grad = full({3}, 0.5)});
+  CHECK(x.grad().dtype() == Dtype::float16);
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{0.5, 0.5, 0.5});
+}
+
+}  // namespace brim

@@ -1,0 +1,344 @@
+#include "brim/ops/conv2d.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "brim/autograd/backward.h"
+#include "brim/ops/conv_shape.h"
+#include "brim/ops/onednn.h"
+#include "brim/tests/support/compare.h"
+#include "brim/tests/support/op_spec.h"
+
+namespace brim {
+namespace {
+
+/// The formula in ops/conv2d.h, term by term.
+std::vector<double> reference(const ConvShape& z, const std::vector<double>& x,
+                              const std::vector<double>& weight, const std::vector<double>& bias) {
+  std::vector<double> y;
+  int64_t channels = z.group_channels();
+  for (int64_t n = 0; n < z.n; ++n)
+    for (int64_t i = 0; i < z.p; ++i)
+      for (int64_t j = 0; j < z.q; ++j)
+        for (int64_t k = 0; k < z.k; ++k) {
+          double sum = bias.empty() ? 0 : bias[static_cast<size_t>(k)];
+          for (int64_t r = 0; r < z.r; ++r)
+            for (int64_t s = 0; s < z.s; ++s)
+              for (int64_t c = 0; c < channels; ++c) {
+                int64_t row = i * z.stride.h - z.padding.h + r * z.dilation.h;
+                int64_t column = j * z.stride.w - z.padding.w + s * z.dilation.w;
+                if (row < 0 || row >= z.h || column < 0 || column >= z.w) continue;
+                int64_t channel = k / z.group_outputs() * channels + c;
+                sum += x[static_cast<size_t>(((n * z.h + row) * z.w + column) * z.c + channel)] *
+                       weight[static_cast<size_t>(((k * z.r + r) * z.s + s) * channels + c)];
+              }
+          y.push_back(sum);
+        }
+  return y;
+}
+
+Tensor random(const Shape& shape, uint64_t key) {
+  return uniform(shape, -1, 1, RandomKey{key}, {.dtype = Dtype::float64});
+}
+
+struct Case {
+  const char* name;
+  Shape x, weight;
+  Conv2dOptions options = {};
+  bool bias = false;
+};
+
+OpSample sample(const Case& c) {
+  Tensors inputs{random(c.x, 1), random(c.weight, 2)};
+  if (c.bias) inputs.push_back(random({c.weight[0]}, 3));
+  Conv2dOptions options = c.options;
+  Shape y = conv2d_shape(c.x, c.weight, options);
+  return {
+      .name = c.name,
+      .inputs = inputs,
+      .run =
+          [=](const Tensors& in) {
+            return Tensors{conv2d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options)};
+          },
+      .reference =
+          [=](const Tensors& in) {
+            Shape shape = conv2d_shape(in[0].shape(), in[1].shape(), options);
+            ConvShape z(in[0].shape(), in[1].shape(), shape, options);
+            auto values =
+                reference(z, in[0].to_vector<double>(), in[1].to_vector<double>(),
+                          in.size() > 2 ? in[2].to_vector<double>() : std::vector<double>());
+            return Tensors{from_vector(values, shape)};
+          },
+      .reduction = c.weight[1] * c.weight[2] * c.weight[3] + 1,
+      .backward_reduction = std::max(y[0] * y[1] * y[2], c.weight[0] * c.weight[1] * c.weight[2]),
+      .batched = {0}};
+}
+
+const std::vector<Case> kCases = {
+    {"3x3", {2, 5, 6, 3}, {4, 3, 3, 3}, {.padding = 1}},
+    {"3x3 bias", {2, 5, 4, 8}, {8, 3, 3, 8}, {.padding = 1}, true},
+    {"3x3 stride 2", {1, 7, 6, 4}, {5, 3, 3, 4}, {.stride = 2, .padding = 1}},
+    {"3x3 stride 2, last row unread", {1, 8, 8, 8}, {8, 3, 3, 8}, {.stride = 2}},
+    {"asymmetric",
+     {1, 6, 9, 3},
+     {4, 2, 3, 3},
+     {.stride = {2, 1}, .padding = {0, 2}, .dilation = {1, 2}},
+     true},
+    {"dilation 2", {1, 7, 8, 4}, {3, 3, 3, 4}, {.padding = 2, .dilation = 2}},
+    {"dilation 3, stride 2",
+     {1, 9, 9, 2},
+     {2, 3, 3, 2},
+     {.stride = 2, .padding = 3, .dilation = 3}},
+    {"1x1", {2, 4, 3, 9}, {7, 1, 1, 9}, {}, true},
+    {"1x1 stride 2", {2, 5, 4, 8}, {16, 1, 1, 8}, {.stride = 2}},
+    {"1x1 stride 2, padded", {1, 4, 4, 8}, {8, 1, 1, 8}, {.stride = 2, .padding = 1}},
+    {"7x7 stride 2", {1, 11, 10, 3}, {8, 7, 7, 3}, {.stride = 2, .padding = 3}},
+    {"window as large as the image", {2, 3, 3, 4}, {5, 3, 3, 4}},
+    {"stride beyond the window", {1, 8, 7, 2}, {3, 2, 2, 2}, {.stride = 3}},
+    {"2 groups", {2, 5, 5, 6}, {10, 3, 3, 3}, {.padding = 1, .groups = 2}, true},
+    {"4 groups of 8", {1, 4, 5, 32}, {32, 3, 3, 8}, {.stride = 2, .padding = 1, .groups = 4}},
+    {"groups, two outputs per channel", {1, 5, 5, 4}, {8, 3, 3, 1}, {.padding = 1, .groups = 4}},
+    {"depthwise 3x3", {2, 6, 9, 11}, {11, 3, 3, 1}, {.padding = 1, .groups = 11}, true},
+    {"depthwise 3x3, no padding", {1, 5, 8, 8}, {8, 3, 3, 1}, {.groups = 8}},
+    {"depthwise 3x3, much padding", {1, 4, 5, 8}, {8, 3, 3, 1}, {.padding = {3, 4}, .groups = 8}},
+    {"depthwise 3x3 on one pixel", {2, 1, 1, 9}, {9, 3, 3, 1}, {.padding = 1, .groups = 9}},
+    {"depthwise 3x3 stride 2",
+     {2, 7, 19, 9},
+     {9, 3, 3, 1},
+     {.stride = 2, .padding = 1, .groups = 9}},
+    {"depthwise 3x3 stride 2, even",
+     {1, 8, 20, 8},
+     {8, 3, 3, 1},
+     {.stride = 2, .padding = 1, .groups = 8},
+     true},
+    {"depthwise 3x3 stride 2, no padding", {1, 6, 12, 8}, {8, 3, 3, 1}, {.stride = 2, .groups = 8}},
+    {"depthwise 3x3 stride 2, much padding",
+     {1, 5, 12, 8},
+     {8, 3, 3, 1},
+     {.stride = 2, .padding = 3, .groups = 8}},
+    {"depthwise 3x3 stride [1,2]",
+     {1, 6, 12, 8},
+     {8, 3, 3, 1},
+     {.stride = {1, 2}, .padding = 1, .groups = 8}},
+    {"depthwise 5x5", {1, 6, 7, 9}, {9, 5, 5, 1}, {.padding = 2, .groups = 9}, true},
+    {"depthwise 5x5 stride 2",
+     {1, 9, 8, 8},
+     {8, 5, 5, 1},
+     {.stride = 2, .padding = 2, .groups = 8}},
+    {"depthwise dilation 2, stride 3",
+     {1, 10, 9, 4},
+     {4, 3, 3, 1},
+     {.stride = 3, .padding = 2, .dilation = 2, .groups = 4}},
+    {"depthwise dilation 2, stride 2",
+     {1, 10, 9, 4},
+     {4, 3, 2, 1},
+     {.stride = 2, .padding = 2, .dilation = 2, .groups = 4}},
+    {"no images", {0, 5, 5, 3}, {4, 3, 3, 3}, {}, true},
+    {"no channels", {1, 4, 4, 0}, {3, 3, 3, 0}, {}, true},
+    {"no outputs", {1, 4, 4, 3}, {0, 3, 3, 3}},
+    {"nothing but padding", {1, 0, 3, 2}, {3, 1, 1, 2}, {.padding = 1}, true},
+};
+
+void call(const Shape& x, const Shape& weight, const Conv2dOptions& options = {}) {
+  conv2d(zeros(x), zeros(weight), Tensor(), options);
+}
+
+const std::vector<ErrorCase> kErrors = {
+    {[] {
+       call({8, 56, 56, 64}, {128, 3, 3, 32});
+     },
+     "conv2d: expected input channels 32 to match weight [128,3,3,32], got input [8,56,56,64]"},
+    {[] {
+       call({8, 56, 56, 64}, {128, 3, 3, 32}, {.groups = 4});
+     },
+     "expected input channels 128 to match weight [128,3,3,32] in 4 groups, got input "
+     "[8,56,56,64]"},
+    {[] {
+       call({56, 56, 64}, {128, 3, 3, 64});
+     },
+     "expected input [N,H,W,C], got [56,56,64]"},
+    {[] {
+       call({1, 5, 5, 4}, {3, 3, 4});
+     },
+     "expected weight [K,R,S,C/groups], got [3,3,4]"},
+    {[] {
+       call({1, 5, 5, 4}, {4, 0, 1, 4});
+     },
+     "expected a window of at least 1x1"},
+    {[] {
+       call({1, 5, 5, 4}, {4, 3, 3, 4}, {.stride = 0});
+     },
+     "expected strides of at least 1, got [0,0]"},
+    {[] {
+       call({1, 5, 5, 4}, {4, 3, 3, 4}, {.padding = {1, -1}});
+     },
+     "expected paddings of at least 0, got [1,-1]"},
+    {[] {
+       call({1, 5, 5, 4}, {4, 3, 3, 4}, {.dilation = {0, 1}});
+     },
+     "expected dilations of at least 1, got [0,1]"},
+    {[] {
+       call({1, 5, 5, 4}, {4, 3, 3, 4}, {.groups = 0});
+     },
+     "expected at least 1 group, got 0"},
+    {[] {
+       call({1, 5, 5, 6}, {4, 3, 3, 2}, {.groups = 3});
+     },
+     "expected groups to divide output channels 4, got 3 groups"},
+    {[] {
+       call({1, 5, 2, 4}, {4, 3, 3, 4});
+     },
+     "expected a window within the padded input, got width 2 with padding 0 and a window of 3 "
+     "with dilation 1"},
+    {[] {
+       call({1, 5, 5, 4}, {4, 3, 3, 4}, {.padding = 1, .dilation = {4, 1}});
+     },
+     "expected a window within the padded input, got height 5 with padding 1 and a window of 3 "
+     "with dilation 4"},
+    {[] {
+       call({1, 5, 5, 4}, {4, 3, 3, 4}, {.padding = int64_t{1} << 62});
+     },
+     "expected a window within the padded input"},
+    {[] {
+       conv2d(zeros({1, 5, 5, 4}), zeros({6, 3, 3, 4}), zeros({4}));
+     },
+     "expected bias of shape [6] to match weight [6,3,3,4], got [4]"},
+    {[] {
+       conv2d(zeros({1, 5, 5, 4}), zeros({6, 3, 3, 4}, {.dtype = Dtype::float64}), Tensor());
+     },
+     "expected one dtype, got float32 and float64"},
+    {[] {
+       Tensor x = zeros({1, 5, 5, 4}, {.dtype = Dtype::int32});
+       conv2d(x, x, Tensor());
+     },
+     "expected a floating dtype, got int32"},
+};
+
+/// y, dx and dweight for given inputs and output gradient.
+struct Results {
+  Tensor y, dx, dweight;
+};
+Results differentiate(const Tensor& x0, const Tensor& weight0, const Tensor& dy,
+                      const Conv2dOptions& options) {
+  Tensor x = clone(x0), weight = clone(weight0);
+  x.set_requires_grad();
+  weight.set_requires_grad();
+  Tensor y = conv2d(x, weight, Tensor(), options);
+  backward(y, {.grad = dy});
+  return {y, x.grad(), weight.grad()};
+}
+
+Tensor map(const Tensor& x, double (*f)(double)) {
+  auto values = x.to_vector<double>();
+  std::ranges::transform(values, values.begin(), f);
+  return from_vector(values, x.shape());
+}
+
+/// A float32 sum of n products, added one after the other, has partial sums that walk at random up
+/// to R = sqrt(sum of squares), or steadily up to the result f; each addition rounds off up to
+/// u |partial sum|, about u |partial sum| / sqrt(3) on average. Five deviations of the whole are
+/// below 2 u sqrt(n) (R + |f|); 4 u covers what else is rounded.
+void check_sums(const Tensor& got, const Tensor& expected, const Tensor& squares, double n) {
+  auto values = expected.to_vector<double>(), allowed = squares.to_vector<double>();
+  for (size_t i = 0; i < values.size(); ++i)
+    allowed[i] = 0x1p-24 * (4 + 2 * std::sqrt(n)) * (std::sqrt(allowed[i]) + std::abs(values[i]));
+  CHECK(testing::worst_error(got, values, allowed) == "");
+}
+
+struct Layer {
+  Shape x, weight;
+  Conv2dOptions options;
+};
+
+/// Float32 against float64 on a layer as large as in real models.
+void check_layer(const Layer& layer) {
+  CAPTURE(to_string(layer.x));
+  CAPTURE(to_string(layer.weight));
+  auto low = [](const Tensor& t) { return convert_to(t, {.dtype = Dtype::float32}); };
+  auto high = [](const Tensor& t) { return convert_to(t, {.dtype = Dtype::float64}); };
+  auto square = [](double v) { return v * v; };
+  Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
+  Tensor x = low(normal(layer.x, 1, RandomKey{1})),
+         weight = low(normal(layer.weight, 1, RandomKey{2}));
+  Tensor dy = low(normal(shape, 1, RandomKey{3}));
+  Results got = differentiate(x, weight, dy, layer.options);
+  Results expected = differentiate(high(x), high(weight), high(dy), layer.options);
+  Results squares =
+      differentiate(map(x, square), map(weight, square), map(dy, square), layer.options);
+  ConvShape z(layer.x, layer.weight, shape, layer.options);
+  check_sums(got.y, expected.y, squares.y, static_cast<double>(z.window()));
+  check_sums(got.dx, expected.dx, squares.dx, static_cast<double>(z.r * z.s * z.group_outputs()));
+  check_sums(got.dweight, expected.dweight, squares.dweight, static_cast<double>(z.pixels()));
+}
+
+Conv2dOptions window(int64_t stride, int64_t padding, int64_t groups = 1) {
+  return {.stride = stride, .padding = padding, .groups = groups};
+}
+
+}  // namespace
+
+TEST_CASE("conv2d: spec") {
+  OpSpec spec{.op = "conv2d", .errors = kErrors};
+  for (const Case& c : kCases) spec.samples.push_back(sample(c));
+  check_op(spec);
+}
+
+TEST_CASE("conv2d: layers of ResNet, float32 against float64") {
+  check_layer({{1, 224, 224, 3}, {64, 7, 7, 3}, window(2, 3)});
+  check_layer({{1, 56, 56, 64}, {64, 3, 3, 64}, window(1, 1)});
+  check_layer({{1, 56, 56, 64}, {256, 1, 1, 64}, window(1, 0)});
+  check_layer({{1, 28, 28, 128}, {128, 3, 3, 128}, window(2, 1)});
+  check_layer({{2, 14, 14, 256}, {512, 1, 1, 256}, window(2, 0)});
+  check_layer({{2, 7, 7, 512}, {512, 3, 3, 512}, window(1, 1)});
+  check_layer({{2, 7, 7, 2048}, {512, 1, 1, 2048}, window(1, 0)});
+  check_layer({{2, 14, 14, 128}, {128, 3, 3, 4}, window(1, 1, 32)});
+}
+
+TEST_CASE("conv2d: layers of MobileNet V2, float32 against float64") {
+  check_layer({{1, 224, 224, 3}, {32, 3, 3, 3}, window(2, 1)});
+  check_layer({{1, 112, 112, 32}, {32, 3, 3, 1}, window(1, 1, 32)});
+  check_layer({{1, 112, 112, 16}, {96, 1, 1, 16}, window(1, 0)});
+  check_layer({{1, 112, 112, 96}, {96, 3, 3, 1}, window(2, 1, 96)});
+  check_layer({{2, 56, 56, 144}, {24, 1, 1, 144}, window(1, 0)});
+  check_layer({{2, 56, 56, 144}, {144, 3, 3, 1}, window(1, 1, 144)});
+  check_layer({{2, 14, 14, 576}, {576, 3, 3, 1}, window(2, 1, 576)});
+  check_layer({{4, 7, 7, 960}, {960, 3, 3, 1}, window(1, 1, 960)});
+  check_layer({{4, 7, 7, 320}, {1280, 1, 1, 320}, window(1, 0)});
+  check_layer({{1, 20, 20, 40}, {40, 5, 5, 1}, window(2, 2, 40)});
+}
+
+TEST_CASE("conv2d: the same bits in every run") {
+  std::vector<Layer> layers = {{{2, 28, 28, 32}, {48, 3, 3, 32}, window(1, 1)},
+                               {{2, 28, 28, 40}, {56, 1, 1, 40}, window(1, 0)},
+                               {{2, 28, 28, 48}, {48, 3, 3, 1}, window(2, 1, 48)}};
+  for (Dtype dtype : {Dtype::float32, Dtype::float64})
+    for (const Layer& layer : layers) {
+      TensorOptions options{.dtype = dtype};
+      Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
+      Tensor x = normal(layer.x, 1, RandomKey{1}, options);
+      Tensor weight = normal(layer.weight, 1, RandomKey{2}, options);
+      Tensor dy = normal(shape, 1, RandomKey{3}, options);
+      Results first = differentiate(x, weight, dy, layer.options);
+      for (int run = 0; run < 5; ++run) {
+        Results again = differentiate(x, weight, dy, layer.options);
+        CHECK(testing::bit_difference(again.y, first.y) == "");
+        CHECK(testing::bit_difference(again.dx, first.dx) == "");
+        CHECK(testing::bit_difference(again.dweight, first.dweight) == "");
+      }
+    }
+}
+
+TEST_CASE("conv2d: saves only what the wanted gradients need") {
+  Tensor x = zeros({1, 4, 4, 3}), weight = zeros({2, 3, 3, 3});
+  std::weak_ptr<Storage> held = x.storage();
+  x.set_requires_grad();
+  Tensor y = conv2d(std::move(x), weight, Tensor());
+  x = Tensor();
+  // The leaf keeps itself alive through the tape, but its values are not needed.
+  backward(y, {.grad = ones(y.shape())});
+  CHECK_FALSE(weight.grad().defined());
+}
+
+}  // namespace brim

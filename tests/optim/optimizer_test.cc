@@ -1,0 +1,174 @@
+#include "brim/optim/optimizer.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "brim/autograd/backward.h"
+#include "brim/nn/models/registry.h"
+#include "brim/ops/cross_entropy.h"
+#include "brim/optim/sgd.h"
+
+using namespace brim;
+using optim::Sgd;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Tensor leaf(const std::vector<float>& values) {
+  Tensor t = from_vector<float>(values, {static_cast<int64_t>(values.size())});
+  t.set_requires_grad();
+  return t;
+}
+
+struct Two {
+  Tensor a = leaf({1, 2}), b = leaf({3, 4, 5});
+  Sgd sgd{{{"a", a}, {"b", b}}, {.momentum = 0.9}};
+  void require_unchanged() const {
+    CHECK(a.to_vector<float>() == std::vector<float>{1, 2});
+    CHECK(b.to_vector<float>() == std::vector<float>{3, 4, 5});
+    CHECK(sgd.named_state()[0].tensor.to_vector<float>() == std::vector<float>{0, 0});
+    CHECK(sgd.steps() == 0);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("optimizer: what cannot be applied is refused by prepare, and nothing changes") {
+  Two p;
+  CHECK_THROWS_WITH_AS(p.sgd.prepare({.rate = 0.1}),
+                       "sgd: no parameter has a gradient: call backward first", ValueError);
+  p.a.set_grad(ones({2}));
+  p.b.set_grad(ones({2}));
+  CHECK_THROWS_WITH_AS(p.sgd.prepare({.rate = 0.1}),
+                       "sgd: expected a gradient of shape [3] for 'b', got [2]", ShapeError);
+  p.b.set_grad(ones({3}, {.dtype = Dtype::float64}));
+  CHECK_THROWS_AS(p.sgd.prepare({.rate = 0.1}), DtypeError);
+  p.b.set_grad(empty({3}, {.device = Device::meta()}));
+  CHECK_THROWS_AS(p.sgd.prepare({.rate = 0.1}), DeviceError);
+  for (float bad : {NAN, INFINITY, -INFINITY}) {
+    p.b.set_grad(from_vector<float>({1, bad, 1}, {3}));
+    CHECK_THROWS_WITH_AS(p.sgd.prepare({.rate = 0.1}),
+                         "sgd: the gradient of 'b' is not finite: it has an infinity or a NaN",
+                         ValueError);
+  }
+  p.b.set_grad(from_vector<float>({1, std::numeric_limits<float>::max(), 1}, {3}));
+  CHECK_THROWS_WITH_AS(p.sgd.prepare({.rate = -0.1}),
+                       "sgd: expected a learning rate of at least 0, got -0.1", ValueError);
+  CHECK_THROWS_AS(p.sgd.prepare({.rate = kInfinity}), ValueError);
+  CHECK_THROWS_AS(p.sgd.prepare({.rate = 0.1, .loss_scale = 0}), ValueError);
+  p.sgd.commit();  // the last prepare threw: there is nothing to apply
+  p.require_unchanged();
+  CHECK_NOTHROW(p.sgd.prepare({.rate = 0.1}));
+  p.sgd.cancel();
+  p.sgd.commit();
+  p.require_unchanged();
+}
+
+TEST_CASE("optimizer: a failed prepare forgets the one before it") {
+  Two p;
+  p.a.set_grad(ones({2}));
+  p.sgd.prepare({.rate = 0.1});
+  CHECK_THROWS(p.sgd.prepare({.rate = -1}));
+  p.sgd.commit();
+  p.require_unchanged();
+}
+
+TEST_CASE("optimizer: finite checks see every element and dtype") {
+  for (Dtype dtype : {Dtype::float32, Dtype::float64})
+    for (int64_t at : {0, 1, 99999, 200000}) {
+      Tensor t = zeros({200001}, {.dtype = dtype});
+      Sgd sgd({{"t", t}});
+      Tensor g = zeros_like(t);
+      t.set_grad(g);
+      CHECK_NOTHROW(sgd.prepare({.rate = 1}));
+      if (dtype == Dtype::float32)
+        g.data<float>()[at] = NAN;
+      else
+        g.data<double>()[at] = -INFINITY;
+      CHECK_THROWS_AS(sgd.prepare({.rate = 1}), ValueError);
+      CHECK_NOTHROW(sgd.prepare({.rate = 1, .check_finite = false}));
+    }
+}
+
+TEST_CASE("optimizer: a parameter without gradient is left as it is") {
+  Two p;
+  p.a.set_grad(ones({2}));
+  p.sgd.step(0.5);
+  CHECK(p.a.to_vector<float>() == std::vector<float>{0.5f, 1.5f});
+  CHECK(p.b.to_vector<float>() == std::vector<float>{3, 4, 5});
+  CHECK(p.sgd.steps() == 1);
+}
+
+TEST_CASE("optimizer: a strided gradient is taken in its order") {
+  Tensor t = zeros({2, 2});
+  t.set_requires_grad();
+  Sgd sgd({{"t", t}});
+  Tensor g = from_vector<float>({1, 2, 3, 4}, {2, 2});
+  t.set_grad(Tensor(g.storage(), {{2, 2}, {1, 2}, 0, Dtype::float32}));  // transposed
+  sgd.step(1);
+  CHECK(t.to_vector<float>() == std::vector<float>{-1, -3, -2, -4});
+}
+
+TEST_CASE("optimizer: commit asks for no bytes, prepare of a real model neither") {
+  auto account = memory::capped_host_account("caching");
+  memory::AccountScope scope(account);
+  auto model = nn::make_model("resnet20", {.classes = 10});
+  Sgd sgd(model->named_parameters(), {.momentum = 0.9, .weight_decay = 1e-4});
+  backward(cross_entropy((*model)(uniform({2, 32, 32, 3}, -1, 1, RandomKey{1})),
+                         from_vector<int64_t>({1, 2}, {2})));
+  int64_t requests = account->stats().requests;
+  sgd.prepare({.rate = 0.1});
+  CHECK(account->stats().requests == requests);
+  account->fail_nth(1);
+  sgd.commit();
+  account->fail_nth(0);
+  CHECK(account->stats().requests == requests);
+  CHECK(sgd.steps() == 1);
+}
+
+TEST_CASE("optimizer: an update is a write that the tape notices") {
+  Two p;
+  uint32_t before = p.a.storage()->version();
+  p.a.set_grad(ones({2}));
+  p.sgd.step(0.1);
+  CHECK(p.a.storage()->version() == before + 1);
+  CHECK(std::string(p.a.storage()->last_writer()) == "sgd");
+}
+
+TEST_CASE("optimizer: zero_grad drops gradients and their bytes") {
+  Two p;
+  p.a.set_grad(ones({2}));
+  std::weak_ptr<Storage> storage = p.a.grad().storage();
+  p.sgd.step(0.1);
+  p.sgd.zero_grad();
+  CHECK_FALSE(p.a.grad().defined());
+  CHECK(storage.expired());
+}
+
+TEST_CASE("optimizer: parameters that cannot be optimized") {
+  CHECK_THROWS_WITH_AS(Sgd({}), "sgd: expected at least one parameter, got none", ValueError);
+  CHECK_THROWS_AS(Sgd({{"h", zeros({2}, {.dtype = Dtype::float16})}}), DtypeError);
+  CHECK_THROWS_AS(Sgd({{"a", zeros({2})}, {"b", empty({2}, {.device = Device::meta()})}}),
+                  DeviceError);
+  CHECK_THROWS_AS(Two().sgd.set_steps(-1), ValueError);
+}
+
+TEST_CASE("optimizer: trains a model") {
+  auto model = nn::make_model("resnet20", {.classes = 4, .seed = 1});
+  Sgd sgd(model->named_parameters(), {.momentum = 0.9});
+  Tensor x = uniform({8, 32, 32, 3}, -1, 1, RandomKey{3});
+  Tensor labels = from_vector<int64_t>({0, 1, 2, 3, 0, 1, 2, 3}, {8});
+  double first = 0, last = 0;
+  for (int step = 0; step < 15; ++step) {
+    Tensor loss = cross_entropy((*model)(x), labels);
+    last = loss.item<double>();
+    if (step == 0) first = last;
+    backward(loss);
+    sgd.step(0.02);
+    sgd.zero_grad();
+  }
+  CHECK(first > 1);
+  CHECK(last < 0.1 * first);
+}

@@ -1,0 +1,48 @@
+#include "brim/tests/support/replay.h"
+
+#include "brim/tests/support/compare.h"
+
+namespace brim::testing {
+
+Tensors ReplayObserver::replay(const autograd::OpEvent& event) {
+  ledger_.mark();
+  ledger_.set_pattern(Ledger::kNumber);
+  set_launch_observer(this);
+  Tensors again;
+  try {
+    again = event.op.forward(event.inputs, event.context);
+  } catch (const std::exception& error) {
+    faults_.push_back(fmt::format("replay of {} throws: {}", op_, error.what()));
+    again = event.outputs;
+  }
+  set_launch_observer(nullptr);
+  ledger_.set_pattern(Ledger::kNan);
+  return again;
+}
+
+void ReplayObserver::ran(const autograd::OpEvent& event) {
+  ++ops_;
+  if (event.phase != autograd::Phase::forward) return;
+  op_ = event.op.name();
+  Tensors again = replay(event);
+  if (again.size() != event.outputs.size()) {
+    faults_.push_back(fmt::format("replay of {} gives {} outputs, not {}", op_, again.size(),
+                                  event.outputs.size()));
+    return;
+  }
+  for (size_t k = 0; k < again.size(); ++k)
+    if (auto difference = bit_difference(again[k], event.outputs[k]); !difference.empty())
+      faults_.push_back(
+          fmt::format("replay of {} gives another output {}: {}", op_, k, difference));
+}
+
+void ReplayObserver::launched(std::string_view kernel, std::span<const View>,
+                              std::span<const View> out) {
+  for (const View& view : out)
+    if (view.present && view.numel() > 0 && !ledger_.is_fresh(view.data))
+      faults_.push_back(fmt::format(
+          "replay of {} has a side effect: '{}' writes to a buffer that was there before", op_,
+          kernel));
+}
+
+}  // namespace brim::testing

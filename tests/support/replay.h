@@ -1,0 +1,37 @@
+// Replays every op of a run alone, right after it ran: recomputation in miniature.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "brim/autograd/op.h"
+#include "brim/core/launch.h"
+#include "brim/tests/support/ledger.h"
+
+namespace brim::testing {
+
+/// While it lives, calls `forward` of each op of this thread a second time, with the same inputs
+/// and context and another pattern in fresh memory, and compares all outputs bit for bit, those
+/// for backward included. A replay must write to no buffer that was there before it. Needs the
+/// ledger of the account in force.
+class ReplayObserver final : public autograd::OpObserver, public LaunchObserver {
+ public:
+  explicit ReplayObserver(Ledger& ledger) : ledger_(ledger) {}
+
+  void ran(const autograd::OpEvent& event) override;
+  void launched(std::string_view kernel, std::span<const View> in,
+                std::span<const View> out) override;
+
+  int ops() const { return ops_; }
+  const std::vector<std::string>& faults() const { return faults_; }
+
+ private:
+  Tensors replay(const autograd::OpEvent& event);
+
+  Ledger& ledger_;
+  int ops_ = 0;
+  std::string op_;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace brim::testing

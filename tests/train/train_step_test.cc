@@ -1,0 +1,240 @@
+#include "brim/train/train_step.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "brim/memory/out_of_memory.h"
+#include "brim/nn/models/registry.h"
+#include "brim/optim/sgd.h"
+#include "brim/train/step_memory.h"
+#include "small_net.h"
+
+using namespace brim;
+using namespace brim::testing;
+
+namespace {
+
+const optim::SgdOptions kSgd{.momentum = 0.9, .weight_decay = 1e-4};
+
+// A model in training, with all that a step may change.
+struct Run {
+  explicit Run(std::unique_ptr<nn::Module> from)
+      : model(std::move(from)),
+        sgd(model->named_parameters(), kSgd),
+        step(*model, sgd, {.seed = 5}) {}
+
+  double update(const Problem& problem) {
+    return step.run(0.05, [&] { return cross_entropy((*model)(problem.images), problem.labels); });
+  }
+  std::vector<float> state() const {
+    auto all = values_of(model->named_parameters());
+    for (const auto& more : {values_of(model->named_buffers()), values_of(sgd.named_state())})
+      all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  std::unique_ptr<nn::Module> model;
+  optim::Sgd sgd;
+  TrainStep step;
+};
+
+int64_t live(const memory::Account& account) { return account.stats().live; }
+
+// Fails each allocation of a step in turn: bytes must be as before, and the step run again must
+// give the bits of an undisturbed run.
+void check_every_fault(const std::function<std::unique_ptr<nn::Module>()>& make,
+                       const Problem& problem, const std::string& planner) {
+  Run undisturbed(make());
+  auto account = memory::capped_host_account(planner);
+  memory::AccountScope scope(account);
+  Run disturbed(make());
+  Problem local{clone(problem.images), clone(problem.labels)};
+  int64_t before = live(*account);
+  for (int64_t n = 1;; ++n) {
+    CAPTURE(n);
+    account->fail_nth(n);
+    bool failed = false;
+    double loss = 0;
+    try {
+      loss = disturbed.update(local);
+    } catch (const memory::OutOfMemory& error) {
+      failed = true;
+      REQUIRE(error.shortage().injected);
+    }
+    account->fail_nth(0);
+    REQUIRE(live(*account) == before);
+    if (failed) loss = disturbed.update(local);
+    REQUIRE(loss == undisturbed.update(problem));
+    REQUIRE(live(*account) == before);
+    if (!failed) {
+      REQUIRE(n > 20);  // the faults reached the end of the step
+      break;
+    }
+    // Comparing all values each time would take longer than the steps.
+    if (n % 16 == 1) REQUIRE(disturbed.state() == undisturbed.state());
+  }
+  CHECK(disturbed.state() == undisturbed.state());
+}
+
+}  // namespace
+
+TEST_CASE("a step changes parameters, statistics and momentum, and leaves no bytes behind") {
+  Problem problem = random_problem(8, 8, 4);
+  Run run(std::make_unique<SmallNet>());
+  auto account = memory::account(Device::cpu());
+  int64_t before = live(*account);
+  auto state = run.state();
+  double first = run.update(problem), last = 0;
+  CHECK(run.state() != state);
+  CHECK(run.step.updates() == 1);
+  CHECK(live(*account) == before);
+  for (int i = 0; i < 60; ++i) last = run.update(problem);
+  CHECK(last < first / 2);
+}
+
+TEST_CASE("an update that fails at any allocation is undone, and repeats bit for bit") {
+  for (const char* planner : {"direct", "caching"}) {
+    CAPTURE(planner);
+    check_every_fault([] { return std::make_unique<SmallNet>(); }, random_problem(4, 8, 4),
+                      planner);
+  }
+}
+
+TEST_CASE("resnet18: an update that fails at any allocation is undone, and repeats bit for bit" *
+          doctest::skip(std::getenv("BRIM_SKIP_SLOW") != nullptr)) {
+  check_every_fault([] { return nn::make_model("resnet18", {.classes = 10, .seed = 1}); },
+                    random_problem(2, 32, 10), "caching");
+}
+
+TEST_CASE("an error in the loss function undoes the step") {
+  Problem problem = random_problem(4, 8, 4);
+  Run run(std::make_unique<SmallNet>());
+  auto state = run.state();
+  int64_t before = live(*memory::account(Device::cpu()));
+  auto throwing = [&]() -> Tensor {
+    Tensor logits = (*run.model)(problem.images);
+    throw std::runtime_error("the user's own");
+  };
+  CHECK_THROWS_WITH(run.step.run(0.1, throwing), "the user's own");
+  CHECK(run.state() == state);
+  CHECK(run.step.updates() == 0);
+  CHECK(live(*memory::account(Device::cpu())) == before);
+}
+
+TEST_CASE("a loss that is not finite is caught before commit and traced to its module and op") {
+  Problem problem = random_problem(4, 8, 4);
+  Run run(std::make_unique<SmallNet>());
+  auto state = run.state();
+  problem.images.data<float>()[5] = std::numeric_limits<float>::infinity();
+  std::string message;
+  try {
+    run.update(problem);
+  } catch (const ValueError& error) {
+    message = error.what();
+  }
+  CAPTURE(message);
+  CHECK(message.find("at update 0; first seen in the forward pass of 'conv2d' in module conv1 "
+                     "(small_net.h:") != std::string::npos);
+  CHECK(message.find("its inputs already were not finite") != std::string::npos);
+  CHECK(run.state() == state);
+}
+
+TEST_CASE("a weight that is NaN is traced to the op that first meets it") {
+  Problem problem = random_problem(4, 8, 4);
+  Run run(std::make_unique<SmallNet>());
+  run.model->tensor("conv2.weight").data<float>()[0] = std::nanf("");
+  std::string message;
+  try {
+    run.update(problem);
+  } catch (const ValueError& error) {
+    message = error.what();
+  }
+  CAPTURE(message);
+  CHECK(message.find("'conv2d' in module conv2") != std::string::npos);
+}
+
+TEST_CASE("micro-steps add up to the update of the whole batch, dropout masks included") {
+  // Without batch norm, whose statistics are those of each part.
+  struct Plain final : nn::Module {
+    nn::Conv2d conv{3, 8, {.kernel = 3}};
+    nn::Dropout drop{0.5};
+    nn::Linear fc{8, 4};
+    Plain() {
+      register_modules({{"conv", conv}, {"drop", drop}, {"fc", fc}});
+      nn::initialize(*this, 1);
+    }
+    Tensor forward(Tensor x) override { return fc(drop(global_avg_pool(conv(std::move(x))))); }
+  };
+  Problem problem = random_problem(6, 8, 4);
+  Run whole(std::make_unique<Plain>()), parts(std::make_unique<Plain>());
+  whole.update(problem);
+  parts.step.begin();
+  for (int64_t first : {0, 4}) {
+    int64_t count = first == 0 ? 4 : 2;
+    auto slice = [&](const Tensor& t) {
+      Layout layout = t.layout();
+      layout.offset = first * layout.strides[0];
+      layout.shape[0] = count;
+      return Tensor(t.storage(), layout);
+    };
+    parts.step.micro_step(
+        [&] { return cross_entropy((*parts.model)(slice(problem.images)), slice(problem.labels)); },
+        {.weight = static_cast<double>(count) / 6, .first_sample = static_cast<uint64_t>(first)});
+  }
+  parts.step.prepare(0.05);
+  parts.step.commit();
+  auto a = whole.state(), b = parts.state();
+  REQUIRE(a.size() == b.size());
+  // Gradients of size up to 1 are summed in another order: a few roundings of 2^-24 each.
+  for (size_t i = 0; i < a.size(); ++i) REQUIRE(std::abs(a[i] - b[i]) <= 16 * 0x1.0p-24f);
+}
+
+TEST_CASE("a thousand steps move neither live nor reserved bytes") {
+  auto account = memory::capped_host_account("caching");
+  memory::AccountScope scope(account);
+  Problem problem = random_problem(4, 8, 4);
+  Run run(std::make_unique<SmallNet>());
+  run.update(problem);
+  run.update(problem);
+  auto before = account->stats();
+  for (int i = 0; i < 1000; ++i) run.update(problem);
+  CHECK(account->stats().live == before.live);
+  CHECK(account->stats().reserved == before.reserved);
+  CHECK(account->stats().peak_live == before.peak_live);
+}
+
+TEST_CASE("what the meta device predicts is what the step holds, to the byte") {
+  for (const char* planner : {"direct", "caching"}) {
+    CAPTURE(planner);
+    auto train = [&](Device device) {
+      auto model = nn::make_model("resnet20", {.classes = 10, .seed = {}, .device = device});
+      if (device.is_cpu()) nn::initialize(*model, 1);
+      optim::Sgd sgd(model->named_parameters(), kSgd);
+      TrainStep step(*model, sgd);
+      Tensor images = zeros({4, 32, 32, 3}, {.device = device});
+      Tensor labels = zeros({4}, {.dtype = Dtype::int64, .device = device});
+      for (int i = 0; i < 2; ++i)
+        step.run(0.1, [&] { return cross_entropy((*model)(images), labels); });
+    };
+    StepMemory predicted = measure_on_meta(planner, [&](const auto&) { train(Device::meta()); });
+    auto account = memory::capped_host_account(planner);
+    memory::AccountScope scope(account);
+    train(Device::cpu());
+    CHECK(account->stats().peak_live == predicted.peak_live);
+    CHECK(account->stats().peak_reserved == predicted.peak_reserved);
+    CHECK(predicted.peak_live > 0);
+  }
+}
+
+TEST_CASE("a loss that is no scalar is refused") {
+  Problem problem = random_problem(4, 8, 4);
+  Run run(std::make_unique<SmallNet>());
+  CHECK_THROWS_AS(run.step.run(0.1, [&] { return (*run.model)(problem.images); }), ShapeError);
+  CHECK_THROWS_AS(
+      run.step.run(-0.1,
+                   [&] { return cross_entropy((*run.model)(problem.images), problem.labels); }),
+      ValueError);
+}

@@ -1,0 +1,64 @@
+// Where a trainer's batches come from: a loader, or one synthetic batch over and over, for timing
+// a bare step.
+#pragma once
+
+#include <optional>
+
+#include "brim/data/loader.h"
+#include "brim/data/synthetic.h"
+
+namespace brim {
+
+/// Images in host memory. Holds the loader's slot, if it came from one.
+struct HostBatch {
+  std::span<const uint8_t> pixels;  ///< count x size x size x 3
+  std::span<const int64_t> labels;
+  int size = 0;
+  std::optional<data::Batch> slot = {};
+};
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /// Batches in an epoch.
+  virtual int64_t batches() const = 0;
+  virtual void start_epoch(int64_t epoch) = 0;
+  /// Nothing at the end of the epoch.
+  virtual std::optional<HostBatch> next() = 0;
+};
+
+class LoaderSource final : public BatchSource {
+ public:
+  explicit LoaderSource(data::Loader& loader) : loader_(loader) {}
+  int64_t batches() const override { return loader_.batches(); }
+  void start_epoch(int64_t epoch) override { loader_.start_epoch(epoch); }
+  std::optional<HostBatch> next() override {
+    auto batch = loader_.next();
+    if (!batch) return {};
+    HostBatch result{batch->pixels(), batch->labels(), batch->size()};
+    result.slot = std::move(batch);
+    return result;
+  }
+
+ private:
+  data::Loader& loader_;
+};
+
+/// The same images for ever; an epoch is one batch.
+class SyntheticSource final : public BatchSource {
+ public:
+  explicit SyntheticSource(const data::SyntheticOptions& options)
+      : batch_(data::make_synthetic(options)) {}
+  int64_t batches() const override { return 1; }
+  void start_epoch(int64_t) override { given_ = false; }
+  std::optional<HostBatch> next() override {
+    if (std::exchange(given_, true)) return {};
+    return HostBatch{batch_.pixels, batch_.labels, batch_.size};
+  }
+
+ private:
+  data::SyntheticBatch batch_;
+  bool given_ = false;
+};
+
+}  // namespace brim

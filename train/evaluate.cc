@@ -1,0 +1,66 @@
+#include "brim/train/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "brim/autograd/op.h"
+#include "brim/data/device_batch.h"
+#include "brim/ops/cross_entropy.h"
+
+namespace brim {
+namespace {
+
+// Eval mode until the scope ends.
+class EvalScope {
+ public:
+  explicit EvalScope(nn::Module& model) : model_(model), training_(model.training()) {
+    model_.eval();
+  }
+  ~EvalScope() { model_.train(training_); }
+  EvalScope(const EvalScope&) = delete;
+  EvalScope& operator=(const EvalScope&) = delete;
+
+ private:
+  nn::Module& model_;
+  bool training_;
+};
+
+}  // namespace
+
+int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels) {
+  expect<ShapeError>(logits.dim() == 2 && logits.size(0) == static_cast<int64_t>(labels.size()),
+                     "accuracy", "expected one row of logits for each of {} labels, got {}",
+                     labels.size(), to_string(logits.shape()));
+  std::vector<float> values = logits.to_vector<float>();
+  auto classes = static_cast<size_t>(logits.size(1));
+  int64_t correct = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    auto row = std::span(values).subspan(i * classes, classes);
+    expect<ValueError>(std::ranges::none_of(row, [](float v) { return std::isnan(v); }), "accuracy",
+                       "a logit of image {} is NaN", i);
+    correct += std::ranges::max_element(row) - row.begin() == labels[i];
+  }
+  return correct;
+}
+
+Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input) {
+  EvalScope eval(model);
+  autograd::NoGradScope no_grad;
+  Evaluation result;
+  double loss = 0;
+  int64_t correct = 0;
+  loader.start_epoch(0);
+  while (auto batch = loader.next()) {
+    auto [images, labels] = data::to_device(*batch, input.device);
+    Tensor logits = model(prepare_input(std::move(images), input));
+    loss += cross_entropy(logits, std::move(labels), {.reduction = Reduction::sum}).item<double>();
+    correct += count_correct(logits, batch->labels());
+    result.images += batch->count();
+  }
+  auto count = static_cast<double>(std::max<int64_t>(result.images, 1));
+  result.loss = loss / count;
+  result.accuracy = static_cast<double>(correct) / count;
+  return result;
+}
+
+}  // namespace brim

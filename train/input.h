@@ -1,0 +1,24 @@
+// From bytes to what a network wants: (x / 255 - mean) / deviation for each channel.
+#pragma once
+
+#include <vector>
+
+#include "brim/ops/normalize.h"
+
+namespace brim {
+
+struct InputOptions {
+  Device device = {};
+  Dtype dtype = Dtype::float32;
+  /// Of each channel, in [0, 1]; ImageNet's.
+  std::vector<float> mean = {0.485f, 0.456f, 0.406f}, deviation = {0.229f, 0.224f, 0.225f};
+};
+
+/// uint8 [N,H,W,C] to [N,H,W,C] of the input's dtype.
+inline Tensor prepare_input(Tensor images, const InputOptions& input,
+                            Where where = Where::current()) {
+  return normalize(std::move(images),
+                   {.mean = input.mean, .std = input.deviation, .dtype = input.dtype}, where);
+}
+
+}  // namespace brim

@@ -1,0 +1,36 @@
+#include "brim/train/non_finite.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace brim {
+namespace {
+
+bool has_non_finite(const Tensor& tensor) {
+  if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.device().is_meta()) return false;
+  Tensor row_major = contiguous(tensor);
+  return visit_dtype(row_major.dtype(), [&]<class T>() {
+    const T* values = row_major.data<T>();
+    return std::any_of(values, values + row_major.numel(),
+                       [](T value) { return !std::isfinite(convert<double>(value)); });
+  });
+}
+
+}  // namespace
+
+void NonFiniteFinder::ran(const autograd::OpEvent& event) {
+  if (!report_.empty() || !std::ranges::any_of(event.outputs, has_non_finite)) return;
+  bool forward = event.phase == autograd::Phase::forward;
+  bool bad_inputs = std::ranges::any_of(event.inputs, has_non_finite);
+  std::string_view file = event.where.file_name();
+  report_ =
+      fmt::format("first seen in the {} pass of '{}' in module {} ({}:{}): {}",
+                  forward ? "forward" : "backward", event.op.name(),
+                  event.module.empty() ? "(the root)" : event.module,
+                  file.substr(file.rfind('/') + 1), event.where.line(),
+                  bad_inputs ? "its inputs already were not finite" : "its inputs were finite");
+}
+
+}  // namespace brim

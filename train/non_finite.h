@@ -1,0 +1,22 @@
+// Finds the first op whose result has a NaN or an infinity. Slow: it reads every result. Put it
+// in scope and run forward and backward; `TrainStep` does so when a loss is not finite.
+#pragma once
+
+#include <string>
+
+#include "brim/autograd/op.h"
+
+namespace brim {
+
+class NonFiniteFinder final : public autograd::OpObserver {
+ public:
+  /// "first seen in the forward pass of 'conv2d' in module layer1.0.conv2 (net.cc:31): its
+  /// inputs were finite"; empty while everything is finite.
+  const std::string& report() const { return report_; }
+  void ran(const autograd::OpEvent& event) override;
+
+ private:
+  std::string report_;
+};
+
+}  // namespace brim

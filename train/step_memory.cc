@@ -1,0 +1,19 @@
+#include "brim/train/step_memory.h"
+
+namespace brim {
+
+StepMemory measure_on_meta(const std::string& planner,
+                           const std::function<void(const std::function<void()>&)>& program) {
+  auto account = std::make_shared<memory::Account>(
+      Device::meta(), std::make_unique<memory::NullSource>(), memory::planner_named(planner));
+  memory::AccountScope scope(account);
+  StepMemory result;
+  program([&] { result.state = account->stats().live; });
+  memory::AccountStats stats = account->stats();
+  result.peak_reserved = stats.peak_reserved;
+  result.peak_live = stats.peak_live;
+  result.at_peak = stats.by_category_at_peak;
+  return result;
+}
+
+}  // namespace brim

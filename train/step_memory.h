@@ -1,0 +1,23 @@
+// What a training step will hold, found before any byte is touched: the real step runs once on
+// the meta device, and the account of that device reads its peaks.
+#pragma once
+
+#include <functional>
+
+#include "brim/memory/account.h"
+
+namespace brim {
+
+struct StepMemory {
+  int64_t peak_reserved = 0, peak_live = 0;
+  int64_t state = 0;  ///< live between steps: parameters, buffers, optimizer state
+  memory::BytesByCategory at_peak{};
+};
+
+/// Runs `program` against a fresh account of the meta device with the named planner. `program`
+/// builds everything on the meta device, runs steps, and calls its argument once when only the
+/// state that lives between steps is held.
+StepMemory measure_on_meta(const std::string& planner,
+                           const std::function<void(const std::function<void()>&)>& program);
+
+}  // namespace brim

@@ -1,0 +1,90 @@
+#include "brim/train/train_step.h"
+
+#include <cmath>
+
+#include "brim/autograd/backward.h"
+#include "brim/autograd/effects.h"
+#include "brim/memory/account.h"
+#include "brim/train/non_finite.h"
+
+namespace brim {
+
+TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options)
+    : optimizer_(optimizer), options_(options) {
+  for (const nn::NamedTensor& parameter : model.named_parameters())
+    parameters_.push_back(parameter.tensor);
+  memory::CategoryScope category(memory::Category::other);
+  for (const nn::NamedTensor& buffer : model.named_buffers())
+    shadows_.emplace_back(buffer.tensor, clone(buffer.tensor));
+}
+
+double TrainStep::run(double rate, const LossFunction& loss) {
+  try {
+    begin();
+    double value = micro_step(loss);
+    prepare(rate);
+    commit();
+    return value;
+  } catch (...) {
+    undo();
+    throw;
+  }
+}
+
+void TrainStep::begin() {
+  drop_gradients();
+  for (const auto& [buffer, shadow] : shadows_) copy_into(shadow, buffer);
+}
+
+Tensor TrainStep::forward(const LossFunction& loss, uint64_t first_sample) {
+  autograd::RandomScope random(options_.seed, static_cast<uint64_t>(updates_), first_sample);
+  autograd::EffectScope effects(shadows_);
+  return loss();
+}
+
+double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& options) {
+  Tensor result = forward(loss, options.first_sample);
+  expect<ShapeError>(result.defined() && result.numel() == 1, "train step",
+                     "expected a loss of one element, got {}",
+                     result.defined() ? to_string(result.shape()) : "no tensor");
+  backward(result, {.grad = full(result.shape(), options.weight,
+                                 {.dtype = result.dtype(), .device = result.device()})});
+  if (result.device().is_meta()) return 0;
+  auto value = result.item<double>();
+  if (!std::isfinite(value)) explain(loss, options, value);
+  return value;
+}
+
+void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& options, double value) {
+  undo();
+  std::string found;
+  {
+    NonFiniteFinder finder;
+    backward(forward(loss, options.first_sample));
+    found = finder.report();
+  }
+  undo();
+  if (found.empty())
+    found = "a second run of the same step was finite: the loss is not a function of its inputs";
+  raise<ValueError>("train step", "the loss became {} at update {}; {}", value, updates_, found);
+}
+
+void TrainStep::prepare(double rate) { optimizer_.prepare({.rate = rate}); }
+
+void TrainStep::commit() noexcept {
+  optimizer_.commit();
+  for (const auto& [buffer, shadow] : shadows_) copy_into(buffer, shadow);
+  ++updates_;
+  drop_gradients();
+}
+
+void TrainStep::drop_gradients() noexcept {
+  for (const Tensor& parameter : parameters_) parameter.set_grad(Tensor());
+}
+
+void TrainStep::undo() noexcept {
+  optimizer_.cancel();
+  drop_gradients();
+}
+
+}  // namespace brim

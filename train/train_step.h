@@ -1,0 +1,76 @@
+// One update of a model with all its micro-steps: the unit that can be undone. It begins with
+// empty gradients. Parameters, optimizer state, running statistics and random counters change
+// only in `commit`, which neither allocates nor throws; until then any failure, running out of
+// memory included, leaves everything as it was, and the step can be run again with the same bits.
+//
+//   TrainStep step(model, optimizer, {.seed = 1});
+//   for (...) double loss = step.run(rate, [&] { return cross_entropy(model(images), labels); });
+//
+// With gradient accumulation, call begin(), micro_step() for each part, prepare(), commit().
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "brim/nn/module.h"
+#include "brim/optim/optimizer.h"
+
+namespace brim {
+
+struct TrainStepOptions {
+  /// Of the random numbers that ops draw (dropout).
+  uint64_t seed = 0;
+};
+
+struct MicroStepOptions {
+  /// Share of this part's loss in the update's: its samples over all samples.
+  double weight = 1;
+  /// Position of its first sample in the update.
+  uint64_t first_sample = 0;
+};
+
+class TrainStep {
+ public:
+  /// Computes the loss, a scalar. It may run more than once for a step.
+  using LossFunction = std::function<Tensor()>;
+
+  /// Takes shadow copies of the model's buffers, once and for all steps. The optimizer must
+  /// outlive the step; parameters and buffers are those that the model has now.
+  TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options = {});
+
+  /// A whole update in one micro-step; returns the loss. On any error the step is undone.
+  double run(double rate, const LossFunction& loss);
+
+  /// Drops gradients, forgets effects that were not committed.
+  void begin();
+  /// Forward and backward of one part; returns its loss, unweighted. A loss that is NaN or
+  /// infinite throws `ValueError` naming the first module and op whose result was not finite,
+  /// found by running the part once more under observation; the step is then undone.
+  double micro_step(const LossFunction& loss, const MicroStepOptions& options = {});
+  /// Checks the gradients and sets the learning rate. The last thing that can fail.
+  void prepare(double rate);
+  /// Updates parameters, optimizer state and buffers, counts the update, drops the gradients.
+  void commit() noexcept;
+  /// Drops gradients and effects. Parameters, optimizer state and buffers are as before `begin`.
+  void undo() noexcept;
+
+  /// Updates committed so far: the number that random ops and schedules see.
+  int64_t updates() const { return updates_; }
+  void set_updates(int64_t updates) { updates_ = updates; }
+
+ private:
+  Tensor forward(const LossFunction& loss, uint64_t first_sample);
+  [[noreturn]] void explain(const LossFunction& loss, const MicroStepOptions& options,
+                            double value);
+
+  void drop_gradients() noexcept;
+
+  optim::Optimizer& optimizer_;
+  TrainStepOptions options_;
+  std::vector<Tensor> parameters_;
+  std::vector<std::pair<Tensor, Tensor>> shadows_;  // buffer, and where effects on it go
+  int64_t updates_ = 0;
+};
+
+}  // namespace brim

@@ -1,0 +1,66 @@
+#include "brim/train/trainer.h"
+
+#include <chrono>
+
+#include "brim/data/device_batch.h"
+#include "brim/ops/cross_entropy.h"
+
+namespace brim {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options)
+    : model_(model), options_(std::move(options)), step_(model, optimizer, {options_.seed}) {
+  expect<ValueError>(options_.steps >= 1, "trainer", "expected at least 1 step, got {}",
+                     options_.steps);
+}
+
+void Trainer::run(BatchSource& training, data::Loader* validation) {
+  model_.train();
+  for (int64_t epoch = 0; step_.updates() < options_.steps; ++epoch)
+    run_epoch(training, validation, epoch);
+}
+
+void Trainer::run_epoch(BatchSource& training, data::Loader* validation, int64_t epoch) {
+  EpochReport report{.epoch = epoch + 1};
+  int64_t images = 0;
+  training.start_epoch(epoch);
+  while (step_.updates() < options_.steps) {
+    auto start = std::chrono::steady_clock::now();
+    auto batch = training.next();
+    if (!batch) break;
+    StepReport step = run_step(*batch);
+    step.seconds = seconds_since(start);
+    step.epoch = epoch + 1;
+    report.train_loss += step.loss * static_cast<double>(step.images);
+    report.seconds += step.seconds;
+    images += step.images;
+    if (on_step) on_step(step);
+  }
+  check(images > 0, "an epoch has at least one batch");
+  report.train_loss /= static_cast<double>(images);
+  if (validation != nullptr) report.validation = evaluate(model_, *validation, options_.input);
+  if (on_epoch) on_epoch(report);
+}
+
+StepReport Trainer::run_step(const HostBatch& batch) {
+  StepReport report{.rate = options_.schedule.rate(step_.updates()),
+                    .images = static_cast<int64_t>(batch.labels.size())};
+  // The host keeps the batch until commit, so the step can be run again from it.
+  report.loss = step_.run(report.rate, [&] {
+    auto [images, labels] =
+        data::to_device(batch.pixels, batch.labels, batch.size, options_.input.device);
+    Tensor logits = model_(prepare_input(std::move(images), options_.input));
+    return cross_entropy(std::move(logits), std::move(labels),
+                         {.label_smoothing = options_.label_smoothing});
+  });
+  report.step = step_.updates();
+  return report;
+}
+
+}  // namespace brim

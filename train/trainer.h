@@ -1,0 +1,63 @@
+// The training loop: epochs of training steps over a source of batches, with evaluation after
+// each. For a loop of your own, call `TrainStep` directly: this is little more.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "brim/nn/module.h"
+#include "brim/optim/optimizer.h"
+#include "brim/optim/schedule.h"
+#include "brim/train/batch_source.h"
+#include "brim/train/evaluate.h"
+#include "brim/train/train_step.h"
+
+namespace brim {
+
+struct TrainerOptions {
+  /// Updates in all; epochs follow each other until they are done.
+  int64_t steps = 0;
+  uint64_t seed = 0;
+  optim::Schedule schedule = optim::ConstantSchedule{};
+  double label_smoothing = 0;
+  InputOptions input = {};
+};
+
+struct StepReport {
+  int64_t step = 0;   ///< updates done, this one included
+  int64_t epoch = 0;  ///< counted from 1
+  double loss = 0;
+  double rate = 0;
+  double seconds = 0;  ///< of the whole step, the wait for its batch included
+  int64_t images = 0;
+};
+
+struct EpochReport {
+  int64_t epoch = 0;  ///< counted from 1
+  double train_loss = 0;
+  double seconds = 0;  ///< of its steps
+  std::optional<Evaluation> validation = {};
+};
+
+class Trainer {
+ public:
+  Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options);
+
+  std::function<void(const StepReport&)> on_step;
+  std::function<void(const EpochReport&)> on_epoch;
+
+  /// Trains, and evaluates on `validation` (may be null) after each epoch, or when the steps run
+  /// out in the middle of one. Errors leave the model as after the last committed step.
+  void run(BatchSource& training, data::Loader* validation);
+
+ private:
+  void run_epoch(BatchSource& training, data::Loader* validation, int64_t epoch);
+  StepReport run_step(const HostBatch& batch);
+
+  nn::Module& model_;
+  TrainerOptions options_;
+  TrainStep step_;
+};
+
+}  // namespace brim
