@@ -57,6 +57,8 @@ void attach(const std::shared_ptr<Node>& node, Tensors& outputs, int visible) {
   for (int i = 0; i < visible; ++i) {
     Tensor& output = outputs[static_cast<size_t>(i)];
     if (!output.defined() || !is_floating(output.dtype())) continue;
+    // Recording would turn the caller's tensor into a result of this op.
+    check(output.is_leaf() && !output.requires_grad(), "an op returns new tensors, not its inputs");
     output.body()->producer = node;
     output.body()->output = i;
   }

@@ -91,6 +91,7 @@ class Engine {
       queue_.pop_back();
       step(*node);
     }
+    for (auto& [leaf, sum] : hooked_) finish_hooked(leaf, std::move(sum));
     finished_ = true;
   }
 
@@ -134,7 +135,9 @@ class Engine {
   }
 
   void send(const Edge& edge, Tensor grad) {
-    if (edge.node == nullptr) return accumulate_leaf(edge.leaf, std::move(grad));
+    if (edge.node == nullptr)
+      return edge.leaf->hooks ? add_to_hooked(edge.leaf, std::move(grad))
+                              : add_to_leaf(edge.leaf, std::move(grad));
     Node& node = *edge.node;
     if (!node.queued) {
       node.grads.resize(static_cast<size_t>(node.op->visible_outputs()));
@@ -145,10 +148,20 @@ class Engine {
     add_gradient(node.grads[static_cast<size_t>(edge.output)], std::move(grad));
   }
 
-  void accumulate_leaf(const std::shared_ptr<TensorBody>& leaf, Tensor grad) {
-    if (leaf->hooks)
-      for (const Hook& hook : *std::static_pointer_cast<Hooks>(leaf->hooks))
-        grad = run_hook(hook, std::move(grad));
+  // Hooks see the complete gradient: of leaves that have some, it is summed until the end.
+  void add_to_hooked(const std::shared_ptr<TensorBody>& leaf, Tensor grad) {
+    for (auto& [known, sum] : hooked_)
+      if (known == leaf) return add_gradient(sum, std::move(grad));
+    hooked_.emplace_back(leaf, std::move(grad));
+  }
+
+  void finish_hooked(const std::shared_ptr<TensorBody>& leaf, Tensor grad) {
+    for (const Hook& hook : *std::static_pointer_cast<Hooks>(leaf->hooks))
+      grad = run_hook(hook, std::move(grad));
+    add_to_leaf(leaf, std::move(grad));
+  }
+
+  void add_to_leaf(const std::shared_ptr<TensorBody>& leaf, Tensor grad) {
     if (leaf->grad.defined()) return accumulate_into(leaf->grad, grad);
     // A leaf's gradient is its own: not a view of another's, not shared between two leaves.
     bool own = is_unshared(grad) && grad.is_contiguous() &&
@@ -165,6 +178,7 @@ class Engine {
   bool retain_graph_, finished_ = false;
   std::deque<std::shared_ptr<Node>> queue_;  // a heap; deque: no large blocks from malloc
   std::deque<std::shared_ptr<TensorBody>> new_leaves_;
+  std::deque<std::pair<std::shared_ptr<TensorBody>, Tensor>> hooked_;
 };
 
 }  // namespace

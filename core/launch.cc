@@ -20,7 +20,10 @@ class KernelTable {
   }
   void add(const Key& key, detail::TableEntry entry) {
     std::lock_guard lock(mutex_);
-    entries_[key] = entry;
+    auto [name, device, dtype] = key;
+    if (!entries_.emplace(key, entry).second)
+      raise<ValueError>(name, "a kernel of this name for {} on {} is in the table already",
+                        to_string(dtype), to_string(device));
   }
   const detail::TableEntry* find(const Key& key) const {
     std::lock_guard lock(mutex_);

@@ -75,7 +75,8 @@ void launch(const Invocation& invocation);
 
 }  // namespace detail
 
-/// Adds a kernel to the table. A later entry for the same key replaces an earlier one.
+/// Adds a kernel to the table. Throws `ValueError` when there is one for this name, device and
+/// dtype: begin the names of your own kernels with a prefix.
 template <class A>
 void register_kernel(const Kernel<A>& kernel, DeviceType device, Dtype dtype,
                      std::type_identity_t<KernelFn<A>> run,

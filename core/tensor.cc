@@ -17,12 +17,12 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, const Layout& layout)
     : body_(std::make_shared<TensorBody>(std::move(storage), layout)) {}
 
 const Layout& Tensor::layout() const {
-  check(defined(), "an undefined tensor was used");
+  expect<ValueError>(defined(), "tensor", "an undefined tensor was used");
   return body_->layout;
 }
 
 const std::shared_ptr<Storage>& Tensor::storage() const {
-  check(defined(), "an undefined tensor was used");
+  expect<ValueError>(defined(), "tensor", "an undefined tensor was used");
   return body_->storage;
 }
 
@@ -97,7 +97,8 @@ Tensor Tensor::view_as(Shape shape) const {
   if (inferred >= 0) shape[inferred] = known == 0 ? 0 : numel() / known;
   expect<ShapeError>(brim::numel(shape) == numel(), "reshape", "cannot make {} of {}",
                      brim::to_string(shape), brim::to_string(this->shape()));
-  check(is_contiguous(), "view_as wants a contiguous tensor");
+  expect<ShapeError>(is_contiguous(), "view_as", "expected a contiguous tensor, got strides {}",
+                     brim::to_string(strides()));
   Layout layout = this->layout();
   layout.shape = shape;
   layout.strides = contiguous_strides(shape);
@@ -119,17 +120,17 @@ Tensor& Tensor::set_requires_grad(bool requires_grad) {
 }
 
 const Tensor& Tensor::grad() const {
-  check(defined(), "an undefined tensor was used");
+  expect<ValueError>(defined(), "tensor", "an undefined tensor was used");
   return body_->grad;
 }
 
 void Tensor::set_grad(Tensor grad) const {
-  check(defined(), "an undefined tensor was used");
+  expect<ValueError>(defined(), "tensor", "an undefined tensor was used");
   body_->grad = std::move(grad);
 }
 
 bool Tensor::is_leaf() const {
-  check(defined(), "an undefined tensor was used");
+  expect<ValueError>(defined(), "tensor", "an undefined tensor was used");
   return body_->producer == nullptr;
 }
 

@@ -18,12 +18,12 @@ constexpr float kTwoPi = 6.2831853f;
 using Color = std::array<float, 3>;
 
 // How hard the pictures are. Lengths are in pixels of a 32 x 32 picture, colors in 0..255.
-constexpr float kLeastRadius = 9, kMostRadius = 12.5f;
-constexpr float kMostTurn = kTwoPi / 18;
-constexpr float kLeastContrast = 150;
+constexpr float kLeastRadius = 9.5f, kMostRadius = 13;
+constexpr float kMostTurn = kTwoPi / 24;
+constexpr float kLeastContrast = 160;
 constexpr float kMostSlope = 40;
 constexpr float kNoise = 6;  // standard deviation
-constexpr uint64_t kMostLinesBelow = 2, kMostLinesAbove = 1, kMostBlobs = 2;
+constexpr uint64_t kMostLinesBelow = 1, kMostLinesAbove = 1, kMostBlobs = 2;
 
 /// A picture in float, on which things are drawn over one another. Lengths are in pixels.
 struct Canvas {

@@ -58,7 +58,8 @@ void Account::recategorize(Block& block, Category category) noexcept {
   std::lock_guard lock(mutex_);
   by_category_[static_cast<size_t>(block.category)] -= block.bytes;
   by_category_[static_cast<size_t>(category)] += block.bytes;
-  block.category = category;
+  std::swap(block.category, category);
+  if (recorder_ != nullptr) recorder_->recategorized(block, category);
 }
 
 void Account::refuse(const Request& request, bool injected) const {

@@ -44,6 +44,10 @@ class Recorder {
   virtual ~Recorder() = default;
   virtual void allocated(const Block& block) = 0;
   virtual void released(const Block& block) noexcept = 0;
+  /// `block` has its new category.
+  virtual void recategorized(const Block& block, Category before) noexcept {
+    (void)block, (void)before;
+  }
 };
 
 using MakePlanner = std::function<std::unique_ptr<Planner>(Source&)>;

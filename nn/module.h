@@ -55,7 +55,8 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   /// Runs `forward` under the module's name. On the root, throws `ValueError` while a parameter
-  /// has no values.
+  /// has no values; `initialize`, `copy_into` and `fill` give it some, a write through `data()` is
+  /// not seen.
   Tensor operator()(Tensor x, Where where = Where::current()) {
     return call(where, [&] { return forward(std::move(x)); });
   }

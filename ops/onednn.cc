@@ -30,9 +30,11 @@ const dnnl::engine& engine() {
 
 [[noreturn]] void rethrow(const dnnl::error& error) {
   if (error.status == dnnl_out_of_memory) {
-    auto stats = brim::memory::account(Device::cpu())->stats();
+    auto account = brim::memory::account(Device::cpu());
+    auto stats = account->stats();
     throw brim::memory::OutOfMemory({.device = Device::cpu(),
                                      .category = brim::memory::Category::scratch,
+                                     .total = account->cap(),
                                      .live = stats.live,
                                      .cached = stats.cached,
                                      .fragmented = stats.fragmented,
@@ -207,21 +209,27 @@ struct Window {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-dnnl::convolution_forward::primitive_desc forward_desc(const ConvShape& shape, bool with_bias) {
+// A primitive_desc keeps a pointer to the desc that it was made from, and reads it when asked for
+// the next implementation: the desc must outlive `accept`.
+dnnl::convolution_forward::desc forward_desc(const ConvShape& shape, bool with_bias) {
   Descriptors d(shape);
   Window w(shape);
   auto kind = dnnl::prop_kind::forward_training;
   using Desc = dnnl::convolution_forward::desc;
-  Desc desc = with_bias ? Desc(kind, kAlgorithm, d.x, d.any_weight, d.bias, d.y, w.strides,
-                               w.dilations, w.padding, w.padding)
-                        : Desc(kind, kAlgorithm, d.x, d.any_weight, d.y, w.strides, w.dilations,
-                               w.padding, w.padding);
-  return {desc, attributes(), engine(), true};
+  return with_bias ? Desc(kind, kAlgorithm, d.x, d.any_weight, d.bias, d.y, w.strides, w.dilations,
+                          w.padding, w.padding)
+                   : Desc(kind, kAlgorithm, d.x, d.any_weight, d.y, w.strides, w.dilations,
+                          w.padding, w.padding);
+}
+
+dnnl::convolution_forward::primitive_desc forward_hint(const ConvShape& shape) {
+  return {forward_desc(shape, false), attributes(), engine(), true};
 }
 
 Made make_forward(const ConvShape& shape, bool with_bias) {
   Descriptors d(shape);
-  auto desc = forward_desc(shape, with_bias);
+  auto forward = forward_desc(shape, with_bias);
+  dnnl::convolution_forward::primitive_desc desc(forward, attributes(), engine(), true);
   if (!accept(desc)) return nullptr;
   std::optional<Argument> bias;
   if (with_bias) bias = {DNNL_ARG_BIAS, d.bias};
@@ -233,11 +241,12 @@ Made make_forward(const ConvShape& shape, bool with_bias) {
 Made make_backward_data(const ConvShape& shape) {
   Descriptors d(shape);
   Window w(shape);
-  auto hint = forward_desc(shape, false);
+  auto hint = forward_hint(shape);
   if (!hint) return nullptr;
-  dnnl::convolution_backward_data::primitive_desc desc(
-      {kAlgorithm, d.x, d.any_weight, d.y, w.strides, w.dilations, w.padding, w.padding},
-      attributes(), engine(), hint, true);
+  dnnl::convolution_backward_data::desc backward(kAlgorithm, d.x, d.any_weight, d.y, w.strides,
+                                                 w.dilations, w.padding, w.padding);
+  dnnl::convolution_backward_data::primitive_desc desc(backward, attributes(), engine(), hint,
+                                                       true);
   if (!accept(desc)) return nullptr;
   return Convolution::make<dnnl::convolution_backward_data>(
       desc, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, desc.weights_desc()},
@@ -247,11 +256,12 @@ Made make_backward_data(const ConvShape& shape) {
 Made make_backward_weight(const ConvShape& shape) {
   Descriptors d(shape);
   Window w(shape);
-  auto hint = forward_desc(shape, false);
+  auto hint = forward_hint(shape);
   if (!hint) return nullptr;
-  dnnl::convolution_backward_weights::primitive_desc desc(
-      {kAlgorithm, d.x, d.any_weight, d.y, w.strides, w.dilations, w.padding, w.padding},
-      attributes(), engine(), hint, true);
+  dnnl::convolution_backward_weights::desc backward(kAlgorithm, d.x, d.any_weight, d.y, w.strides,
+                                                    w.dilations, w.padding, w.padding);
+  dnnl::convolution_backward_weights::primitive_desc desc(backward, attributes(), engine(), hint,
+                                                          true);
   if (!accept(desc)) return nullptr;
   return Convolution::make<dnnl::convolution_backward_weights>(
       desc, {DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y},

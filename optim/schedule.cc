@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <functional>
 #include <numbers>
 
 #include "brim/base/error.h"
@@ -13,12 +13,11 @@ namespace {
 
 constexpr const char* kTag = "schedule";
 
-// Positions without the warm-up, as real numbers.
 double cosine_between(double from, double to, double t) {
   return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * t));
 }
 
-// `after`: updates since the warm-up. Each schedule without its warm-up:
+// Each schedule without its warm-up; `after` counts updates since then.
 double body(const ConstantSchedule& s, int64_t) { return s.rate; }
 
 double body(const CosineSchedule& s, int64_t after) {

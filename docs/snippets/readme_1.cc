@@ -1,4 +1,6 @@
 // A model of one's own, trained on drawn shapes.
+#include <cstdio>
+
 #include "brim/brim.h"
 
 using namespace brim;

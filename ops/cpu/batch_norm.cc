@@ -16,9 +16,9 @@ struct Moments {
   double *total_sum, *total_square;  // per channel
 
   Moments(ScratchCursor& scratch, const ChannelRows& rows)
-      : shift(scratch.take<T>(rows.length)),
-        sum(scratch.take<T>(rows.length)),
-        square(scratch.take<T>(rows.length)),
+      : shift(rows.take_row<T>(scratch)),
+        sum(rows.take_row<T>(scratch)),
+        square(rows.take_row<T>(scratch)),
         total_sum(scratch.take<double>(rows.channels)),
         total_square(scratch.take<double>(rows.channels)) {}
 
@@ -55,6 +55,7 @@ struct Moments {
   void add(const T* x, int64_t length, int64_t width) const {
     for_lanes<T>(width, [&]<class V>(int64_t i) {
       V at = load<V>(shift + i), row_sum{}, row_square{};
+      prefetch_next<kRows>(x, length, i);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         V d = load<V>(x + r * length + i) - at;
@@ -124,11 +125,11 @@ void statistics(const KernelCall& call, const NoAttributes&) {
   }
   parallel_pieces(rows.count, pieces, [&](int64_t piece, int64_t first, int64_t last) {
     Moments<T> moments = moments_of(piece);
-    int64_t begin = rows.start(first), end = rows.start(last);
-    moments.choose_shift(x + begin, rows, (end - begin) / rows.channels);
+    int64_t begin = rows.start(first);
+    moments.choose_shift(x + begin, rows, (rows.start(last) - begin) / rows.channels);
     moments.clear(rows);
-    for_row_groups(
-        begin, end, rows.length,
+    for_row_groups<T>(
+        rows, first, last,
         [&](auto group, int64_t at, int64_t width) {
           moments.template add<group()>(x + at, rows.length, width);
         },
@@ -152,7 +153,7 @@ inline V activate(V y) {
   return y;
 }
 
-template <class T, Activation activation, bool kResidual>
+template <class T, Activation activation, bool kResidual, bool kStream>
 void normalize_rows(const KernelCall& call, const ChannelRows& rows,
                     const NormCoefficients<T>& by) {
   const T *x = call.in[0].as<T>(), *residual = call.in[5].as<T>();
@@ -162,7 +163,7 @@ void normalize_rows(const KernelCall& call, const ChannelRows& rows,
       V value = normalized(load<V>(x + at + i), load<V>(by.mean + i), load<V>(by.scale + i),
                            load<V>(by.shift + i));
       if constexpr (kResidual) value += load<V>(residual + at + i);
-      store(y + at + i, activate<activation>(value));
+      put<kStream>(y + at + i, activate<activation>(value));
     });
   });
 }
@@ -170,10 +171,15 @@ void normalize_rows(const KernelCall& call, const ChannelRows& rows,
 template <class T, Activation activation>
 void normalize_with(const KernelCall& call, const ChannelRows& rows,
                     const NormCoefficients<T>& by) {
-  if (call.in[5].present)
-    normalize_rows<T, activation, true>(call, rows, by);
+  bool residual = call.in[5].present, stream = worth_streaming(rows, call.out[0].as<T>());
+  if (residual && stream)
+    normalize_rows<T, activation, true, true>(call, rows, by);
+  else if (residual)
+    normalize_rows<T, activation, true, false>(call, rows, by);
+  else if (stream)
+    normalize_rows<T, activation, false, true>(call, rows, by);
   else
-    normalize_rows<T, activation, false>(call, rows, by);
+    normalize_rows<T, activation, false, false>(call, rows, by);
 }
 
 template <class T>

@@ -15,21 +15,21 @@ struct NormCoefficients {
   T *mean, *scale, *shift;  ///< repeated to the length of a row
 
   NormCoefficients(ScratchCursor& scratch, const ChannelRows& rows)
-      : mean(scratch.take<T>(rows.length)),
-        scale(scratch.take<T>(rows.length)),
-        shift(scratch.take<T>(rows.length)) {}
+      : mean(rows.take_row<T>(scratch)),
+        scale(rows.take_row<T>(scratch)),
+        shift(rows.take_row<T>(scratch)) {}
 
   void set(const ChannelRows& rows, const View& weight, const View& bias, const View& means,
            const View& variances, double epsilon) {
-    for (int64_t i = 0; i < rows.length && rows.channels > 0; ++i) {
-      int64_t c = i % rows.channels;
+    for (int64_t c = 0; c < rows.channels; ++c) {
       double m = means.as<double>()[c];
       double s = element(weight, c) / std::sqrt(variances.as<double>()[c] + epsilon);
-      mean[i] = static_cast<T>(m);
-      scale[i] = static_cast<T>(s);
-      double lost = static_cast<double>(mean[i]) - m;
-      shift[i] = static_cast<T>((bias.present ? element(bias, c) : 0) + lost * s);
+      mean[c] = static_cast<T>(m);
+      scale[c] = static_cast<T>(s);
+      double lost = static_cast<double>(mean[c]) - m;
+      shift[c] = static_cast<T>((bias.present ? element(bias, c) : 0) + lost * s);
     }
+    for (T* row : {mean, scale, shift}) rows.repeat(row);
   }
 };
 

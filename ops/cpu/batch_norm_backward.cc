@@ -49,8 +49,8 @@ struct GradientSums {
   double *total_g, *total_gx;
 
   GradientSums(ScratchCursor& scratch, const ChannelRows& rows)
-      : g(scratch.take<T>(rows.length)),
-        gx(scratch.take<T>(rows.length)),
+      : g(rows.take_row<T>(scratch)),
+        gx(rows.take_row<T>(scratch)),
         total_g(scratch.take<double>(rows.channels)),
         total_gx(scratch.take<double>(rows.channels)) {}
 
@@ -75,6 +75,9 @@ struct GradientSums {
            int64_t width) const {
     for_lanes<T>(width, [&]<class V>(int64_t i) {
       V mean = load<V>(by.mean + i), row_g{}, row_gx{};
+      prefetch_next<kRows>(b.x + at, length, i);
+      prefetch_next<kRows>(b.dy + at, length, i);
+      if constexpr (mask == MaskFrom::y) prefetch_next<kRows>(b.y + at, length, i);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         int64_t j = at + r * length + i;
@@ -96,7 +99,7 @@ struct GradientCoefficients {
   T *slope, *level;
 
   GradientCoefficients(ScratchCursor& scratch, const ChannelRows& rows)
-      : slope(scratch.take<T>(rows.length)), level(scratch.take<T>(rows.length)) {}
+      : slope(rows.take_row<T>(scratch)), level(rows.take_row<T>(scratch)) {}
 };
 
 template <class T>
@@ -149,14 +152,10 @@ class Backward {
     }
     if (!x) return;
     // What the first sweep stored is masked already.
-    if (residual && attributes_.training)
-      write<MaskFrom::nothing, true>(buffers_.dresidual);
-    else if (residual)
-      write<MaskFrom::nothing, false>(buffers_.dresidual);
-    else if (attributes_.training)
-      write<mask, true>(buffers_.dy);
+    if (residual)
+      write<MaskFrom::nothing>(buffers_.dresidual);
     else
-      write<mask, false>(buffers_.dy);
+      write<mask>(buffers_.dy);
   }
 
  private:
@@ -170,9 +169,9 @@ class Backward {
   // The gradient of x is not wanted, and the weight's own is not in x's way.
   void set_mean_only() {
     bool present = call_.in[3].present;
-    for (int64_t i = 0; i < rows_.length && rows_.channels > 0; ++i)
-      scratch_.forward.mean[i] =
-          present ? static_cast<T>(call_.in[3].as<double>()[i % rows_.channels]) : T(0);
+    for (int64_t c = 0; c < rows_.channels; ++c)
+      scratch_.forward.mean[c] = present ? static_cast<T>(call_.in[3].as<double>()[c]) : T(0);
+    rows_.repeat(scratch_.forward.mean);
   }
 
   template <bool kStore>
@@ -180,8 +179,8 @@ class Backward {
     parallel_pieces(rows_.count, pieces(), [&](int64_t piece, int64_t first, int64_t last) {
       GradientSums<T> sums = sums_of(piece);
       sums.clear(rows_);
-      for_row_groups(
-          rows_.start(first), rows_.start(last), rows_.length,
+      for_row_groups<T>(
+          rows_, first, last,
           [&](auto group, int64_t at, int64_t width) {
             sums.template add<group(), mask, activation, kStore>(buffers_, scratch_.forward, at,
                                                                  rows_.length, width);
@@ -190,35 +189,58 @@ class Backward {
     });
   }
 
+  // Adds the pieces up in the first one, in order.
+  GradientSums<T> total() {
+    GradientSums<T> all = sums_of(0);
+    if (rows_.count == 0) all.clear(rows_);
+    for (int64_t piece = 1; piece < pieces(); ++piece) {
+      GradientSums<T> one = sums_of(piece);
+      for (int64_t c = 0; c < rows_.channels; ++c) {
+        all.total_g[c] += one.total_g[c];
+        all.total_gx[c] += one.total_gx[c];
+      }
+    }
+    return all;
+  }
+
   void finish_sums() {
+    GradientSums<T> sums = total();
     auto n = static_cast<double>(std::max<int64_t>(rows_.pixels, 1));
     const View &mean = call_.in[3], &variance = call_.in[4];
+    T *slope = scratch_.backward.slope, *level = scratch_.backward.level;
     for (int64_t c = 0; c < rows_.channels; ++c) {
-      double dbias = 0, gx = 0;
-      for (int64_t piece = 0; piece < pieces(); ++piece) {
-        dbias += sums_of(piece).total_g[c];
-        gx += sums_of(piece).total_gx[c];
-      }
+      double dbias = sums.total_g[c];
       if (call_.out[2].present) set_element(call_.out[2], c, dbias);
       if (!mean.present) continue;
       double inverse = 1 / std::sqrt(variance.as<double>()[c] + attributes_.epsilon);
       // x - mean was taken from a rounded mean.
       double lost = static_cast<double>(scratch_.forward.mean[c]) - mean.as<double>()[c];
-      double dweight = inverse * (gx + lost * dbias);
+      double dweight = inverse * (sums.total_gx[c] + lost * dbias);
       if (call_.out[1].present) set_element(call_.out[1], c, dweight);
       if (!call_.in[2].present) continue;
-      double scale = element(call_.in[2], c) * inverse, slope = -scale * inverse * dweight / n;
-      set_repeated(c, slope, slope * lost - scale * dbias / n);
+      double scale = element(call_.in[2], c) * inverse, tilt = -scale * inverse * dweight / n;
+      slope[c] = static_cast<T>(tilt);
+      level[c] = static_cast<T>(tilt * lost - scale * dbias / n);
     }
-  }
-  void set_repeated(int64_t c, double slope, double level) {
-    for (int64_t i = c; i < rows_.length; i += rows_.channels) {
-      scratch_.backward.slope[i] = static_cast<T>(slope);
-      scratch_.backward.level[i] = static_cast<T>(level);
-    }
+    rows_.repeat(slope);
+    rows_.repeat(level);
   }
 
-  template <MaskFrom from, bool kTraining>
+  template <MaskFrom from>
+  void write(const T* gradient) {
+    // Where dx takes the place of the gradient, its lines are in the cache.
+    bool stream = buffers_.dx != gradient && worth_streaming(rows_, buffers_.dx);
+    if (attributes_.training && stream)
+      write<from, true, true>(gradient);
+    else if (attributes_.training)
+      write<from, true, false>(gradient);
+    else if (stream)
+      write<from, false, true>(gradient);
+    else
+      write<from, false, false>(gradient);
+  }
+
+  template <MaskFrom from, bool kTraining, bool kStream>
   void write(const T* gradient) {
     for_rows_backwards(rows_, [=, b = buffers_, by = scratch_.forward, to = scratch_.backward](
                                   int64_t at, int64_t width) {
@@ -228,7 +250,7 @@ class Backward {
         V value = scale * masked<V, from, activation>(by, gradient + j, x, b.y + j, i);
         if constexpr (kTraining)
           value += fma(x - load<V>(by.mean + i), load<V>(to.slope + i), load<V>(to.level + i));
-        store(b.dx + j, value);
+        put<kStream>(b.dx + j, value);
       });
     });
   }

@@ -34,6 +34,17 @@ struct ChannelRows {
     int64_t most = std::min({elements / 32768, pixels / 64, int64_t{64}});
     return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(most, 1))));
   }
+  /// Room for a row of what is kept per channel, a line longer than it: rows that are read together
+  /// then do not compete for the same lines of the cache.
+  template <class T>
+  T* take_row(ScratchCursor& scratch) const {
+    return scratch.take<T>(length + 64 / static_cast<int64_t>(sizeof(T)));
+  }
+  /// Fills a row from its first pixel.
+  template <class T>
+  void repeat(T* row) const {
+    for (int64_t i = channels; i < length && channels > 0; ++i) row[i] = row[i - channels];
+  }
   /// First element of row i, or the end.
   int64_t start(int64_t i) const { return std::min(i * length, elements); }
 
@@ -50,38 +61,68 @@ struct ChannelRows {
   }
 };
 
-/// Rows that are taken together, so that what is kept per channel is loaded once for all.
-inline constexpr int kRowGroup = 4;
 /// Terms that are added as T before they go to sums in double.
 inline constexpr int64_t kFlushRows = 128;
 
 /// Calls `body(group, at, width)` for all elements in [begin, end): `group` rows of `width`
-/// elements from element `at`, where `group` is a compile-time number. After at most `kFlushRows`
-/// rows, and at the end, calls `flush()`.
-template <class Body, class Flush>
+/// elements from element `at`, where `group` is a compile-time number. What is kept per channel is
+/// then loaded once for the group. After at most `kFlushRows` rows, and at the end, calls
+/// `flush()`.
+template <int kGroup, class Body, class Flush>
 void for_row_groups(int64_t begin, int64_t end, int64_t length, const Body& body,
                     const Flush& flush) {
   for (int64_t at = begin; at < end;) {
     int64_t stop = std::min(at + kFlushRows * length, end);
-    for (; at + kRowGroup * length <= stop; at += kRowGroup * length)
-      body(std::integral_constant<int, kRowGroup>(), at, length);
+    for (; at + kGroup * length <= stop; at += kGroup * length)
+      body(std::integral_constant<int, kGroup>(), at, length);
     for (; at < stop; at += length)
       body(std::integral_constant<int, 1>(), at, std::min(length, stop - at));
     flush();
   }
+}
+template <class T, class Body, class Flush>
+void for_row_groups(const ChannelRows& rows, int64_t first, int64_t last, const Body& body,
+                    const Flush& flush) {
+  // Addresses 4096 bytes apart compete for the same eight lines of the nearest cache.
+  bool collide = rows.length * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
+  int64_t begin = rows.start(first), end = rows.start(last);
+  if (collide)
+    for_row_groups<2>(begin, end, rows.length, body, flush);
+  else
+    for_row_groups<4>(begin, end, rows.length, body, flush);
+}
+
+/// Is a result of rows, from `to` on, better stored past the caches? A normal store first reads
+/// the line that it overwrites, which only pays where the line is found again. The values do not
+/// depend on the answer.
+template <class T>
+bool worth_streaming(const ChannelRows& rows, const T* to) {
+  constexpr int64_t kLarge = int64_t{24} << 20;  // bytes
+  return rows.length % kLanes<Vector<T>> == 0 &&
+         rows.elements * static_cast<int64_t>(sizeof(T)) >= kLarge &&
+         reinterpret_cast<uintptr_t>(to) % kVectorBytes == 0;
+}
+/// Stores past the caches, if so asked; the odd end of a buffer normally.
+template <bool kStream, class V, class T>
+inline void put(T* to, V value) {
+  if constexpr (kStream && kLanes < V >> 1)
+    stream(to, value);
+  else
+    store(to, value);
 }
 
 /// Calls `body(at, width)` for all rows, in parallel, from the last stretch of rows to the first:
 /// what an earlier sweep read last is still in the cache.
 template <class Body>
 void for_rows_backwards(const ChannelRows& rows, const Body& body) {
-  constexpr int64_t kGrain = 16384, kStretch = 8192;  // elements
+  constexpr int64_t kGrain = 16384, kStretch = 65536;  // elements
   int64_t stretch = std::max<int64_t>(kStretch / rows.length, 1);
   parallel_for(rows.count, std::max<int64_t>(kGrain / rows.length, 1),
                [&](int64_t begin, int64_t end) {
                  for (int64_t stop = end; stop > begin; stop -= stretch)
                    for (int64_t i = std::max(stop - stretch, begin); i < stop; ++i)
                      body(rows.start(i), rows.start(i + 1) - rows.start(i));
+                 stream_fence();
                });
 }
 
@@ -92,6 +133,14 @@ inline void for_lanes(int64_t width, const Body& body) {
   int64_t i = 0;
   for (; i + kStep <= width; i += kStep) body.template operator()<Vector<T>>(i);
   for (; i < width; ++i) body.template operator()<T>(i);
+}
+
+/// While vector i of a group of rows is worked on: the part of the next group that is as far in.
+template <int kRows, class T>
+inline void prefetch_next(const T* rows, int64_t length, int64_t i) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  const T* next = rows + kRows * (length + i);
+  for (int64_t at = 0; at < kRows * kLanes<Vector<T>>; at += kLine) __builtin_prefetch(next + at);
 }
 
 /// Element c of a float32 or float64 buffer.

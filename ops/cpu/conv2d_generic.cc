@@ -14,28 +14,35 @@ template <class T>
 class Windows final : public Rows<T> {
  public:
   Windows(const ConvShape& shape, int64_t group, const T* x)
-      : shape_(shape), x_(x + group * shape.group_channels()) {}
+      : shape_(shape),
+        x_(x + group * shape.group_channels()),
+        // Neighbouring taps of a row lie next to each other in x too, unless dilation or groups
+        // come between: then they are copied together, as one tap.
+        run_(shape.groups == 1 && shape.dilation.w == 1 ? shape.s : 1) {}
 
   const T* row(int64_t i, int64_t begin, int64_t count, T* buffer) const override {
-    int64_t channels = shape_.group_channels();
     int64_t j = i % shape_.q, rest = i / shape_.q;
     int64_t top = rest % shape_.p * shape_.stride.h - shape_.padding.h;
     int64_t left = j * shape_.stride.w - shape_.padding.w;
     const T* image = x_ + rest / shape_.p * shape_.h * shape_.w * shape_.c;
+    int64_t channels = shape_.group_channels();
     int64_t tap = begin / channels, channel = begin % channels;
-    for (int64_t done = 0; done < count; ++tap, channel = 0) {
-      int64_t run = std::min(channels - channel, count - done);
+    for (int64_t done = 0; done < count; channel = 0) {
+      int64_t taps = run_ - tap % run_;  // to the end of the run
       int64_t y = top + tap / shape_.s * shape_.dilation.h;
       int64_t x = left + tap % shape_.s * shape_.dilation.w;
+      if (x < 0 || x + taps > shape_.w) taps = 1;
+      int64_t size = std::min(taps * channels - channel, count - done);
       bool inside = y >= 0 && y < shape_.h && x >= 0 && x < shape_.w;
       const T* from = image + (y * shape_.w + x) * shape_.c + channel;
-      if (run == count && inside) return from;
+      if (size == count && inside) return from;
       if (inside) {
-        std::copy(from, from + run, buffer + done);
+        std::copy(from, from + size, buffer + done);
       } else {
-        std::fill(buffer + done, buffer + done + run, T(0));
+        std::fill(buffer + done, buffer + done + size, T(0));
       }
-      done += run;
+      done += size;
+      tap += taps;
     }
     return buffer;
   }
@@ -43,6 +50,7 @@ class Windows final : public Rows<T> {
  private:
   const ConvShape& shape_;
   const T* x_;
+  int64_t run_;
 };
 
 /// Row i: what of dy met input pixel i, [r][s][outputs of the group]; zero where a window with

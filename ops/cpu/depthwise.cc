@@ -1,290 +1,206 @@
+// Forward and data gradient of depthwise convolution.
 #include "brim/ops/cpu/depthwise.h"
-
-#include <algorithm>
 
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
-#include "brim/ops/cpu/vector.h"
+#include "brim/ops/cpu/depthwise_tiles.h"
 
 namespace brim::cpu {
 namespace {
 
-// All loops run over pixels outside and channels inside, so that memory is read in order. A tile
-// is kColumns output pixels of a row: three weights stay in registers while the inputs under all
-// of them pass by.
-constexpr int kColumns = 4;
-constexpr int64_t kGrain = 16384;      // activations that repay a second thread
-constexpr int64_t kFlushPixels = 256;  // pixels whose sum may be in T
+// Results larger than this would push everything else out of the last cache: they are stored past
+// it, which saves reading them first.
+constexpr int64_t kStreamBytes = 24 << 20;
 
-/// The taps of a window that meet something, along one axis: tap first + i * step meets position
-/// at + i * at_step, for i < count.
-struct Meeting {
-  int64_t count = 0, first = 0, step = 1, at = 0, at_step = 0;
-
-  void add(int64_t tap, int64_t position) {
-    if (count == 0) {
-      first = tap;
-      at = position;
-    } else if (count == 1) {
-      step = tap - first;
-      at_step = position - at;
-    }
-    ++count;
-  }
-};
-
-/// Inputs under output `o`.
-Meeting inputs_of(int64_t o, int64_t size, int64_t taps, int64_t stride, int64_t padding,
-                  int64_t dilation) {
-  Meeting meeting;
-  for (int64_t tap = 0; tap < taps; ++tap) {
-    int64_t position = o * stride - padding + tap * dilation;
-    if (position >= 0 && position < size) meeting.add(tap, position);
-  }
-  return meeting;
-}
-
-/// Outputs over input `i`.
-Meeting outputs_of(int64_t i, int64_t size, int64_t taps, int64_t stride, int64_t padding,
-                   int64_t dilation) {
-  Meeting meeting;
-  for (int64_t tap = 0; tap < taps; ++tap) {
-    int64_t position = i + padding - tap * dilation;
-    if (position >= 0 && position % stride == 0 && position / stride < size)
-      meeting.add(tap, position / stride);
-  }
-  return meeting;
-}
-
-/// Weights [C,R,S] as [R][S][C]; `flip` reverses both R and S.
+/// The weights in blocks of channels; `flip` reverses both R and S.
 template <class T>
 void reorder_weights(const ConvShape& shape, const T* weight, bool flip, T* to) {
   int64_t taps = shape.r * shape.s;
-  for (int64_t tap = 0; tap < taps; ++tap)
-    for (int64_t c = 0; c < shape.c; ++c)
-      to[(flip ? taps - 1 - tap : tap) * shape.c + c] = weight[c * taps + tap];
-}
-
-/// Runs `body.operator()<V>(c)` for all channels, a vector at a time and then singly.
-template <class T, class Body>
-inline void for_channels(int64_t channels, const Body& body) {
-  int64_t c = 0;
-  for (; c + kLanes<Vector<T>> <= channels; c += kLanes<Vector<T>>)
-    body.template operator()<Vector<T>>(c);
-  for (; c < channels; ++c) body.template operator()<T>(c);
-}
-
-/// A plane [height][width][C] that outputs are computed from.
-template <class T>
-struct Plane {
-  const T* data;
-  int64_t width, channels;
-  const T* at(int64_t row, int64_t column) const {
-    return data + (row * width + column) * channels;
+  for (int64_t c = 0; c < shape.c; ++c) {
+    ChannelBlock<T> block(c, shape.c);
+    for (int64_t tap = 0; tap < taps; ++tap)
+      to[block.at(c, flip ? taps - 1 - tap : tap, taps)] = weight[c * taps + tap];
   }
-};
+}
 
-/// One output pixel, of any window: the sum over the taps that meet something.
-template <class T>
-void one_pixel(const Plane<T>& from, const Meeting& rows, const Meeting& columns, const T* weight,
-               int64_t taps_per_row, const T* bias, T* to) {
-  int64_t channels = from.channels;
-  for_channels<T>(channels, [&]<class V>(int64_t c) {
+/// One pixel under any window: the sum over the taps that meet something. kColumns is
+/// columns.count, or 0.
+template <int kColumns, class T>
+void sum_taps(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
+              const ConvShape& shape, const T* weight, const T* bias, T* to) {
+  int64_t count = kColumns == 0 ? columns.count : kColumns;
+  int64_t x_row = rows.at_step * from.width * shape.c, x_step = columns.at_step * shape.c;
+  const T* x0 = from.at(rows.at, columns.at);
+  int64_t tap = rows.first * shape.s + columns.first;
+  for_channels<T>(shape.c, [&]<class V>(int64_t c) {
     V sum = bias == nullptr ? V{} : load<V>(bias + c);
-    for (int64_t i = 0; i < rows.count; ++i) {
-      const T* x = from.at(rows.at + i * rows.at_step, columns.at) + c;
-      const T* w =
-          weight + ((rows.first + i * rows.step) * taps_per_row + columns.first) * channels + c;
-      for (int64_t j = 0; j < columns.count; ++j)
-        sum = fma(load<V>(w + j * columns.step * channels),
-                  load<V>(x + j * columns.at_step * channels), sum);
-    }
+    const T *x = x0 + c, *w = weight + shape.r * shape.s * c + tap * kLanes<V>;
+    for (int64_t i = 0; i < rows.count; ++i, x += x_row, w += rows.step * shape.s * kLanes<V>)
+#pragma GCC unroll 4
+      for (int64_t j = 0; j < count; ++j)
+        sum = fma(load<V>(w + j * columns.step * kLanes<V>), load<V>(x + j * x_step), sum);
     store(to + c, sum);
   });
 }
 
-/// The cache lines [from, from + count).
 template <class T>
-inline void prefetch(const T* from, int64_t count) {
-  for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(T)))
-    __builtin_prefetch(from + i);
+void one_pixel(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
+               const ConvShape& shape, const T* weight, const T* bias, T* to) {
+  switch (columns.count) {
+    case 1:
+      return sum_taps<1>(from, rows, columns, shape, weight, bias, to);
+    case 2:
+      return sum_taps<2>(from, rows, columns, shape, weight, bias, to);
+    case 3:
+      return sum_taps<3>(from, rows, columns, shape, weight, bias, to);
+    default:
+      return sum_taps<0>(from, rows, columns, shape, weight, bias, to);
+  }
 }
 
-/// kWidth neighbouring outputs of a 3x3 window. `x` is the input under the first tap of the first
-/// output, in the first of the rows that exist; `weight` is that row's. kRows is their number, or
-/// 0 where it is `rows`.
-template <int kStride, int kWidth, int kRows, class T>
-void tile_3x3(const Plane<T>& from, const T* x, int64_t rows, const T* weight, const T* bias,
-              T* to) {
-  constexpr int kInputs = kStride * (kWidth - 1) + 3;
+/// Adds one row of a 3x3 window: kWidth outputs from the inputs at `x`, with weights at `w`.
+template <int kStride, int kWidth, class V, class T>
+inline void add_row(const T* x, int64_t channels, const T* w, V (&sums)[kWidth]) {
+  V w0 = load<V>(w), w1 = load<V>(w + kLanes<V>), w2 = load<V>(w + 2 * kLanes<V>);
+  // Input j meets tap s of output (j - s) / kStride.
+#pragma GCC unroll 24
+  for (int j = 0; j < kStride * (kWidth - 1) + 3; ++j) {
+    V in = load<V>(x + j * channels);
+    if (meets<kStride, kWidth>(j)) sums[j / kStride] = fma(w0, in, sums[j / kStride]);
+    if (meets<kStride, kWidth>(j - 1))
+      sums[(j - 1) / kStride] = fma(w1, in, sums[(j - 1) / kStride]);
+    if (meets<kStride, kWidth>(j - 2))
+      sums[(j - 2) / kStride] = fma(w2, in, sums[(j - 2) / kStride]);
+  }
+}
+
+/// kWidth neighbouring outputs whose 3x3 windows lie inside. `x` is the first input.
+template <int kStride, int kWidth, bool kStream, class T>
+void inner_tile(const Plane<T>& from, const T* x, const T* weight, const T* bias, T* to) {
+  int64_t channels = from.channels, row_step = from.width * channels;
+  const T *row0 = x, *row1 = x + row_step, *row2 = row1 + row_step, *below = row2 + row_step;
+  for_channels<T>(channels, [&]<class V>(int64_t c) {
+    V sums[kWidth];
+#pragma GCC unroll 16
+    for (int j = 0; j < kWidth; ++j) sums[j] = bias == nullptr ? V{} : load<V>(bias + c);
+    const T* w = opaque(weight + 9 * c);
+    add_row<kStride>(opaque(row0 + c), channels, w, sums);
+    add_row<kStride>(opaque(row1 + c), channels, w + 3 * kLanes<V>, sums);
+    add_row<kStride>(opaque(row2 + c), channels, w + 6 * kLanes<V>, sums);
+    // The rows that the outputs below will need beyond these.
+    if constexpr (is_vector<V>)
+      for (int r = 0; r < kStride; ++r)
+        prefetch(below + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+    T* out = opaque(to + c);
+#pragma GCC unroll 16
+    for (int j = 0; j < kWidth; ++j) {
+      if constexpr (kStream && is_vector<V>) {
+        stream(out + j * channels, sums[j]);
+      } else {
+        store(out + j * channels, sums[j]);
+      }
+    }
+  });
+}
+
+/// The same where only the rows of `rows` exist; `x` is in the first of them.
+template <int kStride, int kWidth, class T>
+void edge_tile(const Plane<T>& from, const T* x, const Meeting& rows, const T* weight,
+               const T* bias, T* to) {
   int64_t channels = from.channels, row_step = from.width * channels;
   for_channels<T>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) sums[j] = bias == nullptr ? V{} : load<V>(bias + c);
-    auto add_row = [&](int64_t r) {
-      const T *row = x + r * row_step + c, *w = weight + r * 3 * channels + c;
-      V w0 = load<V>(w), w1 = load<V>(w + channels), w2 = load<V>(w + 2 * channels);
-      V in[kInputs];
-#pragma GCC unroll 16
-      for (int j = 0; j < kInputs; ++j) in[j] = load<V>(row + j * channels);
-#pragma GCC unroll 16
-      for (int j = 0; j < kWidth; ++j) {
-        sums[j] = fma(w0, in[j * kStride], sums[j]);
-        sums[j] = fma(w1, in[j * kStride + 1], sums[j]);
-        sums[j] = fma(w2, in[j * kStride + 2], sums[j]);
-      }
-    };
-    if constexpr (kRows == 0) {
-      for (int64_t r = 0; r < rows; ++r) add_row(r);
-    } else {
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) add_row(r);
-      // The rows that the next outputs below add to these.
-      if constexpr (kLanes<V> > 1)
-        for (int r = 0; r < kStride; ++r)
-          prefetch(x + (kRows + r) * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
-    }
+    for (int64_t r = 0; r < rows.count; ++r)
+      add_row<kStride>(opaque(x + r * row_step + c), channels,
+                       weight + 9 * c + (rows.first + r) * 3 * kLanes<V>, sums);
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) store(to + j * channels + c, sums[j]);
   });
 }
 
-/// Calls `tile.operator()<kWidth>(q)` for all of [begin, end): kColumns at a time, then the rest.
-template <class Tile>
-inline void for_tiles(int64_t begin, int64_t end, const Tile& tile) {
-  static_assert(kColumns == 4);
-  for (; begin + kColumns <= end; begin += kColumns) tile.template operator()<kColumns>(begin);
-  switch (end - begin) {
-    case 3: return tile.template operator()<3>(begin);
-    case 2: return tile.template operator()<2>(begin);
-    case 1: return tile.template operator()<1>(begin);
-    default: return;
-  }
-}
-
-/// Outputs [begin, end) of an axis whose 3 inputs all exist.
-struct Interior {
-  int64_t begin, end;
-  Interior(int64_t outputs, int64_t inputs, int64_t stride, int64_t padding) {
-    begin = std::clamp<int64_t>((padding + stride - 1) / stride, 0, outputs);
-    int64_t last = inputs - 3 + padding;  // the largest o * stride
-    end = last < 0 ? begin : std::clamp(last / stride + 1, begin, outputs);
-  }
-};
-
-/// A sweep over output rows that reads a plane per image: forward, and the data gradient.
+/// A sweep over the rows of a result, each from rows of another image.
 template <class T>
 struct Sweep {
   const ConvShape& shape;
-  const T *from, *weight, *bias;
+  const T *from, *weight, *bias;  // weight in blocks
   T* to;
   int64_t from_height, from_width, to_height, to_width;
-  int64_t padding_height, padding_width;
+  Pair padding;
 
-  Plane<T> plane(int64_t image) const {
-    return {from + image * from_height * from_width * shape.c, from_width, shape.c};
-  }
-
-  /// Calls row(plane, y, output) for every output row.
+  /// Calls row(plane, y, output) for every row of the result.
   template <class Row>
   void run(const Row& row) const {
-    int64_t row_size = to_width * shape.c;
-    parallel_for(shape.n * to_height, kGrain / std::max<int64_t>(row_size, 1) + 1,
+    int64_t row_size = to_width * shape.c, image = from_height * from_width * shape.c;
+    parallel_for(shape.n * to_height, kDepthwiseGrain / std::max<int64_t>(row_size, 1) + 1,
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i)
-                     row(plane(i / to_height), i % to_height, to + i * row_size);
+                     row(Plane<T>{from + i / to_height * image, from_width, shape.c}, i % to_height,
+                         to + i * row_size);
                  });
   }
 
-  void correlate_pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end,
-                        T* out) const {
-    for (int64_t q = begin; q < end; ++q)
-      one_pixel(in, rows,
-                inputs_of(q, from_width, shape.s, shape.stride.w, padding_width, shape.dilation.w),
-                weight, shape.s, bias, out + q * shape.c);
+  /// Whole cache lines, and many of them.
+  bool streams() const {
+    int64_t pixel = shape.c * static_cast<int64_t>(sizeof(T));
+    return pixel % 64 == 0 && shape.n * to_height * to_width * pixel > kStreamBytes;
   }
 
+  Meeting rows_under(int64_t y) const {
+    return inputs_under(y, from_height, shape.r, shape.stride.h, padding.h, shape.dilation.h);
+  }
+
+  void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end, T* out) const {
+    for (int64_t q = begin; q < end; ++q) {
+      Meeting columns =
+          inputs_under(q, from_width, shape.s, shape.stride.w, padding.w, shape.dilation.w);
+      one_pixel(in, rows, columns, shape, weight, bias, out + q * shape.c);
+    }
+  }
+
+  /// Correlation with any window.
   void correlate() const {
     run([&](const Plane<T>& in, int64_t y, T* out) {
-      correlate_pixels(in, rows_under(y), 0, to_width, out);
+      pixels(in, rows_under(y), 0, to_width, out);
     });
   }
 
   template <int kStride>
   void correlate_3x3() const {
-    Interior inside(to_width, from_width, kStride, padding_width);
+    Interior inside(to_width, from_width, kStride, padding.w);
+    bool streaming = streams();
     run([&](const Plane<T>& in, int64_t y, T* out) {
       Meeting rows = rows_under(y);
-      correlate_pixels(in, rows, 0, inside.begin, out);
-      for_tiles(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
-        const T* x = in.at(rows.at, q * kStride - padding_width);
-        const T* w = weight + rows.first * 3 * shape.c;
-        T* to_tile = out + q * shape.c;
-        if (rows.count == 3) return tile_3x3<kStride, kWidth, 3>(in, x, 3, w, bias, to_tile);
-        tile_3x3<kStride, kWidth, 0>(in, x, rows.count, w, bias, to_tile);
+      pixels(in, rows, 0, inside.begin, out);
+      for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
+        const T* x = in.at(rows.at, q * kStride - padding.w);
+        T* tile = out + q * shape.c;
+        if (rows.count < 3) return edge_tile<kStride, kWidth>(in, x, rows, weight, bias, tile);
+        if (streaming) return inner_tile<kStride, kWidth, true>(in, x, weight, bias, tile);
+        inner_tile<kStride, kWidth, false>(in, x, weight, bias, tile);
       });
-      correlate_pixels(in, rows, inside.end, to_width, out);
+      pixels(in, rows, inside.end, to_width, out);
     });
-  }
-
-  Meeting rows_under(int64_t y) const {
-    return inputs_of(y, from_height, shape.r, shape.stride.h, padding_height, shape.dilation.h);
   }
 };
 
-/// The fast paths are for windows of 3x3, dense, with one stride of 1 or 2.
-int64_t fast_stride(const ConvShape& shape) {
-  bool fast = shape.r == 3 && shape.s == 3 && shape.dilation == Pair(1) &&
-              shape.stride.h == shape.stride.w && shape.stride.h <= 2;
-  return fast ? shape.stride.h : 0;
-}
-
-/// Gradients of 2 * kPatches inputs of a row, under stride 2: input columns 2q - padding and the
-/// next, for q in [first, first + kPatches). `dy` is at (first row that exists, first).
-/// An even column meets taps 0 (of q) and 2 (of q - 1), an odd one tap 1.
-constexpr int kPatches = 4;
-template <class T>
-void tile_3x3_stride_2(const Plane<T>& from, const T* dy, const Meeting& rows, const T* weight,
-                       T* to) {
-  int64_t channels = from.channels;
-  for_channels<T>(channels, [&]<class V>(int64_t c) {
-    V even[kPatches] = {}, odd[kPatches] = {};
-    for (int64_t i = 0; i < rows.count; ++i) {
-      const T* row = dy + i * rows.at_step * from.width * channels + c;
-      const T* w = weight + (rows.first + i * rows.step) * 3 * channels + c;
-      V w0 = load<V>(w), w1 = load<V>(w + channels), w2 = load<V>(w + 2 * channels);
-      V before = load<V>(row - channels);
-#pragma GCC unroll 16
-      for (int j = 0; j < kPatches; ++j) {
-        V here = load<V>(row + j * channels);
-        even[j] = fma(w0, here, even[j]);
-        odd[j] = fma(w1, here, odd[j]);
-        even[j] = fma(w2, before, even[j]);
-        before = here;
-      }
-    }
-#pragma GCC unroll 16
-    for (int j = 0; j < kPatches; ++j) {
-      store(to + 2 * j * channels + c, even[j]);
-      store(to + (2 * j + 1) * channels + c, odd[j]);
-    }
-  });
-}
-
+/// The data gradient under any stride: a sweep over x that reads dy.
 template <class T>
 struct GradientSweep {
   const ConvShape& shape;
   Sweep<T> sweep;
 
   Meeting rows_over(int64_t y) const {
-    return outputs_of(y, shape.p, shape.r, shape.stride.h, shape.padding.h, shape.dilation.h);
+    return outputs_over(y, shape.p, shape.r, shape.stride.h, shape.padding.h, shape.dilation.h);
   }
+
   void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end, T* out) const {
-    for (int64_t x = begin; x < end; ++x)
-      one_pixel(in, rows,
-                outputs_of(x, shape.q, shape.s, shape.stride.w, shape.padding.w, shape.dilation.w),
-                sweep.weight, shape.s, static_cast<const T*>(nullptr), out + x * shape.c);
+    for (int64_t x = begin; x < end; ++x) {
+      Meeting columns =
+          outputs_over(x, shape.q, shape.s, shape.stride.w, shape.padding.w, shape.dilation.w);
+      one_pixel(in, rows, columns, shape, sweep.weight, sweep.bias, out + x * shape.c);
+    }
   }
 
   void any() const {
@@ -292,159 +208,60 @@ struct GradientSweep {
         [&](const Plane<T>& in, int64_t y, T* out) { pixels(in, rows_over(y), 0, shape.w, out); });
   }
 
+  /// Pairs of columns 2q - padding and 2q - padding + 1 of x, for kWidth successive q: the first
+  /// meets tap 0 (of q) and tap 2 (of q - 1), the second tap 1 (of q). `dy` is at q in the first
+  /// of the rows that exist.
+  template <int kWidth, bool kStream>
+  void pairs(const Plane<T>& in, const T* dy, const Meeting& rows, T* to) const {
+    int64_t channels = in.channels, row_step = rows.at_step * in.width * channels;
+    for_channels<T>(channels, [&]<class V>(int64_t c) {
+      V even[kWidth] = {}, odd[kWidth] = {};
+      for (int64_t i = 0; i < rows.count; ++i) {
+        const T* row = opaque(dy + i * row_step + c);
+        const T* w = sweep.weight + 9 * c + (rows.first + i * rows.step) * 3 * kLanes<V>;
+        V w0 = load<V>(w), w1 = load<V>(w + kLanes<V>), w2 = load<V>(w + 2 * kLanes<V>);
+        V before = load<V>(row - channels);
+#pragma GCC unroll 16
+        for (int j = 0; j < kWidth; ++j) {
+          V here = load<V>(row + j * channels);
+          even[j] = fma(w0, here, even[j]);
+          odd[j] = fma(w1, here, odd[j]);
+          even[j] = fma(w2, before, even[j]);
+          before = here;
+        }
+      }
+      if constexpr (is_vector<V>)
+        prefetch(dy + in.width * channels + c * kWidth, kWidth * kLanes<V>);
+      T* out = opaque(to + c);
+#pragma GCC unroll 16
+      for (int j = 0; j < kWidth; ++j) {
+        if constexpr (kStream && is_vector<V>) {
+          stream(out + 2 * j * channels, even[j]);
+          stream(out + (2 * j + 1) * channels, odd[j]);
+        } else {
+          store(out + 2 * j * channels, even[j]);
+          store(out + (2 * j + 1) * channels, odd[j]);
+        }
+      }
+    });
+  }
+
   void stride_2() const {
-    // q - 1 and q exist, and so do both input columns.
     int64_t padding = shape.padding.w;
+    // q - 1 and q exist, and so do both columns.
     int64_t first = std::max<int64_t>(1, (padding + 1) / 2);
-    int64_t end = std::min(shape.q, (shape.w + padding) / 2);
+    int64_t end = std::max(first, std::min(shape.q, (shape.w + padding) / 2));
+    bool streaming = sweep.streams();
     sweep.run([&](const Plane<T>& in, int64_t y, T* out) {
       Meeting rows = rows_over(y);
-      int64_t q = first, done = std::clamp<int64_t>(2 * first - padding, 0, shape.w);
-      pixels(in, rows, 0, done, out);
-      for (; q + kPatches <= end; q += kPatches, done += 2 * kPatches)
-        tile_3x3_stride_2(in, in.at(rows.at, q), rows, sweep.weight, out + done * shape.c);
-      pixels(in, rows, done, shape.w, out);
+      pixels(in, rows, 0, std::min(shape.w, 2 * first - padding), out);
+      for_tiles<4>(first, end, [&]<int kWidth>(int64_t q) {
+        T* tile = out + (2 * q - padding) * shape.c;
+        if (streaming) return pairs<kWidth, true>(in, in.at(rows.at, q), rows, tile);
+        pairs<kWidth, false>(in, in.at(rows.at, q), rows, tile);
+      });
+      pixels(in, rows, std::min(shape.w, 2 * end - padding), shape.w, out);
     });
-  }
-};
-
-/// Sums of the weight gradient that one thread keeps: [R][S][C] in T, emptied into double.
-template <class T>
-struct WeightSums {
-  T* sums;
-  double* totals;
-  int64_t size, pixels = 0;
-
-  void clear() {
-    std::fill_n(sums, size, T(0));
-    std::fill_n(totals, size, 0.0);
-  }
-  void note(int64_t count) {
-    pixels += count;
-    if (pixels >= kFlushPixels) flush();
-  }
-  void flush() {
-    for (int64_t i = 0; i < size; ++i) totals[i] += static_cast<double>(sums[i]);
-    std::fill_n(sums, size, T(0));
-    pixels = 0;
-  }
-};
-
-template <class T>
-struct WeightScratch {
-  T* sums;
-  double* totals;
-  WeightScratch(ScratchCursor& cursor, int64_t size)
-      : sums(cursor.take<T>(round_up(size) * num_threads())),
-        totals(cursor.take<double>(round_up(size) * num_threads())) {}
-  /// Threads do not share cache lines.
-  static int64_t round_up(int64_t size) { return (size + 31) / 16 * 16; }
-};
-
-template <class T>
-void one_pixel_weight(const Plane<T>& x, const Meeting& rows, const Meeting& columns, const T* dy,
-                      int64_t taps_per_row, T* sums) {
-  int64_t channels = x.channels;
-  for_channels<T>(channels, [&]<class V>(int64_t c) {
-    V gradient = load<V>(dy + c);
-    for (int64_t i = 0; i < rows.count; ++i)
-      for (int64_t j = 0; j < columns.count; ++j) {
-        T* sum = sums +
-                 ((rows.first + i * rows.step) * taps_per_row + columns.first + j * columns.step) *
-                     channels +
-                 c;
-        V in = load<V>(x.at(rows.at + i * rows.at_step, columns.at + j * columns.at_step) + c);
-        store(sum, fma(gradient, in, load<V>(sum)));
-      }
-  });
-}
-
-/// As `tile_3x3`, adding to the sums of the weights.
-template <int kStride, class T>
-void tile_3x3_weight(const Plane<T>& plane, const T* x, int64_t rows, const T* dy, T* sums) {
-  int64_t channels = plane.channels, row_step = plane.width * channels;
-  for_channels<T>(channels, [&]<class V>(int64_t c) {
-    V gradient[kColumns];
-#pragma GCC unroll 16
-    for (int j = 0; j < kColumns; ++j) gradient[j] = load<V>(dy + j * channels + c);
-    const T* row = x + c;
-    T* sum = sums + c;
-    for (int64_t r = 0; r < rows; ++r, row += row_step, sum += 3 * channels) {
-      V s0 = load<V>(sum), s1 = load<V>(sum + channels), s2 = load<V>(sum + 2 * channels);
-      V in[kStride * (kColumns - 1) + 3];
-#pragma GCC unroll 16
-      for (int j = 0; j < kStride * (kColumns - 1) + 3; ++j) in[j] = load<V>(row + j * channels);
-#pragma GCC unroll 16
-      for (int j = 0; j < kColumns; ++j) {
-        s0 = fma(gradient[j], in[j * kStride], s0);
-        s1 = fma(gradient[j], in[j * kStride + 1], s1);
-        s2 = fma(gradient[j], in[j * kStride + 2], s2);
-      }
-      store(sum, s0);
-      store(sum + channels, s1);
-      store(sum + 2 * channels, s2);
-    }
-  });
-}
-
-template <class T>
-struct WeightSweep {
-  const ConvShape& shape;
-  const T *x, *dy;
-
-  void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end, const T* dy_row,
-              T* sums) const {
-    for (int64_t q = begin; q < end; ++q)
-      one_pixel_weight(
-          in, rows,
-          inputs_of(q, shape.w, shape.s, shape.stride.w, shape.padding.w, shape.dilation.w),
-          dy_row + q * shape.c, shape.s, sums);
-  }
-
-  template <int kStride>  // 0: any window
-  void row(int64_t i, T* sums) const {
-    int64_t image = i / shape.p;
-    Plane<T> in{x + image * shape.h * shape.w * shape.c, shape.w, shape.c};
-    const T* dy_row = dy + i * shape.q * shape.c;
-    Meeting rows =
-        inputs_of(i % shape.p, shape.h, shape.r, shape.stride.h, shape.padding.h, shape.dilation.h);
-    if constexpr (kStride == 0) return pixels(in, rows, 0, shape.q, dy_row, sums);
-    constexpr int64_t stride = kStride == 0 ? 1 : kStride;
-    Interior inside(shape.q, shape.w, stride, shape.padding.w);
-    pixels(in, rows, 0, inside.begin, dy_row, sums);
-    int64_t q = inside.begin;
-    for (; q + kColumns <= inside.end; q += kColumns)
-      tile_3x3_weight<stride>(in, in.at(rows.at, q * stride - shape.padding.w), rows.count,
-                              dy_row + q * shape.c, sums + rows.first * 3 * shape.c);
-    pixels(in, rows, q, shape.q, dy_row, sums);
-  }
-
-  /// Each thread sums its own rows; the threads' totals are added in order.
-  template <int kStride>
-  void run(T* dweight, void* scratch) const {
-    int64_t taps = shape.r * shape.s, size = taps * shape.c;
-    ScratchCursor cursor(scratch);
-    WeightScratch<T> parts(cursor, size);
-    int64_t step = WeightScratch<T>::round_up(size), count = shape.n * shape.p;
-    int64_t threads =
-        std::clamp<int64_t>(shape.pixels() * shape.c / kGrain, 1,
-                            std::min<int64_t>(num_threads(), std::max<int64_t>(count, 1)));
-    std::fill_n(parts.totals, step * threads, 0.0);
-    parallel_pieces(count, threads, [&](int64_t thread, int64_t begin, int64_t end) {
-      WeightSums<T> mine{parts.sums + thread * step, parts.totals + thread * step, size};
-      mine.clear();
-      for (int64_t i = begin; i < end; ++i) {
-        row<kStride>(i, mine.sums);
-        mine.note(shape.q);
-      }
-      mine.flush();
-    });
-    for (int64_t c = 0; c < shape.c; ++c)
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        double total = 0;
-        for (int64_t t = 0; t < threads; ++t) total += parts.totals[t * step + tap * shape.c + c];
-        dweight[c * taps + tap] = static_cast<T>(total);
-      }
   }
 };
 
@@ -460,10 +277,9 @@ int64_t depthwise_scratch(const ConvShape& shape) {
 template <class T>
 void depthwise(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
                void* scratch) {
-  T* reordered = ScratchCursor(scratch).take<T>(shape.r * shape.s * shape.c);
-  reorder_weights(shape, weight, false, reordered);
-  Sweep<T> sweep{shape,   x,       reordered,       bias,           y, shape.h, shape.w,
-                 shape.p, shape.q, shape.padding.h, shape.padding.w};
+  T* blocks = ScratchCursor(scratch).take<T>(shape.r * shape.s * shape.c);
+  reorder_weights(shape, weight, false, blocks);
+  Sweep<T> sweep{shape, x, blocks, bias, y, shape.h, shape.w, shape.p, shape.q, shape.padding};
   switch (fast_stride(shape)) {
     case 1:
       return sweep.template correlate_3x3<1>();
@@ -477,53 +293,21 @@ void depthwise(const ConvShape& shape, const T* x, const T* weight, const T* bia
 template <class T>
 void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                              void* scratch) {
-  T* reordered = ScratchCursor(scratch).take<T>(shape.r * shape.s * shape.c);
+  T* blocks = ScratchCursor(scratch).take<T>(shape.r * shape.s * shape.c);
   int64_t stride = fast_stride(shape);
-  reorder_weights(shape, weight, stride == 1, reordered);
+  reorder_weights(shape, weight, stride == 1, blocks);
+  Sweep<T> sweep{shape,   dy,      blocks,  nullptr, dx,
+                 shape.p, shape.q, shape.h, shape.w, {2 - shape.padding.h, 2 - shape.padding.w}};
   // With stride 1 the gradient is the correlation with the weights turned by 180 degrees.
-  Sweep<T> sweep{shape,
-                 dy,
-                 reordered,
-                 nullptr,
-                 dx,
-                 shape.p,
-                 shape.q,
-                 shape.h,
-                 shape.w,
-                 2 - shape.padding.h,
-                 2 - shape.padding.w};
   if (stride == 1) return sweep.template correlate_3x3<1>();
   GradientSweep<T> gradient{shape, sweep};
   return stride == 2 ? gradient.stride_2() : gradient.any();
 }
 
-template <class T>
-int64_t depthwise_backward_weight_scratch(const ConvShape& shape) {
-  ScratchCursor cursor(nullptr);
-  WeightScratch<T>(cursor, shape.r * shape.s * shape.c);
-  return cursor.used();
-}
-
-template <class T>
-void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, T* dweight,
-                               void* scratch) {
-  WeightSweep<T> sweep{shape, x, dy};
-  switch (fast_stride(shape)) {
-    case 1:
-      return sweep.template run<1>(dweight, scratch);
-    case 2:
-      return sweep.template run<2>(dweight, scratch);
-    default:
-      return sweep.template run<0>(dweight, scratch);
-  }
-}
-
-#define BRIM_INSTANTIATE(T)                                                               \
-  template int64_t depthwise_scratch<T>(const ConvShape&);                                \
-  template void depthwise(const ConvShape&, const T*, const T*, const T*, T*, void*);     \
-  template void depthwise_backward_data(const ConvShape&, const T*, const T*, T*, void*); \
-  template int64_t depthwise_backward_weight_scratch<T>(const ConvShape&);                \
-  template void depthwise_backward_weight(const ConvShape&, const T*, const T*, T*, void*);
+#define BRIM_INSTANTIATE(T)                                                           \
+  template int64_t depthwise_scratch<T>(const ConvShape&);                            \
+  template void depthwise(const ConvShape&, const T*, const T*, const T*, T*, void*); \
+  template void depthwise_backward_data(const ConvShape&, const T*, const T*, T*, void*);
 BRIM_INSTANTIATE(float)
 BRIM_INSTANTIATE(double)
 #undef BRIM_INSTANTIATE

@@ -98,19 +98,29 @@ inline void multiply_tile(const T* const* a, const T* b, int64_t depth,
   }
 }
 
+/// One row of a tile to C: stored (with its bias) when `first`, else added.
+template <class T, class Sum>
+inline void write_row(const T* sums, const T* bias, bool first, int64_t columns, Sum* c) {
+  if (!first) {
+    for (int64_t j = 0; j < columns; ++j) c[j] += static_cast<Sum>(sums[j]);
+  } else if (bias != nullptr) {
+    for (int64_t j = 0; j < columns; ++j)
+      c[j] = static_cast<Sum>(sums[j]) + static_cast<Sum>(bias[j]);
+  } else {
+    for (int64_t j = 0; j < columns; ++j) c[j] = static_cast<Sum>(sums[j]);
+  }
+}
+
 template <class T, class Sum>
 void write_tile(const Gemm<T, Sum>& g, int64_t i0, int64_t rows, int64_t j0, int64_t columns,
                 bool first, const T (&tile)[kTileRows][kTileColumns<T>]) {
-  for (int64_t i = 0; i < rows; ++i) {
-    Sum* c = g.c + (i0 + i) * g.c_stride + j0;
-    if (!first) {
-      for (int64_t j = 0; j < columns; ++j) c[j] += static_cast<Sum>(tile[i][j]);
-    } else if (g.bias != nullptr) {
-      for (int64_t j = 0; j < columns; ++j)
-        c[j] = static_cast<Sum>(tile[i][j]) + static_cast<Sum>(g.bias[j0 + j]);
-    } else {
-      for (int64_t j = 0; j < columns; ++j) c[j] = static_cast<Sum>(tile[i][j]);
-    }
+  Sum* c = g.c + i0 * g.c_stride + j0;
+  const T* bias = g.bias == nullptr ? nullptr : g.bias + j0;
+  if (columns == kTileColumns<T>) {  // the length is known: vectors
+    for (int64_t i = 0; i < rows; ++i)
+      write_row(tile[i], bias, first, kTileColumns<T>, c + i * g.c_stride);
+  } else {
+    for (int64_t i = 0; i < rows; ++i) write_row(tile[i], bias, first, columns, c + i * g.c_stride);
   }
 }
 

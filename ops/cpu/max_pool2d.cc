@@ -1,29 +1,84 @@
 #include "brim/ops/max_pool2d.h"
 
+#include <limits>
+
 #include "brim/ops/cpu/pool_loops.h"
 #include "brim/ops/cpu/register.h"
 
 namespace brim::cpu {
 namespace {
 
+// Whole numbers as wide as V's elements: what comparing two V gives.
+template <class V>
+struct WholeOf {
+  using type = decltype(V{} < V{});
+};
+template <>
+struct WholeOf<float> {
+  using type = int32_t;
+};
+template <>
+struct WholeOf<double> {
+  using type = int64_t;
+};
+template <class V>
+using Whole = typename WholeOf<V>::type;
+
+// Bytes to wide numbers and back. GCC 12 makes a detour through scalars of its own conversion.
+template <class V>
+inline Whole<V> load_bytes(const uint8_t* from) {
+  if constexpr (kLanes<V> == 1) {
+    return *from;
+  } else {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    if constexpr (kLanes<V> == 8)
+      return (Whole<V>)_mm256_cvtepu8_epi32(
+          _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+#endif
+    Whole<V> wide;
+    for (int i = 0; i < kLanes<V>; ++i) wide[i] = from[i];
+    return wide;
+  }
+}
+template <class V>
+inline void store_bytes(uint8_t* to, Whole<V> wide) {
+  if constexpr (kLanes<V> == 1) {
+    *to = static_cast<uint8_t>(wide);
+  } else {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    if constexpr (kLanes<V> == 8) {
+      auto all = (__m256i)wide;
+      __m128i words =
+          _mm_packus_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(words, words));
+      return;
+    }
+#endif
+    for (int i = 0; i < kLanes<V>; ++i) to[i] = static_cast<uint8_t>(wide[i]);
+  }
+}
+
 // The first of the largest; the last NaN, if there is one.
-template <class T>
-void max_over(const PoolTaps& taps, const T* x, int64_t channels, T* y, uint8_t* index) {
-  T best[kPoolChannels];
-  int32_t from[kPoolChannels];
-  std::fill_n(best, channels, -std::numeric_limits<T>::infinity());
-  std::fill_n(from, channels, taps.first());
+template <class V, int kVectors, class T>
+inline void max_over(const PoolTaps& taps, const T* x, T* y, uint8_t* index) {
+  V best[kVectors];
+  Whole<V> from[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    best[v] = broadcast<V>(-std::numeric_limits<T>::infinity());
+    from[v] = Whole<V>{} + taps.first();
+  }
   taps.for_each([&](int tap, int64_t offset) {
-    const T* values = x + offset;
-    for (int64_t c = 0; c < channels; ++c) {
-      bool wins = (values[c] > best[c]) | (values[c] != values[c]);
-      best[c] = wins ? values[c] : best[c];
-      from[c] = wins ? tap : from[c];
+    for (int v = 0; v < kVectors; ++v) {
+      V value = load<V>(x + offset + v * kLanes<V>);
+      auto wins = (value > best[v]) | (value != value);
+      best[v] = wins ? value : best[v];
+      from[v] = wins ? Whole<V>{} + tap : from[v];
     }
   });
-  std::copy_n(best, channels, y);
-  if (index != nullptr)
-    for (int64_t c = 0; c < channels; ++c) index[c] = static_cast<uint8_t>(from[c]);
+  for (int v = 0; v < kVectors; ++v) {
+    store(y + v * kLanes<V>, best[v]);
+    if (index != nullptr) store_bytes<V>(index + v * kLanes<V>, from[v]);
+  }
 }
 
 template <class T>
@@ -32,27 +87,37 @@ void max_pool2d(const KernelCall& call, const PoolWindow& window) {
   T* y = call.out[0].as<T>();
   auto* index = call.out[1].present ? call.out[1].as<uint8_t>() : nullptr;
   PoolShape shape(call.in[0].shape, call.out[0].shape);
-  for_pool_outputs(shape, window, [&](const PoolTaps& taps, int64_t at, int64_t c, int64_t count) {
-    max_over(taps, x + c, count, y + at + c, index == nullptr ? nullptr : index + at + c);
+  for_pool_outputs(shape, window, [&](const PoolTaps& taps, int64_t at) {
+    for_channel_vectors<T>(shape.channels, [&]<class V, int kVectors>(int64_t c) {
+      max_over<V, kVectors>(taps, x + c, y + at + c, index == nullptr ? nullptr : index + at + c);
+    });
   });
 }
 
 // Each input collects from the windows that chose it, in row-major order.
+template <class V, int kVectors, class T>
+inline void collect(const PoolCovers& covers, const T* dy, const uint8_t* index, T* dx) {
+  V sum[kVectors] = {}, zero{};
+  covers.for_each([&](int tap, int64_t offset, int64_t) {
+    for (int v = 0; v < kVectors; ++v) {
+      int64_t at = offset + v * kLanes<V>;
+      auto chosen = load_bytes<V>(index + at) == Whole<V>{} + tap;
+      sum[v] += chosen ? load<V>(dy + at) : zero;
+    }
+  });
+  for (int v = 0; v < kVectors; ++v) store(dx + v * kLanes<V>, sum[v]);
+}
+
 template <class T>
 void max_pool2d_backward(const KernelCall& call, const PoolWindow& window) {
   const T* dy = call.in[0].as<T>();
   const auto* index = call.in[1].as<uint8_t>();
   T* dx = call.out[0].as<T>();
   PoolShape shape(call.out[0].shape, call.in[0].shape);
-  for_pool_inputs(shape, window, [&](const auto& windows, int64_t at, int64_t c, int64_t count) {
-    T sum[kPoolChannels];
-    std::fill_n(sum, count, T(0));
-    windows.for_each([&](int tap, int64_t offset, int64_t) {
-      const T* from = dy + offset + c;
-      const uint8_t* chosen = index + offset + c;
-      for (int64_t i = 0; i < count; ++i) sum[i] += chosen[i] == tap ? from[i] : T(0);
+  for_pool_inputs(shape, window, [&](const PoolCovers& covers, int64_t at) {
+    for_channel_vectors<T>(shape.channels, [&]<class V, int kVectors>(int64_t c) {
+      collect<V, kVectors>(covers, dy + c, index + c, dx + at + c);
     });
-    std::copy_n(sum, count, dx + at + c);
   });
 }
 

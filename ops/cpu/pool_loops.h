@@ -1,19 +1,16 @@
 // The loops of pooling over NHWC images: which inputs an output covers, which outputs cover an
-// input, and blocks of channels that fit registers and the nearest cache.
+// input, and the channels in vectors.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "brim/base/parallel.h"
 #include "brim/core/shape.h"
+#include "brim/ops/cpu/vector.h"
 #include "brim/ops/pool_window.h"
 
 namespace brim::cpu {
-
-/// Channels that are pooled together; kernels keep as many values on the stack.
-inline constexpr int64_t kPoolChannels = 64;
 
 struct PoolShape {
   PoolShape(const Shape& x, const Shape& y)
@@ -100,29 +97,36 @@ void for_pixels(int64_t images, int64_t height, int64_t width, int64_t work, con
   });
 }
 
-/// Calls `body(taps, at, c, count)` for each output pixel, whose first element is `at`, and each
-/// block of `count` channels from `c`.
+/// Calls `body(taps, at)` for each output pixel, whose first element is `at`.
 template <class Body>
 void for_pool_outputs(const PoolShape& shape, const PoolWindow& window, const Body& body) {
   int64_t work = shape.channels * window.kernel.h * window.kernel.w;
   for_pixels(shape.images, shape.out_h, shape.out_w, work, [&](int64_t n, int64_t h, int64_t w) {
-    PoolTaps taps = pool_taps(shape, window, n, h, w);
-    int64_t at = ((n * shape.out_h + h) * shape.out_w + w) * shape.channels;
-    for (int64_t c = 0; c < shape.channels; c += kPoolChannels)
-      body(taps, at, c, std::min(kPoolChannels, shape.channels - c));
+    body(pool_taps(shape, window, n, h, w),
+         ((n * shape.out_h + h) * shape.out_w + w) * shape.channels);
   });
 }
 
-/// Calls `body(covers, at, c, count)` for each input pixel and block of channels.
+/// Calls `body(covers, at)` for each input pixel.
 template <class Body>
 void for_pool_inputs(const PoolShape& shape, const PoolWindow& window, const Body& body) {
   for_pixels(shape.images, shape.in_h, shape.in_w, shape.channels,
              [&](int64_t n, int64_t h, int64_t w) {
-               PoolCovers covers = pool_covers(shape, window, n, h, w);
-               int64_t at = ((n * shape.in_h + h) * shape.in_w + w) * shape.channels;
-               for (int64_t c = 0; c < shape.channels; c += kPoolChannels)
-                 body(covers, at, c, std::min(kPoolChannels, shape.channels - c));
+               body(pool_covers(shape, window, n, h, w),
+                    ((n * shape.in_h + h) * shape.in_w + w) * shape.channels);
              });
+}
+
+/// Calls `body<V, count>(c)` for all channels: `count` vectors V from channel c stay in registers
+/// while a window is walked over; the last few channels come as single numbers.
+template <class T, class Body>
+inline void for_channel_vectors(int64_t channels, const Body& body) {
+  constexpr int kMany = 4, kStep = kLanes<Vector<T>>;
+  int64_t c = 0;
+  for (; c + kMany * kStep <= channels; c += kMany * kStep)
+    body.template operator()<Vector<T>, kMany>(c);
+  for (; c + kStep <= channels; c += kStep) body.template operator()<Vector<T>, 1>(c);
+  for (; c < channels; ++c) body.template operator()<T, 1>(c);
 }
 
 }  // namespace brim::cpu

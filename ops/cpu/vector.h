@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#ifdef __FMA__
+#ifdef __SSE__
 #include <immintrin.h>
 #endif
 
@@ -32,6 +32,10 @@ template <>
 inline constexpr int kLanes<Vector<float>> = kVectorBytes / 4;
 template <>
 inline constexpr int kLanes<Vector<double>> = kVectorBytes / 8;
+
+/// A vector, not a plain number.
+template <class V>
+inline constexpr bool is_vector = kLanes<V> != 1;
 
 template <class V, class T>
 inline V load(const T* from) {
@@ -74,5 +78,38 @@ inline V fma(V a, V b, V c) {
   return result;
 }
 #endif
+
+/// The same pointer, of unknown origin: addresses near it are then computed from it where they are
+/// used. Otherwise GCC keeps a pointer to each stream of a loop and runs out of registers.
+template <class T>
+inline T* opaque(T* pointer) {
+  asm("" : "+r"(pointer));
+  return pointer;
+}
+
+/// Stores past the caches, where the machine can; `to` is aligned to the vector. A thread ends a
+/// series of these with `stream_fence`.
+template <class V, class T>
+inline void stream(T* to, V value) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)value);
+#elif defined(__AVX__)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)value);
+#else
+  store(to, value);
+#endif
+}
+inline void stream_fence() {
+#ifdef __SSE__
+  _mm_sfence();
+#endif
+}
+
+/// Fetches the cache lines of [from, from + count).
+template <class T>
+inline void prefetch(const T* from, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(T)))
+    __builtin_prefetch(from + i);
+}
 
 }  // namespace brim::cpu

@@ -83,7 +83,7 @@ THE FILE: JSON, one tensor a line
 HOW TO COMPARE
   float64: losses, projections and elements agree to about 1e-9 of the loss or
   of the tensor's max. Biases of batch norms that only a convolution and another
-  batch norm follow (17 in mobilenet_v2) have gradient 0 in exact arithmetic;
+  batch norm see (17 in mobilenet_v2, 9 in resnet50) have gradient 0 exactly;
   what the file holds is rounding, 1e-15 or so, and needs an absolute tolerance.
   float32: take the RMS error over all elements against one's own float64, and
   hold it against rms_error. Where one error is common to a whole tensor (the

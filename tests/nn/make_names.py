@@ -7,20 +7,32 @@ models_test.cc compares with.
 needs torch and torchvision; the test needs only the files, which are kept. One line each, in
 torchvision's order: `parameter NAME SHAPE`, then `buffer NAME SHAPE`; shapes in brim's layout,
 convolution weights [out, height, width, in / groups]. Batch norm's num_batches_tracked is left
-out: brim has a fixed momentum and no use for it. The last lines are `outputs SIZE SHAPE`, the
-shape of the result for a batch of 2 at that many pixels.
+out: brim has a fixed momentum and no use for it. Then `outputs SIZE SHAPE`, the shape of
+the result for a batch of 2 at that many pixels; and, for one model of each kind, `logit INDEX
+VALUE`: elements of its result in training mode for a batch of 2 at 64 pixels, without dropout, in
+float64.
+
+The numbers for that come from a key (the parameter's name, or "input") and the element's number i
+in brim's layout: h = FNV-1a of the key, 64 bits; z = splitmix64's finaliser of
+h + (i + 1) * 0x9e3779b97f4a7c15; s = (z >> 11) * 2^-52 - 1, in [-1, 1). The input is s, a weight of
+a convolution or linear layer s * sqrt(6 / fan in), a norm's weight 1 + s / 10, and all biases
+s / 10.
 
 MobileNet V1 and the ResNet for CIFAR are not in torchvision: they are written out here.
 """
 import argparse
+import math
 import os
 
+import numpy as np
 import torch
 import torchvision
 from torch import nn
 from torch.nn import functional as F
 
 CLASSES = 1000
+LOGITS = [0, 1, 2, 499, 999, 1000, 1500, 1999]
+ONE_OF_EACH = ["resnet18", "resnet50", "resnext50_32x4d", "resnet20", "mobilenet_v1", "mobilenet_v2"]
 TORCHVISION = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
                "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
                "mobilenet_v2"]
@@ -86,18 +98,67 @@ def shape(t):
     return "[" + ",".join(str(n) for n in t.shape) + "]"
 
 
-def write(path, model):
+def numbers(key, count):
+    h = 0xCBF29CE484222325
+    for byte in key.encode():
+        h = (h ^ byte) * 0x100000001B3 % 2**64
+    with np.errstate(over="ignore"):
+        z = np.uint64(h) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1
+
+
+def in_torch_layout(values, shape):
+    values = torch.from_numpy(values)
+    if len(shape) != 4:
+        return values.view(shape)
+    n, c, h, w = shape
+    return values.view(n, h, w, c).permute(0, 3, 1, 2)
+
+
+def initial(module, name, shape):
+    s = numbers(name, math.prod(shape))
+    if name.endswith("bias"):
+        s = s / 10
+    elif isinstance(module, nn.BatchNorm2d):
+        s = 1 + s / 10
+    else:
+        s = s * math.sqrt(6 / math.prod(shape[1:]))
+    return in_torch_layout(s, shape)
+
+
+def logits(model):
+    model = model.to_empty(device="cpu").double().train()
+    for path, module in model.named_modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if isinstance(module, nn.BatchNorm2d):
+            module.reset_running_stats()
+        for kind, p in module.named_parameters(recurse=False):
+            p.data = initial(module, f"{path}.{kind}", tuple(p.shape))
+    x = in_torch_layout(numbers("input", 2 * 64 * 64 * 3), (2, 3, 64, 64))
+    with torch.no_grad():
+        return model(x).flatten()
+
+
+def write(path, name, model):
     with open(path, "w") as f:
-        for name, p in model.named_parameters():
-            print("parameter", name, shape(p), file=f)
-        for name, b in model.named_buffers():
-            if not name.endswith("num_batches_tracked"):
-                print("buffer", name, shape(b), file=f)
+        for key, p in model.named_parameters():
+            print("parameter", key, shape(p), file=f)
+        for key, b in model.named_buffers():
+            if not key.endswith("num_batches_tracked"):
+                print("buffer", key, shape(b), file=f)
         model.eval()
         for size in (224, 64):
             with torch.no_grad():
                 y = model(torch.zeros(2, 3, size, size, device="meta"))
             print("outputs", size, shape(y), file=f)
+        if name in ONE_OF_EACH:
+            values = logits(model)
+            for i in LOGITS:
+                print("logit", i, f"{values[i].item():.17g}", file=f)
     count = sum(p.numel() for p in model.parameters())
     print(f"{path}: {count} parameters")
 
@@ -111,7 +172,7 @@ def main():
         models = {n: getattr(torchvision.models, n)(num_classes=CLASSES) for n in TORCHVISION}
         models |= {"resnet20": CifarResNet(), "mobilenet_v1": MobileNetV1()}
     for name, model in models.items():
-        write(f"{out}/{name}.txt", model)
+        write(f"{out}/{name}.txt", name, model)
 
 
 if __name__ == "__main__":

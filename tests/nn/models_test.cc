@@ -19,6 +19,7 @@ namespace {
 struct Golden {
   std::vector<std::string> parameters, buffers;
   std::vector<std::pair<int64_t, std::string>> outputs;  // image size, shape
+  std::vector<std::pair<size_t, double>> logits;         // element, value
 };
 
 Golden read_golden(const std::string& model) {
@@ -30,6 +31,7 @@ Golden read_golden(const std::string& model) {
     if (kind == "parameter") golden.parameters.push_back(name + " " + shape);
     if (kind == "buffer") golden.buffers.push_back(name + " " + shape);
     if (kind == "outputs") golden.outputs.emplace_back(std::stoll(name), shape);
+    if (kind == "logit") golden.logits.emplace_back(std::stoull(name), std::stod(shape));
   }
   return golden;
 }
@@ -104,6 +106,31 @@ class IdealPeak final : public autograd::OpObserver {
   int op_ = 0;
 };
 
+// The numbers that make_names.py describes, in [-1, 1).
+std::vector<double> numbers(const std::string& key, int64_t count) {
+  uint64_t hash = 0xCBF29CE484222325ull;
+  for (char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t z = mix64(hash + (static_cast<uint64_t>(i) + 1) * 0x9E3779B97F4A7C15ull);
+    values.push_back(static_cast<double>(z >> 11) * 0x1p-52 - 1);
+  }
+  return values;
+}
+
+void set_numbers(const std::string& name, const Tensor& tensor) {
+  std::vector<double> values = numbers(name, tensor.numel());
+  double offset = 0, scale = 0.1;
+  if (tensor.dim() > 1) {
+    scale =
+        std::sqrt(6.0 * static_cast<double>(tensor.size(0)) / static_cast<double>(tensor.numel()));
+  } else if (name.ends_with("weight")) {
+    offset = 1;
+  }
+  for (double& v : values) v = offset + scale * v;
+  copy_into(tensor, from_vector<double>(values, tensor.shape()));
+}
+
 double worst(const Tensor& tensor) {
   double most = 0;
   for (double v : tensor.to_vector<double>())
@@ -128,6 +155,32 @@ TEST_CASE("models: parameters, buffers and output shapes are torchvision's") {
       CHECK(to_string((*model)(meta_image(2, size)).shape()) == shape);
     }
   }
+}
+
+TEST_CASE("models: results are torchvision's") {
+  int compared = 0;
+  for (const std::string& name : nn::model_names()) {
+    CAPTURE(name);
+    Golden golden = read_golden(name);
+    if (golden.logits.empty()) continue;
+    auto model =
+        nn::make_model(name, {.seed = std::nullopt, .dtype = Dtype::float64, .dropout = 0});
+    for (const auto& [parameter, tensor] : model->named_parameters())
+      set_numbers(parameter, tensor);
+    autograd::NoGradScope no_grad;
+    Tensor x = from_vector<double>(numbers("input", 2 * 64 * 64 * 3), {2, 64, 64, 3});
+    std::vector<double> logits = (*model)(std::move(x)).to_vector<double>();
+    double most = 0;
+    for (double v : logits) most = std::max(most, std::abs(v));
+    // Sums of up to 4608 terms, each off by half an epsilon of the largest at worst, through at
+    // most 53 layers that keep errors in proportion: 4608 * 53 * 1.1e-16 = 2.7e-11.
+    for (const auto& [i, value] : golden.logits) {
+      CAPTURE(i);
+      CHECK(std::abs(logits[i] - value) < 2.7e-11 * most);
+    }
+    ++compared;
+  }
+  CHECK(compared == 6);
 }
 
 TEST_CASE("models: parameter counts that papers and torchvision state") {
@@ -197,7 +250,9 @@ TEST_CASE("models: no activation outlives its last use") {
     {
       IdealPeak ideal;
       Tensor logits = (*model)(meta_image(4, 64));
-      CHECK(measured.peak == ideal.peak());
+      // Batch norm widens two vectors of running statistics while it runs.
+      CHECK(measured.peak >= ideal.peak());
+      CHECK(measured.peak <= ideal.peak() + 2 * 2048 * size_of(Dtype::float64));
       CHECK(measured.live == logits.storage()->bytes());
     }
     CHECK(measured.live == 0);

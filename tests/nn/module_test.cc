@@ -5,6 +5,7 @@
 #include "brim/autograd/op.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/layers.h"
+#include "brim/ops/add.h"
 
 using namespace brim;
 
@@ -18,7 +19,6 @@ std::vector<std::string> names_of(const std::vector<nn::NamedTensor>& tensors) {
 
 using Names = std::vector<std::string>;
 
-// y = x * scale would need an op; adding the parameter twice is enough to be a layer of one's own.
 class Stem final : public nn::Module {
  public:
   Stem() { register_modules({{"conv", conv}, {"bn", bn}}); }
@@ -263,15 +263,14 @@ TEST_CASE("module: a module of one's own with a parameter of its own") {
       register_parameter("bias", bias, {size}, nn::init::constant(2));
       register_buffer("calls", calls, {1}, 5);
     }
-    Tensor forward(Tensor x) override {
-      return call(where(), [&] { return x; });
-    }
+    Tensor forward(Tensor x) override { return add(std::move(x), bias, where()); }
     Tensor bias, calls;
   };
   Bias module(3);
   nn::initialize(module, 0);
   CHECK(module.bias.to_vector<float>() == std::vector<float>{2, 2, 2});
   CHECK(module.calls.to_vector<float>() == std::vector<float>{5});
+  CHECK(module(ones({2, 3})).to_vector<float>() == std::vector<float>(6, 3));
   fill(module.calls, 1);
   nn::initialize(module, 0);
   CHECK(module.calls.to_vector<float>() == std::vector<float>{5});

@@ -23,28 +23,29 @@ OpSample sample(const char* name, const Shape& from, const Shape& wanted, const 
 
 TEST_CASE("reshape: spec") {
   Tensor x = ones({2, 3});
-  check_op({.op = "reshape",
-            .samples = {sample("flatten", {2, 3, 4}, {2, -1}, {2, 12}),
-                        sample("split", {12}, {3, 2, 2}, {3, 2, 2}),
-                        sample("to scalar", {1, 1}, {}, {}), sample("same", {2, 3}, {2, 3}, {2, 3}),
-                        sample("empty", {0, 3}, {-1, 3}, {0, 3})},
-            .errors = {{[=] {
-                          reshape(x, {4, -1});
-                        },
-                        "reshape: cannot make [4,-1] of [2,3], which has 6 elements"},
-                       {[=] { reshape(x, {7}); }, "reshape: cannot make [7] of [2,3]"},
-                       {[=] {
-                          reshape(x, {-1, -1});
-                        },
-                        "reshape: expected at most one -1, got [-1,-1]"},
-                       {[=] {
-                          reshape(x, {-2, -3});
-                        },
-                        "reshape: expected sizes of at least 0, got [-2,-3]"},
-                       {[] {
-                          reshape(ones({0}), {0, -1});
-                        },
-                        "reshape: a size of [0,-1] cannot be inferred beside a 0"}}});
+  check_op(
+      {.op = "reshape",
+       .samples = {sample("flatten", {2, 3, 4}, {2, -1}, {2, 12}),
+                   sample("split", {12}, {3, 2, 2}, {3, 2, 2}), sample("to scalar", {1, 1}, {}, {}),
+                   sample("same", {2, 3}, {2, 3}, {2, 3}), sample("empty", {0, 3}, {-1, 3}, {0, 3}),
+                   sample("empty inside", {3, 0, 2}, {0}, {0})},
+       .errors = {{[=] {
+                     reshape(x, {4, -1});
+                   },
+                   "reshape: cannot make [4,-1] of [2,3], which has 6 elements"},
+                  {[=] { reshape(x, {7}); }, "reshape: cannot make [7] of [2,3]"},
+                  {[=] {
+                     reshape(x, {-1, -1});
+                   },
+                   "reshape: expected at most one -1, got [-1,-1]"},
+                  {[=] {
+                     reshape(x, {-2, -3});
+                   },
+                   "reshape: expected sizes of at least 0, got [-2,-3]"},
+                  {[] {
+                     reshape(ones({0}), {0, -1});
+                   },
+                   "reshape: a size of [0,-1] cannot be inferred beside a 0"}}});
 }
 
 TEST_CASE("reshape: is a view of a contiguous tensor, a copy of another") {

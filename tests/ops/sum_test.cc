@@ -46,6 +46,7 @@ TEST_CASE("sum: spec") {
                    sample("an axis of one", {3, 1, 2}, {1}), sample("scalar", {}, {}),
                    sample("blocks", {3, 1000}, {1}), sample("rows in blocks", {37, 2, 3}, {0}),
                    sample("nothing to add", {3, 0, 2}, {1}), sample("empty", {0, 4}, {1}),
+                   sample("empty inside", {2, 3, 0}, {0}),
                    // Cut into pieces, whose sums go through scratch.
                    sample("long", {70'000}, {}), sample("long columns", {35'000, 3}, {0})},
        .errors = {{[=] { sum(x, {2}); }, "sum: axis 2 is out of range for 2 dimensions"},

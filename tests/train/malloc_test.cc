@@ -11,8 +11,8 @@
 #include "brim/autograd/op.h"
 #include "brim/nn/models/registry.h"
 #include "brim/optim/sgd.h"
+#include "brim/tests/train/small_net.h"
 #include "brim/train/train_step.h"
-#include "small_net.h"
 
 extern "C" {
 void* __libc_malloc(size_t);

@@ -9,8 +9,8 @@
 #include "brim/memory/out_of_memory.h"
 #include "brim/nn/models/registry.h"
 #include "brim/optim/sgd.h"
+#include "brim/tests/train/small_net.h"
 #include "brim/train/step_memory.h"
-#include "small_net.h"
 
 using namespace brim;
 using namespace brim::testing;

@@ -6,7 +6,7 @@
 
 #include "brim/data/shapes.h"
 #include "brim/optim/sgd.h"
-#include "small_net.h"
+#include "brim/tests/train/small_net.h"
 
 using namespace brim;
 using namespace brim::testing;

@@ -1,0 +1,64 @@
+// Runs training steps on demand, so that a driver can alternate it with other programs: prints
+// `ready` when warm, then answers each line `step N` with one line of N space-separated seconds.
+// The same problem as peers/torch_step.py: random normalised images, SGD with momentum.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <iostream>
+#include <string>
+
+#include "brim/base/parallel.h"
+#include "brim/brim.h"
+
+namespace {
+
+using namespace brim;
+
+struct Options {
+  std::string model = "resnet50";
+  int64_t batch = 16, size = 224, classes = 1000;
+  int threads = 0, warmup = 2;
+};
+
+Tensor random_labels(int64_t count, int64_t classes) {
+  std::vector<int64_t> labels;
+  RandomStream random(RandomKey{2});
+  for (int64_t i = 0; i < count; ++i)
+    labels.push_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(classes))));
+  return from_vector(labels, {count});
+}
+
+void serve(const Options& options) {
+  if (options.threads > 0) set_num_threads(options.threads);
+  auto model = nn::make_model(options.model, {.classes = options.classes, .seed = 0});
+  optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9, .weight_decay = 1e-4});
+  TrainStep step(*model, sgd);
+  Tensor images = normal({options.batch, options.size, options.size, 3}, 1, RandomKey{1});
+  Tensor labels = random_labels(options.batch, options.classes);
+  auto timed_step = [&] {
+    auto start = std::chrono::steady_clock::now();
+    step.run(0.01, [&] { return cross_entropy((*model)(images), labels); });
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  for (int i = 0; i < options.warmup; ++i) timed_step();
+  std::cout << "ready" << std::endl;
+  std::string command;
+  for (int count = 0; std::cin >> command >> count;) {
+    for (int i = 0; i < count; ++i) std::cout << (i > 0 ? " " : "") << timed_step();
+    std::cout << std::endl;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Times training steps on demand, for compare_step.py.");
+  Options options;
+  app.add_option("--model", options.model);
+  app.add_option("--batch", options.batch);
+  app.add_option("--size", options.size);
+  app.add_option("--classes", options.classes);
+  app.add_option("--threads", options.threads);
+  app.add_option("--warmup", options.warmup);
+  CLI11_PARSE(app, argc, argv);
+  serve(options);
+}

@@ -1,0 +1,128 @@
+// What the depthwise kernels share: which taps meet what, the order of the weights, and loops over
+// tiles of pixels and vectors of channels.
+//
+// All loops run over pixels outside and channels inside, so that memory is read in order. A tile
+// is a few neighbouring pixels of a row: three weights stay in registers while the inputs under
+// all of them pass by.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/vector.h"
+
+namespace brim::cpu {
+
+constexpr int kTilePixels = 4;
+constexpr int64_t kDepthwiseGrain = 16384;  // activations that repay a second thread
+
+/// The taps of a window that meet something, along one axis: tap first + i * step meets position
+/// at + i * at_step, for i < count.
+struct Meeting {
+  int64_t count = 0, first = 0, step = 1, at = 0, at_step = 0;
+
+  void add(int64_t tap, int64_t position) {
+    if (count == 0) {
+      first = tap;
+      at = position;
+    } else if (count == 1) {
+      step = tap - first;
+      at_step = position - at;
+    }
+    ++count;
+  }
+};
+
+/// Inputs, of `size`, under output `o`.
+inline Meeting inputs_under(int64_t o, int64_t size, int64_t taps, int64_t stride, int64_t padding,
+                            int64_t dilation) {
+  Meeting meeting;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    int64_t position = o * stride - padding + tap * dilation;
+    if (position >= 0 && position < size) meeting.add(tap, position);
+  }
+  return meeting;
+}
+
+/// Outputs, of `size`, over input `i`.
+inline Meeting outputs_over(int64_t i, int64_t size, int64_t taps, int64_t stride, int64_t padding,
+                            int64_t dilation) {
+  Meeting meeting;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    int64_t position = i + padding - tap * dilation;
+    if (position >= 0 && position % stride == 0 && position / stride < size)
+      meeting.add(tap, position / stride);
+  }
+  return meeting;
+}
+
+/// Outputs [begin, end) of an axis whose 3 inputs all exist.
+struct Interior {
+  int64_t begin, end;
+  Interior(int64_t outputs, int64_t inputs, int64_t stride, int64_t padding) {
+    begin = std::clamp<int64_t>((padding + stride - 1) / stride, 0, outputs);
+    int64_t last = inputs - 3 + padding;  // the largest o * stride
+    end = last < 0 ? begin : std::clamp(last / stride + 1, begin, outputs);
+  }
+};
+
+/// The stride of a window that has fast paths (3x3, dense, one stride of 1 or 2), else 0.
+inline int64_t fast_stride(const ConvShape& shape) {
+  bool fast = shape.r == 3 && shape.s == 3 && shape.dilation == Pair(1) &&
+              shape.stride.h == shape.stride.w && shape.stride.h <= 2;
+  return fast ? shape.stride.h : 0;
+}
+
+/// Weights [C,R,S] are reordered into blocks of as many channels as a vector has lanes: tap t of
+/// channel c, in the block from channel `begin` on, is at taps * begin + t * lanes + c - begin.
+/// Channels that fill no vector are blocks of one. So all taps of a block lie at fixed offsets.
+template <class T>
+struct ChannelBlock {
+  int64_t begin, lanes;
+  ChannelBlock(int64_t c, int64_t channels) : begin(c), lanes(1) {
+    constexpr int64_t kWidth = kLanes<Vector<T>>;
+    if (c < channels / kWidth * kWidth) {
+      begin = c / kWidth * kWidth;
+      lanes = kWidth;
+    }
+  }
+  int64_t at(int64_t c, int64_t tap, int64_t taps) const {
+    return taps * begin + tap * lanes + c - begin;
+  }
+};
+
+/// Runs `body.operator()<V>(c)` for all channels, a vector at a time and then singly.
+template <class T, class Body>
+inline void for_channels(int64_t channels, const Body& body) {
+  int64_t c = 0;
+  for (; c + kLanes<Vector<T>> <= channels; c += kLanes<Vector<T>>)
+    body.template operator()<Vector<T>>(c);
+  for (; c < channels; ++c) body.template operator()<T>(c);
+}
+
+/// Runs `tile.operator()<kWidth>(q)` for all q of [begin, end): kMax at a time, then the rest in
+/// halves of that.
+template <int kMax, class Tile>
+inline void for_tiles(int64_t begin, int64_t end, const Tile& tile) {
+  for (; begin + kMax <= end; begin += kMax) tile.template operator()<kMax>(begin);
+  if constexpr (kMax > 1) for_tiles<kMax / 2>(begin, end, tile);
+}
+
+/// Is `position`, which a tap sees at stride kStride, that of one of kWidth outputs?
+template <int kStride, int kWidth>
+constexpr bool meets(int position) {
+  return position >= 0 && position % kStride == 0 && position / kStride < kWidth;
+}
+
+/// An image [height][width][channels].
+template <class T>
+struct Plane {
+  const T* data;
+  int64_t width, channels;
+  const T* at(int64_t row, int64_t column) const {
+    return data + (row * width + column) * channels;
+  }
+};
+
+}  // namespace brim::cpu

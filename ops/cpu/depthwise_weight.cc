@@ -1,0 +1,214 @@
+// Weight gradient of depthwise convolution.
+#include "brim/base/parallel.h"
+#include "brim/core/launch.h"
+#include "brim/ops/cpu/depthwise.h"
+#include "brim/ops/cpu/depthwise_tiles.h"
+
+namespace brim::cpu {
+namespace {
+
+constexpr int64_t kFlushPixels = 256;  // pixels whose sum may be in T
+
+/// The sums that one thread keeps, in blocks of channels as the weights: in T, emptied into double.
+template <class T>
+struct WeightSums {
+  T* sums;
+  double* totals;
+  int64_t size, pixels = 0;
+
+  void clear() {
+    std::fill_n(sums, size, T(0));
+    std::fill_n(totals, size, 0.0);
+  }
+  void note(int64_t count) {
+    pixels += count;
+    if (pixels >= kFlushPixels) flush();
+  }
+  void flush() {
+    for (int64_t i = 0; i < size; ++i) totals[i] += static_cast<double>(sums[i]);
+    std::fill_n(sums, size, T(0));
+    pixels = 0;
+  }
+};
+
+template <class T>
+struct WeightScratch {
+  int64_t step;  // from one thread's to the next; threads share no cache line
+  T* sums;
+  double* totals;
+  WeightScratch(ScratchCursor& cursor, const ConvShape& shape)
+      : step((shape.r * shape.s * shape.c + 31) / 16 * 16),
+        sums(cursor.take<T>(step * num_threads())),
+        totals(cursor.take<double>(step * num_threads())) {}
+};
+
+template <class T>
+void one_pixel(const Plane<T>& x, const Meeting& rows, const Meeting& columns,
+               const ConvShape& shape, const T* dy, T* sums) {
+  for_channels<T>(shape.c, [&]<class V>(int64_t c) {
+    V gradient = load<V>(dy + c);
+    for (int64_t i = 0; i < rows.count; ++i)
+      for (int64_t j = 0; j < columns.count; ++j) {
+        int64_t tap = (rows.first + i * rows.step) * shape.s + columns.first + j * columns.step;
+        T* sum = sums + shape.r * shape.s * c + tap * kLanes<V>;
+        V in = load<V>(x.at(rows.at + i * rows.at_step, columns.at + j * columns.at_step) + c);
+        store(sum, fma(gradient, in, load<V>(sum)));
+      }
+  });
+}
+
+/// Adds kWidth pixels to one row of a 3x3 window's sums.
+template <int kStride, int kWidth, class V, class T>
+inline void add_row(const T* x, int64_t channels, const V (&gradient)[kWidth], T* sum) {
+  V s0 = load<V>(sum), s1 = load<V>(sum + kLanes<V>), s2 = load<V>(sum + 2 * kLanes<V>);
+  // Input j meets tap s of output (j - s) / kStride.
+#pragma GCC unroll 24
+  for (int j = 0; j < kStride * (kWidth - 1) + 3; ++j) {
+    V in = load<V>(x + j * channels);
+    if (meets<kStride, kWidth>(j)) s0 = fma(gradient[j / kStride], in, s0);
+    if (meets<kStride, kWidth>(j - 1)) s1 = fma(gradient[(j - 1) / kStride], in, s1);
+    if (meets<kStride, kWidth>(j - 2)) s2 = fma(gradient[(j - 2) / kStride], in, s2);
+  }
+  store(sum, s0);
+  store(sum + kLanes<V>, s1);
+  store(sum + 2 * kLanes<V>, s2);
+}
+
+/// kWidth pixels of dy, whose rows are `dy_row` elements long, whose 3x3 windows lie inside. `x` is
+/// the first input.
+template <int kStride, int kWidth, class T>
+void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, T* sums) {
+  int64_t channels = plane.channels, row_step = plane.width * channels;
+  const T *row0 = x, *row1 = x + row_step, *row2 = row1 + row_step, *below = row2 + row_step;
+  for_channels<T>(channels, [&]<class V>(int64_t c) {
+    V gradient[kWidth];
+    const T* from = opaque(dy + c);
+#pragma GCC unroll 16
+    for (int j = 0; j < kWidth; ++j) gradient[j] = load<V>(from + j * channels);
+    T* sum = opaque(sums + 9 * c);
+    add_row<kStride>(opaque(row0 + c), channels, gradient, sum);
+    add_row<kStride>(opaque(row1 + c), channels, gradient, sum + 3 * kLanes<V>);
+    add_row<kStride>(opaque(row2 + c), channels, gradient, sum + 6 * kLanes<V>);
+    // The rows below.
+    if constexpr (is_vector<V>) {
+      prefetch(dy + dy_row + c * kWidth, kWidth * kLanes<V>);
+      for (int r = 0; r < kStride; ++r)
+        prefetch(below + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+    }
+  });
+}
+
+/// The same where only the rows of `rows` exist; `x` is in the first of them.
+template <int kStride, int kWidth, class T>
+void edge_tile(const Plane<T>& plane, const T* x, const Meeting& rows, const T* dy, T* sums) {
+  int64_t channels = plane.channels, row_step = plane.width * channels;
+  for_channels<T>(channels, [&]<class V>(int64_t c) {
+    V gradient[kWidth];
+#pragma GCC unroll 16
+    for (int j = 0; j < kWidth; ++j) gradient[j] = load<V>(dy + j * channels + c);
+    for (int64_t r = 0; r < rows.count; ++r)
+      add_row<kStride>(opaque(x + r * row_step + c), channels, gradient,
+                       sums + 9 * c + (rows.first + r) * 3 * kLanes<V>);
+  });
+}
+
+template <class T>
+struct WeightSweep {
+  const ConvShape& shape;
+  const T *x, *dy;
+
+  void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end, const T* dy_row,
+              T* sums) const {
+    for (int64_t q = begin; q < end; ++q) {
+      Meeting columns =
+          inputs_under(q, shape.w, shape.s, shape.stride.w, shape.padding.w, shape.dilation.w);
+      one_pixel(in, rows, columns, shape, dy_row + q * shape.c, sums);
+    }
+  }
+
+  /// Row i of dy, over the batch. kStride is 0 for windows without a fast path.
+  template <int kStride>
+  void row(int64_t i, T* sums) const {
+    Plane<T> in{x + i / shape.p * shape.h * shape.w * shape.c, shape.w, shape.c};
+    const T* dy_row = dy + i * shape.q * shape.c;
+    Meeting rows = inputs_under(i % shape.p, shape.h, shape.r, shape.stride.h, shape.padding.h,
+                                shape.dilation.h);
+    if constexpr (kStride == 0) {
+      pixels(in, rows, 0, shape.q, dy_row, sums);
+    } else {
+      Interior inside(shape.q, shape.w, kStride, shape.padding.w);
+      pixels(in, rows, 0, inside.begin, dy_row, sums);
+      for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
+        const T* first = in.at(rows.at, q * kStride - shape.padding.w);
+        if (rows.count == 3) {
+          inner_tile<kStride, kWidth>(in, first, dy_row + q * shape.c, shape.q * shape.c, sums);
+        } else {
+          edge_tile<kStride, kWidth>(in, first, rows, dy_row + q * shape.c, sums);
+        }
+      });
+      pixels(in, rows, inside.end, shape.q, dy_row, sums);
+    }
+  }
+
+  /// Each thread sums its own rows; the threads' totals are added in order.
+  template <int kStride>
+  void run(T* dweight, void* scratch) const {
+    int64_t taps = shape.r * shape.s, rows = shape.n * shape.p;
+    ScratchCursor cursor(scratch);
+    WeightScratch<T> parts(cursor, shape);
+    int64_t pieces = std::clamp<int64_t>(shape.pixels() * shape.c / kDepthwiseGrain, 1,
+                                         std::clamp<int64_t>(rows, 1, num_threads()));
+    std::fill_n(parts.totals, parts.step * pieces, 0.0);
+    parallel_pieces(rows, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
+      WeightSums<T> mine{parts.sums + piece * parts.step, parts.totals + piece * parts.step,
+                         taps * shape.c};
+      mine.clear();
+      for (int64_t i = begin; i < end; ++i) {
+        row<kStride>(i, mine.sums);
+        mine.note(shape.q);
+      }
+      mine.flush();
+    });
+    for (int64_t c = 0; c < shape.c; ++c) {
+      ChannelBlock<T> block(c, shape.c);
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        double total = 0;
+        for (int64_t piece = 0; piece < pieces; ++piece)
+          total += parts.totals[piece * parts.step + block.at(c, tap, taps)];
+        dweight[c * taps + tap] = static_cast<T>(total);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+template <class T>
+int64_t depthwise_backward_weight_scratch(const ConvShape& shape) {
+  ScratchCursor cursor(nullptr);
+  WeightScratch<T>(cursor, shape);
+  return cursor.used();
+}
+
+template <class T>
+void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, T* dweight,
+                               void* scratch) {
+  WeightSweep<T> sweep{shape, x, dy};
+  switch (fast_stride(shape)) {
+    case 1:
+      return sweep.template run<1>(dweight, scratch);
+    case 2:
+      return sweep.template run<2>(dweight, scratch);
+    default:
+      return sweep.template run<0>(dweight, scratch);
+  }
+}
+
+#define BRIM_INSTANTIATE(T)                                                \
+  template int64_t depthwise_backward_weight_scratch<T>(const ConvShape&); \
+  template void depthwise_backward_weight(const ConvShape&, const T*, const T*, T*, void*);
+BRIM_INSTANTIATE(float)
+BRIM_INSTANTIATE(double)
+#undef BRIM_INSTANTIATE
+
+}  // namespace brim::cpu

@@ -1,0 +1,198 @@
+// The train program from outside: what it accepts, what it refuses, what it prints.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "brim/tests/support/encode_image.h"
+#include "brim/tests/support/subprocess.h"
+
+using namespace brim::testing;
+using nlohmann::json;
+
+namespace {
+
+Finished train(const std::string& arguments) { return run_command("examples/train " + arguments); }
+
+void check_error(const std::string& arguments, const std::string& text, int code = 1) {
+  CAPTURE(arguments);
+  Finished run = train(arguments);
+  CAPTURE(run.err);
+  CHECK(run.code == code);
+  CHECK(run.err.find(text) != std::string::npos);
+  // One line, so that people read it and scripts can take it.
+  CHECK(std::count(run.err.begin(), run.err.end(), '\n') == 1);
+}
+
+std::vector<json> events_of(const std::string& text) {
+  std::vector<json> events;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) events.push_back(json::parse(line));
+  return events;
+}
+
+Bytes jpeg(int seed) {
+  JpegOptions options{.width = 32, .height = 32};
+  std::vector<uint8_t> pixels(32 * 32 * 3);
+  for (size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<uint8_t>(i * static_cast<size_t>(seed + 3));
+  return encode_jpeg(options, pixels);
+}
+
+// train/ and val/ with two classes of `count` pictures each.
+void write_pictures(const TempFolder& folder, int count) {
+  for (std::string split : {"train", "val"})
+    for (std::string kind : {"cat", "dog"})
+      for (int i = 0; i < count; ++i)
+        folder.write(split + "/" + kind + "/" + std::to_string(i) + ".jpg",
+                     jpeg(i + (kind == "cat" ? 0 : 100)));
+}
+
+const std::string kQuick = " --batch 4 --steps 2 --threads 1 --workers 1";
+
+}  // namespace
+
+TEST_CASE("help shows the flags with examples") {
+  Finished run = train("--help");
+  CHECK(run.code == 0);
+  for (const char* text : {"--budget", "--skip-bad-images", "Examples:"})
+    CHECK(run.out.find(text) != std::string::npos);
+}
+
+TEST_CASE("mistyped flags and names are answered with the nearest known one") {
+  check_error("--modle resnet20", "unknown flag --modle; did you mean '--model'?");
+  check_error("--model resnet81", "unknown model 'resnet81'; did you mean 'resnet18'?");
+  check_error("--planner chaching", "did you mean 'caching'?");
+  check_error("--schedule cosin", "did you mean 'cosine'?");
+  check_error("--optimizer sdg", "did you mean 'sgd'?");
+  check_error("stray", "unexpected argument 'stray'");
+}
+
+TEST_CASE("values out of range are refused by name") {
+  check_error("--lr -0.1", "-0.1");
+  check_error("--batch 0", "--batch");
+  check_error("--batch -3", "--batch");
+  check_error("--epochs -1", "--epochs");
+  check_error("--workers -1", "--workers");
+  check_error("--threads 0", "--threads");
+  check_error("--momentum 1.5", "momentum");
+  check_error("--budget 12parsecs", "parsecs");
+  check_error("--size 7", "7");
+  check_error("--device tpu", "tpu");
+  check_error("--device cuda", "cuda");
+  check_error("--label-smoothing 2 --steps 1 --batch 4", "smoothing");
+  check_error("--json /no/such/folder/x.json", "/no/such/folder/x.json");
+}
+
+TEST_CASE("a batch larger than the data set names both numbers") {
+  Finished run = train("--batch 8001 --threads 1");
+  CHECK(run.code == 1);
+  CHECK(run.err.find("8001") != std::string::npos);
+  CHECK(run.err.find("8000") != std::string::npos);
+}
+
+TEST_CASE("two steps on shapes print the events of the contract, and nothing else with --json -") {
+  Finished run = train("--data shapes --json -" + kQuick);
+  REQUIRE(run.code == 0);
+  auto events = events_of(run.out);
+  REQUIRE(events.size() == 4);
+  CHECK(events[0]["event"] == "step");
+  CHECK(events[1]["step"] == 2);
+  CHECK(events[2]["event"] == "epoch");
+  const json& done = events[3];
+  CHECK(done["event"] == "done");
+  for (const char* key :
+       {"images_per_second", "step_seconds", "peak_bytes", "peak_live_bytes", "val_accuracy",
+        "batch", "micro_batches", "budget_violations", "oom_events", "skipped_steps", "precision"})
+    CHECK(done.contains(key));
+  CHECK(done["peak_bytes"] >= done["peak_live_bytes"]);
+}
+
+TEST_CASE("the same seed prints the same losses, whatever the workers") {
+  auto losses = [](const std::string& more) {
+    std::vector<double> result;
+    for (const json& event : events_of(train("--data shapes --json -" + kQuick + more).out))
+      if (event["event"] == "step") result.push_back(event["loss"]);
+    return result;
+  };
+  auto expected = losses("");
+  CHECK(expected.size() == 2);
+  CHECK(losses(" --workers 3") == expected);
+  CHECK(losses(" --workers 0") == expected);
+  CHECK(losses(" --planner direct") == expected);
+  CHECK(losses(" --seed 1") != expected);
+}
+
+TEST_CASE("synthetic data needs no files and has no accuracy") {
+  Finished run =
+      train("--data synthetic --model resnet20 --size 32 --classes 10 --json -" + kQuick);
+  REQUIRE(run.code == 0);
+  CHECK(events_of(run.out).back()["val_accuracy"].is_null());
+}
+
+TEST_CASE("a budget too small for the parameters, or for a step, exits with 2 before training") {
+  check_error("--model resnet20 --budget 1MiB" + kQuick,
+              "parameters, buffers and optimizer state alone", 2);
+  Finished run = train("--model resnet20 --budget 20MiB --batch 64 --json - --steps 2 --threads 1");
+  CHECK(run.code == 2);
+  auto events = events_of(run.out);
+  REQUIRE(events.size() == 1);
+  const json& refused = events[0];
+  CHECK(refused["event"] == "refused");
+  CHECK(refused["budget_bytes"] == 20 << 20);
+  CHECK(refused["needed_bytes"] > 20 << 20);
+  CHECK(refused["least_possible_bytes"] < refused["needed_bytes"]);
+  REQUIRE(refused["fits"].size() == 1);
+  // What is said to fit, fits.
+  std::string batch = refused["fits"][0]["remedy"].get<std::string>().substr(6);
+  Finished again =
+      train("--model resnet20 --budget 20MiB --json - --steps 2 --threads 1 --batch " + batch);
+  REQUIRE(again.code == 0);
+  const json done = events_of(again.out).back();
+  CHECK(done["peak_bytes"] <= 20 << 20);
+  CHECK(done["budget_violations"] == 0);
+}
+
+TEST_CASE("pictures of one's own are trained on") {
+  TempFolder folder;
+  write_pictures(folder, 4);
+  Finished run = train("--size 32 --data " + folder.path() + kQuick);
+  CAPTURE(run.err);
+  CHECK(run.code == 0);
+  CHECK(run.out.find("8 images, 8 to validate") != std::string::npos);
+  CHECK(run.out.find("done: accuracy") != std::string::npos);
+}
+
+TEST_CASE("folders that are missing, empty or do not match are named") {
+  check_error("--data /no/such/place", "/no/such/place");
+  TempFolder folder;
+  check_error("--data " + folder.path(), folder.path());
+  write_pictures(folder, 4);
+  folder.make_folder("train/empty");
+  folder.make_folder("val/empty");
+  check_error("--data " + folder.path(), "empty");
+  std::filesystem::remove(folder.path() + "/val/empty");
+  check_error("--data " + folder.path(), "empty");
+}
+
+TEST_CASE("a bad picture stops the run and is named; --skip-bad-images goes on and counts") {
+  TempFolder folder;
+  write_pictures(folder, 4);
+  folder.write("train/cat/1.jpg", Bytes{});
+  std::string arguments = "--size 32 --data " + folder.path() + kQuick;
+  check_error(arguments, "train/cat/1.jpg");
+  Finished run = train(arguments + " --skip-bad-images --json -");
+  REQUIRE(run.code == 0);
+  CHECK(events_of(run.out).back()["skipped_images"] == 1);
+  Finished shown = train(arguments + " --skip-bad-images");
+  CHECK(shown.out.find("1 bad images were skipped") != std::string::npos);
+}
+
+TEST_CASE("a rate that makes the loss explode is caught, and the module and op are named") {
+  Finished run =
+      train("--data shapes --lr 1e30 --schedule constant --batch 4 --steps 20 --threads 1");
+  CAPTURE(run.err);
+  CHECK(run.code == 1);
+  CHECK(run.err.find("first seen in the") != std::string::npos);
+}

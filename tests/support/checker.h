@@ -1,0 +1,16 @@
+// The checks of one sample in one dtype, of which `find_faults` is the sum.
+#pragma once
+
+#include "brim/tests/support/op_spec.h"
+
+namespace brim::testing {
+
+/// Adds what is wrong with this sample in this dtype to `faults`.
+void check_sample(const OpSpec& spec, const OpSample& sample, Dtype dtype,
+                  std::vector<std::string>& faults);
+
+/// The same sample on another device: values and gradients against the same references.
+void check_sample_on(Device device, const OpSpec& spec, const OpSample& sample, Dtype dtype,
+                     std::vector<std::string>& faults);
+
+}  // namespace brim::testing

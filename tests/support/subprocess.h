@@ -1,0 +1,33 @@
+// Runs a program and keeps what it printed, for tests of the bundled programs.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "brim/tests/support/temp_folder.h"
+
+namespace brim::testing {
+
+struct Finished {
+  int code = 0;
+  std::string out, err;
+};
+
+/// `command` goes through the shell.
+inline Finished run_command(const std::string& command) {
+  TempFolder folder;
+  std::string out = folder.path() + "/out", err = folder.path() + "/err";
+  int status = std::system((command + " >" + out + " 2>" + err + " </dev/null").c_str());
+  auto read = [](const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  };
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(out), read(err)};
+}
+
+}  // namespace brim::testing
