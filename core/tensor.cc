@@ -31,6 +31,7 @@ int64_t Tensor::numel() const { return brim::numel(shape()); }
 Device Tensor::device() const { return storage()->device(); }
 
 bool Tensor::is_contiguous() const {
+  if (numel() == 0) return true;
   int64_t expected = 1;
   for (int i = dim() - 1; i >= 0; --i) {
     if (shape()[i] != 1 && strides()[i] != expected) return false;

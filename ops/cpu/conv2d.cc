@@ -1,6 +1,7 @@
 #include "brim/ops/conv2d.h"
 
-#include <algorithm>
+#include <string_view>
+#include <type_traits>
 
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cpu/conv2d_generic.h"
@@ -24,12 +25,24 @@ ConvShape weight_shape(const KernelCall& call, const Conv2dOptions& options) {
   return {call.in[0].shape, call.out[0].shape, call.in[1].shape, options};
 }
 
-/// oneDNN's convolution where it is the way to go for T, else null.
+/// oneDNN's direct kernels for AVX2 are made for blocked layouts. On NHWC our matrix products do
+/// better (bench/conv_bench.cc), unless there are so few channels that reading windows dominates,
+/// or a stride leaves them mostly zeros to multiply in the data gradient.
+bool ours_is_faster(const ConvShape& shape, Pass pass, std::string_view implementation) {
+  return implementation == "jit:avx2" && pass != Pass::backward_data &&
+         shape.group_channels() >= 16 && shape.group_outputs() >= 16;
+}
+
+/// oneDNN's convolution where it is the way to go, else null.
 template <class T>
 const onednn::Convolution* library(const ConvShape& shape, Pass pass, bool with_bias = false) {
   if constexpr (!std::is_same_v<T, float>) return nullptr;
-  bool empty = shape.pixels() * shape.window() * shape.k * shape.h * shape.w == 0;
-  return empty ? nullptr : onednn::find_convolution(shape, pass, with_bias);
+  bool empty = shape.n * shape.p * shape.q * shape.k * shape.window() * shape.h * shape.w == 0;
+  if (empty) return nullptr;
+  const onednn::Convolution* found = onednn::find_convolution(shape, pass, with_bias);
+  if (found == nullptr || ours_is_faster(shape, pass, onednn::implementation(*found)))
+    return nullptr;
+  return found;
 }
 
 template <class T>

@@ -16,7 +16,7 @@ template <class T>
 constexpr int kTileColumns = 2 * kLanes<Vector<T>>;
 constexpr int64_t kBlockDepth = 256;    // a panel of B, 16 KiB, stays in the first-level cache
 constexpr int64_t kBlockRows = 96;      // rows of A, 96 KiB, in the second
-constexpr int64_t kBlockColumns = 768;  // columns of B, shared by all threads
+constexpr int64_t kBlockColumns = 768;  // columns of B
 constexpr int64_t kGrain = 1 << 16;     // multiplications that repay a second thread
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -24,12 +24,11 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up_to(int64_t value, int64_t unit) { return ceil_div(value, unit) * unit; }
 
 /// Panels of an operand with columns [column, column + columns) and terms [begin, begin + depth):
-/// [panel][depth][kWidth], zero beyond the last column. This is for rows that run across the sum;
-/// packs terms [first, last) of the depth.
+/// [panel][depth][kWidth], zero beyond the last column. For rows that run across the sum.
 template <int kWidth, class T>
 void pack_across(const Rows<T>& rows, int64_t column, int64_t columns, int64_t begin, int64_t depth,
-                 int64_t first, int64_t last, T* buffer, T* packed) {
-  for (int64_t p = first; p < last; ++p) {
+                 T* buffer, T* packed) {
+  for (int64_t p = 0; p < depth; ++p) {
     const T* row = rows.row(begin + p, column, columns, buffer);
     T* to = packed + p * kWidth;
     int64_t j = 0;
@@ -52,20 +51,18 @@ void pack_along(const Rows<T>& rows, int64_t column, int64_t columns, int64_t be
     for (int j = 0; j < kWidth; ++j) panel[p * kWidth + j] = j < columns ? row[j][p] : T(0);
 }
 
+/// What each thread works in.
 template <class T>
 struct Scratch {
   T* b;       // panels of B
-  T* a;       // per thread: kBlockRows rows of A
-  T* buffer;  // per thread: rows on their way to a panel
-  int64_t a_size, buffer_size;
+  T* a;       // kBlockRows rows of A
+  T* buffer;  // rows on their way to a panel
 
   Scratch(ScratchCursor& cursor, int64_t n, int64_t k) {
     int64_t depth = std::min(k, kBlockDepth);
-    a_size = kBlockRows * depth;
-    buffer_size = std::max(kTileColumns<T> * kBlockDepth, kBlockColumns);
     b = cursor.take<T>(std::min(round_up_to(n, kTileColumns<T>), kBlockColumns) * depth);
-    a = cursor.take<T>(a_size * num_threads());
-    buffer = cursor.take<T>(buffer_size * num_threads());
+    a = cursor.take<T>(kBlockRows * depth);
+    buffer = cursor.take<T>(std::max(kTileColumns<T> * kBlockDepth, kBlockColumns));
   }
 };
 
@@ -124,92 +121,84 @@ void write_tile(const Gemm<T, Sum>& g, int64_t i0, int64_t rows, int64_t j0, int
   }
 }
 
-/// One block of the product: columns [column, column + columns) and terms [begin, begin + depth),
-/// for which B lies packed.
+/// A range of rows or columns of C.
+struct Part {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+/// One block of the product: some columns of C and some terms, for which B lies packed.
 template <class T, class Sum>
 struct Block {
   const Gemm<T, Sum>& g;
   const Scratch<T>& scratch;
-  int64_t column, columns, begin, depth;
+  Part columns, terms;
   static constexpr int64_t kWidth = kTileColumns<T>;
 
-  int64_t panels() const { return ceil_div(columns, kWidth); }
-
-  void pack(int64_t threads) const {
+  void pack() const {
     const Rows<T>& rows = *g.b.rows;
-    parallel_pieces(g.b.transposed ? panels() : depth, threads,
-                    [&](int64_t thread, int64_t first, int64_t last) {
-                      T* buffer = scratch.buffer + thread * scratch.buffer_size;
-                      if (!g.b.transposed) {
-                        pack_across<kTileColumns<T>>(rows, column, columns, begin, depth, first,
-                                                     last, buffer, scratch.b);
-                        return;
-                      }
-                      for (int64_t panel = first; panel < last; ++panel)
-                        pack_along<kTileColumns<T>>(rows, column + panel * kWidth,
-                                                    columns - panel * kWidth, begin, depth, buffer,
-                                                    scratch.b + panel * depth * kWidth);
-                    });
+    int64_t depth = terms.size();
+    if (!g.b.transposed)
+      return pack_across<kTileColumns<T>>(rows, columns.begin, columns.size(), terms.begin, depth,
+                                          scratch.buffer, scratch.b);
+    for (int64_t j = 0; j < columns.size(); j += kWidth)
+      pack_along<kTileColumns<T>>(rows, columns.begin + j, columns.size() - j, terms.begin, depth,
+                                  scratch.buffer, scratch.b + j * depth);
   }
 
   /// Rows of A as pointers: into the matrix itself where it lies along the sum, and else into
   /// panels of kTileRows.
-  void rows_of_a(int64_t thread, int64_t i0, int64_t rows, const T** pointers) const {
-    T* a = scratch.a + thread * scratch.a_size;
-    int64_t padded = round_up_to(rows, kTileRows);
+  void rows_of_a(Part rows, const T** pointers) const {
+    int64_t padded = round_up_to(rows.size(), kTileRows), depth = terms.size();
     if (g.a.transposed) {
-      pack_across<kTileRows>(*g.a.rows, i0, rows, begin, depth, 0, depth,
-                             scratch.buffer + thread * scratch.buffer_size, a);
+      pack_across<kTileRows>(*g.a.rows, rows.begin, rows.size(), terms.begin, depth, scratch.buffer,
+                             scratch.a);
       for (int64_t i = 0; i < padded; ++i)
-        pointers[i] = a + i / kTileRows * kTileRows * depth + i % kTileRows;
+        pointers[i] = scratch.a + i / kTileRows * kTileRows * depth + i % kTileRows;
       return;
     }
-    for (int64_t i = 0; i < rows; ++i)
-      pointers[i] = g.a.rows->row(i0 + i, begin, depth, a + i * depth);
-    for (int64_t i = rows; i < padded; ++i) pointers[i] = pointers[rows - 1];
+    for (int64_t i = 0; i < rows.size(); ++i)
+      pointers[i] = g.a.rows->row(rows.begin + i, terms.begin, depth, scratch.a + i * depth);
+    for (int64_t i = rows.size(); i < padded; ++i) pointers[i] = pointers[rows.size() - 1];
   }
 
-  void multiply(int64_t thread, int64_t row, int64_t row_end, int64_t first, int64_t last) const {
+  void multiply(Part rows) const {
     const T* pointers[kBlockRows];
-    for (int64_t i0 = row; i0 < row_end; i0 += kBlockRows) {
-      int64_t rows = std::min(kBlockRows, row_end - i0);
-      rows_of_a(thread, i0, rows, pointers);
-      for (int64_t panel = first; panel < last; ++panel) multiply_panel(pointers, i0, rows, panel);
-    }
+    rows_of_a(rows, pointers);
+    for (int64_t j = 0; j < columns.size(); j += kWidth) multiply_panel(pointers, rows, j);
   }
 
-  void multiply_panel(const T* const* pointers, int64_t i0, int64_t rows, int64_t panel) const {
-    const T* b = scratch.b + panel * depth * kWidth;
-    int64_t j0 = panel * kWidth, count = std::min(kWidth, columns - j0);
-    bool start = begin == 0 && !g.accumulate;
+  void multiply_panel(const T* const* pointers, Part rows, int64_t j) const {
+    int64_t depth = terms.size(), count = std::min(kWidth, columns.size() - j);
+    const T* b = scratch.b + j * depth;
+    bool first = terms.begin == 0 && !g.accumulate;
     T tile[kTileRows][kTileColumns<T>];
-    for (int64_t i = 0; i < rows; i += kTileRows) {
+    for (int64_t i = 0; i < rows.size(); i += kTileRows) {
       if (g.a.transposed) {
         multiply_tile<kTileRows>(pointers + i, b, depth, tile);
       } else {
         multiply_tile<1>(pointers + i, b, depth, tile);
       }
-      write_tile(g, i0 + i, std::min<int64_t>(kTileRows, rows - i), column + j0, count, start,
-                 tile);
-    }
-  }
-
-  /// Threads share the rows of C, or its columns when there are few rows.
-  void run() const {
-    int64_t threads = std::clamp<int64_t>(g.m * columns * depth / kGrain, 1, num_threads());
-    pack(threads);
-    int64_t tiles = ceil_div(g.m, kTileRows);
-    if (tiles >= 4 * threads || tiles >= panels()) {
-      parallel_pieces(tiles, threads, [&](int64_t thread, int64_t first, int64_t last) {
-        multiply(thread, first * kTileRows, std::min(g.m, last * kTileRows), 0, panels());
-      });
-    } else {
-      parallel_pieces(panels(), threads, [&](int64_t thread, int64_t first, int64_t last) {
-        multiply(thread, 0, g.m, first, last);
-      });
+      write_tile(g, rows.begin + i, std::min<int64_t>(kTileRows, rows.size() - i),
+                 columns.begin + j, count, first, tile);
     }
   }
 };
+
+/// Part of C, by one thread: block by block of columns, terms and rows.
+template <class T, class Sum>
+void multiply_part(const Gemm<T, Sum>& g, Part rows, Part columns, const Scratch<T>& scratch) {
+  for (int64_t j = columns.begin; j < columns.end; j += kBlockColumns)
+    for (int64_t p = 0; p < g.k; p += kBlockDepth) {
+      Block<T, Sum> block{g,
+                          scratch,
+                          {j, std::min(j + kBlockColumns, columns.end)},
+                          {p, std::min(p + kBlockDepth, g.k)}};
+      block.pack();
+      for (int64_t i = rows.begin; i < rows.end; i += kBlockRows)
+        block.multiply({i, std::min(i + kBlockRows, rows.end)});
+    }
+}
 
 template <class T, class Sum>
 void fill_bias(const Gemm<T, Sum>& g) {
@@ -224,7 +213,7 @@ template <class T>
 int64_t gemm_scratch(int64_t m, int64_t n, int64_t k) {
   if (m == 0 || n == 0 || k == 0) return 0;
   ScratchCursor cursor(nullptr);
-  Scratch<T>(cursor, n, k);
+  for (int thread = 0; thread < num_threads(); ++thread) Scratch<T>(cursor, n, k);
   return cursor.used();
 }
 
@@ -235,14 +224,18 @@ void gemm(const Gemm<T, Sum>& g, void* scratch) {
     if (!g.accumulate) fill_bias(g);
     return;
   }
-  ScratchCursor cursor(scratch);
-  Scratch<T> parts(cursor, g.n, g.k);
-  for (int64_t column = 0; column < g.n; column += kBlockColumns)
-    for (int64_t begin = 0; begin < g.k; begin += kBlockDepth)
-      Block<T, Sum>{g,      parts,
-                    column, std::min(kBlockColumns, g.n - column),
-                    begin,  std::min(kBlockDepth, g.k - begin)}
-          .run();
+  // Each thread takes a part of C and packs what it needs itself: packing twice the operand that
+  // belongs to the shorter side is cheaper than waiting for each other at every block.
+  bool by_rows = g.m >= g.n;
+  int64_t unit = by_rows ? kTileRows : kTileColumns<T>, size = by_rows ? g.m : g.n;
+  int64_t threads = std::clamp<int64_t>(g.m * g.n * g.k / kGrain, 1, num_threads());
+  parallel_pieces(ceil_div(size, unit), threads, [&](int64_t thread, int64_t begin, int64_t end) {
+    ScratchCursor cursor(scratch);
+    for (int64_t i = 0; i < thread; ++i) Scratch<T>(cursor, g.n, g.k);
+    Scratch<T> mine(cursor, g.n, g.k);
+    Part part{begin * unit, std::min(end * unit, size)};
+    multiply_part(g, by_rows ? part : Part{0, g.m}, by_rows ? Part{0, g.n} : part, mine);
+  });
 }
 
 template int64_t gemm_scratch<float>(int64_t, int64_t, int64_t);
