@@ -1,69 +1,49 @@
 #include "brim/ops/cpu/batch_norm.h"
 
+#include "brim/ops/cpu/channel_sums.h"
 #include "brim/ops/cpu/register.h"
 
 namespace brim::cpu {
-
-void register_batch_norm_backward();
-
 namespace {
 
-// Sums of one piece of the pixels: d = x - shift for a shift near the piece's own mean, so that
-// the sum of squares loses nothing, however large the mean is.
+// Sums over one piece of d = x - shift and of its squares. The shift is near the piece's own mean,
+// so that the sum of squares loses nothing, however large the mean is.
 template <class T>
 struct Moments {
-  T *shift, *sum, *square;           // repeated to the length of a row
-  double *total_sum, *total_square;  // per channel
+  T* shift;
+  ChannelSums<T> sums;
 
   Moments(ScratchCursor& scratch, const ChannelRows& rows)
-      : shift(rows.take_row<T>(scratch)),
-        sum(rows.take_row<T>(scratch)),
-        square(rows.take_row<T>(scratch)),
-        total_sum(scratch.take<double>(rows.channels)),
-        total_square(scratch.take<double>(rows.channels)) {}
+      : shift(rows.take_row<T>(scratch)), sums(scratch, rows) {}
 
   // The mean of some pixels, far apart as neighbours are alike. With k of n the squares of d sum
   // to at most n / k times those around the true mean, whatever the values: so much can rounding
   // grow.
-  void choose_shift(const T* x, const ChannelRows& rows, int64_t pixels) {
+  void choose_shift(const T* x, const ChannelRows& rows, int64_t pixels) const {
     int64_t count = std::min<int64_t>(pixels, 16);
-    std::fill_n(total_sum, rows.channels, 0.0);
+    double* total = sums.total_first;
+    std::fill_n(total, rows.channels, 0.0);
     for (int64_t i = 0; i < count; ++i) {
       const T* pixel = x + (2 * i + 1) * pixels / (2 * count) * rows.channels;
-      for (int64_t c = 0; c < rows.channels; ++c) total_sum[c] += static_cast<double>(pixel[c]);
+      for (int64_t c = 0; c < rows.channels; ++c) total[c] += static_cast<double>(pixel[c]);
     }
-    for (int64_t begin = 0; begin < rows.length; begin += rows.channels)
-      for (int64_t c = 0; c < rows.channels; ++c)
-        shift[begin + c] = static_cast<T>(total_sum[c] / static_cast<double>(count));
+    for (int64_t c = 0; c < rows.channels; ++c)
+      shift[c] = static_cast<T>(total[c] / static_cast<double>(count));
+    rows.repeat(shift);
   }
-  void clear(const ChannelRows& rows) {
-    std::fill_n(sum, rows.length, T(0));
-    std::fill_n(square, rows.length, T(0));
-    std::fill_n(total_sum, rows.channels, 0.0);
-    std::fill_n(total_square, rows.channels, 0.0);
-  }
-  void flush(const ChannelRows& rows) {
-    for (int64_t begin = 0; begin < rows.length; begin += rows.channels)
-      for (int64_t c = 0; c < rows.channels; ++c) {
-        total_sum[c] += static_cast<double>(sum[begin + c]);
-        total_square[c] += static_cast<double>(square[begin + c]);
-      }
-    std::fill_n(sum, rows.length, T(0));
-    std::fill_n(square, rows.length, T(0));
-  }
+
   template <int kRows>
   void add(const T* x, int64_t length, int64_t width) const {
     for_lanes<T>(width, [&]<class V>(int64_t i) {
-      V at = load<V>(shift + i), row_sum{}, row_square{};
+      V at = load<V>(shift + i), sum{}, square{};
       prefetch_next<kRows>(x, length, i);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         V d = load<V>(x + r * length + i) - at;
-        row_sum += d;
-        row_square = fma(d, d, row_square);
+        sum += d;
+        square = fma(d, d, square);
       }
-      store(sum + i, load<V>(sum + i) + row_sum);
-      store(square + i, load<V>(square + i) + row_square);
+      sums.add(i, sum, square);
     });
   }
 };
@@ -93,15 +73,16 @@ void join(const ChannelRows& rows, int64_t pieces, const MomentsOf& moments_of, 
     Moments<T> m = moments_of(piece);
     double count = pixels_of(piece);
     for (int64_t c = 0; c < rows.channels; ++c)
-      mean[c] += m.total_sum[c] + count * static_cast<double>(m.shift[c]);
+      mean[c] += m.sums.total_first[c] + count * static_cast<double>(m.shift[c]);
   }
   for (int64_t c = 0; c < rows.channels; ++c) mean[c] /= n;
   for (int64_t piece = 0; piece < pieces; ++piece) {
     Moments<T> m = moments_of(piece);
     double count = pixels_of(piece);
     for (int64_t c = 0; c < rows.channels; ++c) {
-      double own = m.total_sum[c] / count, off = own + static_cast<double>(m.shift[c]) - mean[c];
-      variance[c] += m.total_square[c] - m.total_sum[c] * own + count * off * off;
+      double sum = m.sums.total_first[c], own = sum / count;
+      double off = own + static_cast<double>(m.shift[c]) - mean[c];
+      variance[c] += m.sums.total_second[c] - sum * own + count * off * off;
     }
   }
   for (int64_t c = 0; c < rows.channels; ++c) variance[c] = std::max(variance[c] / n, 0.0);
@@ -127,13 +108,13 @@ void statistics(const KernelCall& call, const NoAttributes&) {
     Moments<T> moments = moments_of(piece);
     int64_t begin = rows.start(first);
     moments.choose_shift(x + begin, rows, (rows.start(last) - begin) / rows.channels);
-    moments.clear(rows);
+    moments.sums.clear(rows);
     for_row_groups<T>(
         rows, first, last,
         [&](auto group, int64_t at, int64_t width) {
           moments.template add<group()>(x + at, rows.length, width);
         },
-        [&] { moments.flush(rows); });
+        [&] { moments.sums.flush(rows); });
   });
   join<T>(rows, pieces, moments_of, mean, variance);
 }
@@ -224,7 +205,6 @@ void register_for(Dtype dtype) {
 void register_batch_norm() {
   register_for<float>(Dtype::float32);
   register_for<double>(Dtype::float64);
-  register_batch_norm_backward();
 }
 
 }  // namespace brim::cpu

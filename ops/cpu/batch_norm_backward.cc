@@ -1,4 +1,6 @@
 #include "brim/ops/cpu/batch_norm.h"
+#include "brim/ops/cpu/channel_sums.h"
+#include "brim/ops/cpu/register.h"
 
 namespace brim::cpu {
 namespace {
@@ -42,56 +44,27 @@ inline V masked(const NormCoefficients<T>& by, const T* dy, V x, const T* y, int
   return g;
 }
 
-/// Sums of g and of g * (x - mean), of one piece of the pixels.
-template <class T>
-struct GradientSums {
-  T *g, *gx;
-  double *total_g, *total_gx;
-
-  GradientSums(ScratchCursor& scratch, const ChannelRows& rows)
-      : g(rows.take_row<T>(scratch)),
-        gx(rows.take_row<T>(scratch)),
-        total_g(scratch.take<double>(rows.channels)),
-        total_gx(scratch.take<double>(rows.channels)) {}
-
-  void clear(const ChannelRows& rows) {
-    std::fill_n(g, rows.length, T(0));
-    std::fill_n(gx, rows.length, T(0));
-    std::fill_n(total_g, rows.channels, 0.0);
-    std::fill_n(total_gx, rows.channels, 0.0);
-  }
-  void flush(const ChannelRows& rows) {
-    for (int64_t begin = 0; begin < rows.length; begin += rows.channels)
-      for (int64_t c = 0; c < rows.channels; ++c) {
-        total_g[c] += static_cast<double>(g[begin + c]);
-        total_gx[c] += static_cast<double>(gx[begin + c]);
-      }
-    std::fill_n(g, rows.length, T(0));
-    std::fill_n(gx, rows.length, T(0));
-  }
-
-  template <int kRows, MaskFrom mask, Activation activation, bool kStore>
-  void add(const Buffers<T>& b, const NormCoefficients<T>& by, int64_t at, int64_t length,
-           int64_t width) const {
-    for_lanes<T>(width, [&]<class V>(int64_t i) {
-      V mean = load<V>(by.mean + i), row_g{}, row_gx{};
-      prefetch_next<kRows>(b.x + at, length, i);
-      prefetch_next<kRows>(b.dy + at, length, i);
-      if constexpr (mask == MaskFrom::y) prefetch_next<kRows>(b.y + at, length, i);
+/// Adds `kRows` rows from element `at` to the sums of g and of g * (x - mean); keeps g if asked to.
+template <int kRows, MaskFrom mask, Activation activation, bool kKeep, class T>
+void add_rows(const ChannelSums<T>& sums, const Buffers<T>& b, const NormCoefficients<T>& by,
+              int64_t at, int64_t length, int64_t width) {
+  for_lanes<T>(width, [&]<class V>(int64_t i) {
+    V mean = load<V>(by.mean + i), sum_g{}, sum_gx{};
+    prefetch_next<kRows>(b.x + at, length, i);
+    prefetch_next<kRows>(b.dy + at, length, i);
+    if constexpr (mask == MaskFrom::y) prefetch_next<kRows>(b.y + at, length, i);
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        int64_t j = at + r * length + i;
-        V x = load<V>(b.x + j);
-        V value = masked<V, mask, activation>(by, b.dy + j, x, b.y + j, i);
-        if constexpr (kStore) store(b.dresidual + j, value);
-        row_g += value;
-        row_gx = fma(value, x - mean, row_gx);
-      }
-      store(g + i, load<V>(g + i) + row_g);
-      store(gx + i, load<V>(gx + i) + row_gx);
-    });
-  }
-};
+    for (int r = 0; r < kRows; ++r) {
+      int64_t j = at + r * length + i;
+      V x = load<V>(b.x + j);
+      V g = masked<V, mask, activation>(by, b.dy + j, x, b.y + j, i);
+      if constexpr (kKeep) store(b.dresidual + j, g);
+      sum_g += g;
+      sum_gx = fma(g, x - mean, sum_gx);
+    }
+    sums.add(i, sum_g, sum_gx);
+  });
+}
 
 /// dx = g * scale + (x - mean) * slope + level
 template <class T>
@@ -109,7 +82,7 @@ struct Scratch {
   /// The sums of piece i follow.
   static int64_t bytes_of_sums(const ChannelRows& rows) {
     ScratchCursor one(nullptr);
-    GradientSums<T>(one, rows);
+    ChannelSums<T>(one, rows);
     return one.used();
   }
 
@@ -159,14 +132,14 @@ class Backward {
   }
 
  private:
-  GradientSums<T> sums_of(int64_t piece) {
+  ChannelSums<T> sums_of(int64_t piece) {
     ScratchCursor cursor(static_cast<char*>(call_.scratch) + scratch_.pieces +
                          piece * Scratch<T>::bytes_of_sums(rows_));
-    return GradientSums<T>(cursor, rows_);
+    return ChannelSums<T>(cursor, rows_);
   }
   int64_t pieces() const { return std::min(rows_.pieces(), rows_.count); }
 
-  // The gradient of x is not wanted, and the weight's own is not in x's way.
+  // Without the weight nobody asks for more than sums.
   void set_mean_only() {
     bool present = call_.in[3].present;
     for (int64_t c = 0; c < rows_.channels; ++c)
@@ -174,48 +147,48 @@ class Backward {
     rows_.repeat(scratch_.forward.mean);
   }
 
-  template <bool kStore>
+  template <bool kKeep>
   void sum() {
     parallel_pieces(rows_.count, pieces(), [&](int64_t piece, int64_t first, int64_t last) {
-      GradientSums<T> sums = sums_of(piece);
+      ChannelSums<T> sums = sums_of(piece);
       sums.clear(rows_);
       for_row_groups<T>(
           rows_, first, last,
           [&](auto group, int64_t at, int64_t width) {
-            sums.template add<group(), mask, activation, kStore>(buffers_, scratch_.forward, at,
-                                                                 rows_.length, width);
+            add_rows<group(), mask, activation, kKeep>(sums, buffers_, scratch_.forward, at,
+                                                       rows_.length, width);
           },
           [&] { sums.flush(rows_); });
     });
   }
 
   // Adds the pieces up in the first one, in order.
-  GradientSums<T> total() {
-    GradientSums<T> all = sums_of(0);
+  ChannelSums<T> total() {
+    ChannelSums<T> all = sums_of(0);
     if (rows_.count == 0) all.clear(rows_);
     for (int64_t piece = 1; piece < pieces(); ++piece) {
-      GradientSums<T> one = sums_of(piece);
+      ChannelSums<T> one = sums_of(piece);
       for (int64_t c = 0; c < rows_.channels; ++c) {
-        all.total_g[c] += one.total_g[c];
-        all.total_gx[c] += one.total_gx[c];
+        all.total_first[c] += one.total_first[c];
+        all.total_second[c] += one.total_second[c];
       }
     }
     return all;
   }
 
   void finish_sums() {
-    GradientSums<T> sums = total();
+    ChannelSums<T> sums = total();
     auto n = static_cast<double>(std::max<int64_t>(rows_.pixels, 1));
     const View &mean = call_.in[3], &variance = call_.in[4];
     T *slope = scratch_.backward.slope, *level = scratch_.backward.level;
     for (int64_t c = 0; c < rows_.channels; ++c) {
-      double dbias = sums.total_g[c];
+      double dbias = sums.total_first[c];
       if (call_.out[2].present) set_element(call_.out[2], c, dbias);
       if (!mean.present) continue;
       double inverse = 1 / std::sqrt(variance.as<double>()[c] + attributes_.epsilon);
       // x - mean was taken from a rounded mean.
       double lost = static_cast<double>(scratch_.forward.mean[c]) - mean.as<double>()[c];
-      double dweight = inverse * (sums.total_gx[c] + lost * dbias);
+      double dweight = inverse * (sums.total_second[c] + lost * dbias);
       if (call_.out[1].present) set_element(call_.out[1], c, dweight);
       if (!call_.in[2].present) continue;
       double scale = element(call_.in[2], c) * inverse, tilt = -scale * inverse * dweight / n;

@@ -1,13 +1,13 @@
-// Tensors [..., C] as rows of whole pixels, for kernels that keep something per channel: sums in
-// the nearest cache, all channels inside, so that memory is read in one sweep. With few channels
+// Tensors [..., C] as rows of whole pixels, for kernels that keep something per channel in the
+// nearest cache, with all channels inside, so that memory is read in one sweep. With few channels
 // a row is several pixels, and what is kept per channel is repeated, so that inner loops are long.
+// Sums per channel are in channel_sums.h.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <numeric>
-#include <type_traits>
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
@@ -61,37 +61,6 @@ struct ChannelRows {
   }
 };
 
-/// Terms that are added as T before they go to sums in double.
-inline constexpr int64_t kFlushRows = 128;
-
-/// Calls `body(group, at, width)` for all elements in [begin, end): `group` rows of `width`
-/// elements from element `at`, where `group` is a compile-time number. What is kept per channel is
-/// then loaded once for the group. After at most `kFlushRows` rows, and at the end, calls
-/// `flush()`.
-template <int kGroup, class Body, class Flush>
-void for_row_groups(int64_t begin, int64_t end, int64_t length, const Body& body,
-                    const Flush& flush) {
-  for (int64_t at = begin; at < end;) {
-    int64_t stop = std::min(at + kFlushRows * length, end);
-    for (; at + kGroup * length <= stop; at += kGroup * length)
-      body(std::integral_constant<int, kGroup>(), at, length);
-    for (; at < stop; at += length)
-      body(std::integral_constant<int, 1>(), at, std::min(length, stop - at));
-    flush();
-  }
-}
-template <class T, class Body, class Flush>
-void for_row_groups(const ChannelRows& rows, int64_t first, int64_t last, const Body& body,
-                    const Flush& flush) {
-  // Addresses 4096 bytes apart compete for the same eight lines of the nearest cache.
-  bool collide = rows.length * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
-  int64_t begin = rows.start(first), end = rows.start(last);
-  if (collide)
-    for_row_groups<2>(begin, end, rows.length, body, flush);
-  else
-    for_row_groups<4>(begin, end, rows.length, body, flush);
-}
-
 /// Is a result of rows, from `to` on, better stored past the caches? A normal store first reads
 /// the line that it overwrites, which only pays where the line is found again. The values do not
 /// depend on the answer.
@@ -105,7 +74,8 @@ bool worth_streaming(const ChannelRows& rows, const T* to) {
 /// Stores past the caches, if so asked; the odd end of a buffer normally.
 template <bool kStream, class V, class T>
 inline void put(T* to, V value) {
-  if constexpr (kStream && kLanes < V >> 1)
+  constexpr bool kVector = 1 < kLanes<V>;
+  if constexpr (kStream && kVector)
     stream(to, value);
   else
     store(to, value);
@@ -133,14 +103,6 @@ inline void for_lanes(int64_t width, const Body& body) {
   int64_t i = 0;
   for (; i + kStep <= width; i += kStep) body.template operator()<Vector<T>>(i);
   for (; i < width; ++i) body.template operator()<T>(i);
-}
-
-/// While vector i of a group of rows is worked on: the part of the next group that is as far in.
-template <int kRows, class T>
-inline void prefetch_next(const T* rows, int64_t length, int64_t i) {
-  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
-  const T* next = rows + kRows * (length + i);
-  for (int64_t at = 0; at < kRows * kLanes<Vector<T>>; at += kLine) __builtin_prefetch(next + at);
 }
 
 /// Element c of a float32 or float64 buffer.

@@ -29,8 +29,8 @@ ConvShape weight_shape(const KernelCall& call, const Conv2dOptions& options) {
 /// better (bench/conv_bench.cc), unless there are so few channels that reading windows dominates,
 /// or a stride leaves them mostly zeros to multiply in the data gradient.
 bool ours_is_faster(const ConvShape& shape, Pass pass, std::string_view implementation) {
-  return implementation == "jit:avx2" && pass != Pass::backward_data &&
-         shape.group_channels() >= 16 && shape.group_outputs() >= 16;
+  return implementation == "jit:avx2" && pass != Pass::backward_data && shape.groups == 1 &&
+         shape.c >= 64 && shape.k >= 64;
 }
 
 /// oneDNN's convolution where it is the way to go, else null.

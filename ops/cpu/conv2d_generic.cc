@@ -15,7 +15,8 @@ class Windows final : public Rows<T> {
  public:
   Windows(const ConvShape& shape, int64_t group, const T* x)
       : shape_(shape),
-        x_(x + group * shape.group_channels()),
+        x_(x),
+        first_channel_(group * shape.group_channels()),
         // Neighbouring taps of a row lie next to each other in x too, unless dilation or groups
         // come between: then they are copied together, as one tap.
         run_(shape.groups == 1 && shape.dilation.w == 1 ? shape.s : 1) {}
@@ -24,8 +25,7 @@ class Windows final : public Rows<T> {
     int64_t j = i % shape_.q, rest = i / shape_.q;
     int64_t top = rest % shape_.p * shape_.stride.h - shape_.padding.h;
     int64_t left = j * shape_.stride.w - shape_.padding.w;
-    const T* image = x_ + rest / shape_.p * shape_.h * shape_.w * shape_.c;
-    int64_t channels = shape_.group_channels();
+    int64_t first_row = rest / shape_.p * shape_.h, channels = shape_.group_channels();
     int64_t tap = begin / channels, channel = begin % channels;
     for (int64_t done = 0; done < count; channel = 0) {
       int64_t taps = run_ - tap % run_;  // to the end of the run
@@ -34,9 +34,9 @@ class Windows final : public Rows<T> {
       if (x < 0 || x + taps > shape_.w) taps = 1;
       int64_t size = std::min(taps * channels - channel, count - done);
       bool inside = y >= 0 && y < shape_.h && x >= 0 && x < shape_.w;
-      const T* from = image + (y * shape_.w + x) * shape_.c + channel;
-      if (size == count && inside) return from;
       if (inside) {
+        const T* from = x_ + ((first_row + y) * shape_.w + x) * shape_.c + first_channel_ + channel;
+        if (size == count) return from;
         std::copy(from, from + size, buffer + done);
       } else {
         std::fill(buffer + done, buffer + done + size, T(0));
@@ -50,7 +50,7 @@ class Windows final : public Rows<T> {
  private:
   const ConvShape& shape_;
   const T* x_;
-  int64_t run_;
+  int64_t first_channel_, run_;
 };
 
 /// Row i: what of dy met input pixel i, [r][s][outputs of the group]; zero where a window with
@@ -59,13 +59,13 @@ template <class T>
 class Gradients final : public Rows<T> {
  public:
   Gradients(const ConvShape& shape, int64_t group, const T* dy)
-      : shape_(shape), dy_(dy + group * shape.group_outputs()) {}
+      : shape_(shape), dy_(dy), first_output_(group * shape.group_outputs()) {}
 
   const T* row(int64_t i, int64_t begin, int64_t count, T* buffer) const override {
     int64_t outputs = shape_.group_outputs();
     int64_t x = i % shape_.w + shape_.padding.w, rest = i / shape_.w;
     int64_t y = rest % shape_.h + shape_.padding.h;
-    const T* image = dy_ + rest / shape_.h * shape_.p * shape_.q * shape_.k;
+    int64_t first_row = rest / shape_.h * shape_.p;
     int64_t tap = begin / outputs, output = begin % outputs;
     for (int64_t done = 0; done < count; ++tap, output = 0) {
       int64_t run = std::min(outputs - output, count - done);
@@ -76,9 +76,10 @@ class Gradients final : public Rows<T> {
       row /= shape_.stride.h;
       column /= shape_.stride.w;
       met = met && row < shape_.p && column < shape_.q;
-      const T* from = image + (row * shape_.q + column) * shape_.k + output;
-      if (run == count && met) return from;
       if (met) {
+        const T* from =
+            dy_ + ((first_row + row) * shape_.q + column) * shape_.k + first_output_ + output;
+        if (run == count) return from;
         std::copy(from, from + run, buffer + done);
       } else {
         std::fill(buffer + done, buffer + done + run, T(0));
@@ -91,6 +92,7 @@ class Gradients final : public Rows<T> {
  private:
   const ConvShape& shape_;
   const T* dy_;
+  int64_t first_output_;
 };
 
 /// The weights of a group with row (r, s, output) and a column per channel.

@@ -30,15 +30,17 @@ void sum_taps(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
               const ConvShape& shape, const T* weight, const T* bias, T* to) {
   int64_t count = kColumns == 0 ? columns.count : kColumns;
   int64_t x_row = rows.at_step * from.width * shape.c, x_step = columns.at_step * shape.c;
-  const T* x0 = from.at(rows.at, columns.at);
+  const T* x0 = rows.count == 0 ? nullptr : from.at(rows.at, columns.at);
   int64_t tap = rows.first * shape.s + columns.first;
   for_channels<T>(shape.c, [&]<class V>(int64_t c) {
     V sum = bias == nullptr ? V{} : load<V>(bias + c);
-    const T *x = x0 + c, *w = weight + shape.r * shape.s * c + tap * kLanes<V>;
-    for (int64_t i = 0; i < rows.count; ++i, x += x_row, w += rows.step * shape.s * kLanes<V>)
+    for (int64_t i = 0; i < rows.count; ++i) {
+      const T* x = x0 + i * x_row + c;
+      const T* w = weight + shape.r * shape.s * c + (tap + i * rows.step * shape.s) * kLanes<V>;
 #pragma GCC unroll 4
       for (int64_t j = 0; j < count; ++j)
         sum = fma(load<V>(w + j * columns.step * kLanes<V>), load<V>(x + j * x_step), sum);
+    }
     store(to + c, sum);
   });
 }

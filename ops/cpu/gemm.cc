@@ -40,15 +40,20 @@ void pack_across(const Rows<T>& rows, int64_t column, int64_t columns, int64_t b
   }
 }
 
-/// The same for rows that run along the sum: one panel, from a row for each column.
+/// The same for rows that run along the sum: one panel, from a row for each column. The last column
+/// fills what is beyond it.
 template <int kWidth, class T>
 void pack_along(const Rows<T>& rows, int64_t column, int64_t columns, int64_t begin, int64_t depth,
                 T* buffer, T* panel) {
   const T* row[kWidth];
   for (int j = 0; j < kWidth; ++j)
     row[j] = rows.row(column + std::min<int64_t>(j, columns - 1), begin, depth, buffer + j * depth);
-  for (int64_t p = 0; p < depth; ++p)
-    for (int j = 0; j < kWidth; ++j) panel[p * kWidth + j] = j < columns ? row[j][p] : T(0);
+  // A cache line of each row at a time: rows may lie so that they push each other out.
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t line = 0; line < depth; line += kLine)
+    for (int j = 0; j < kWidth; ++j)
+      for (int64_t p = line; p < std::min(line + kLine, depth); ++p)
+        panel[p * kWidth + j] = row[j][p];
 }
 
 /// What each thread works in.

@@ -15,6 +15,7 @@ bool register_kernels() {
     register_linear();
     register_matmul();
     register_batch_norm();
+    register_batch_norm_backward();
     register_max_pool2d();
     register_avg_pool2d();
     register_global_avg_pool();

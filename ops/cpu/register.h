@@ -24,5 +24,6 @@ void register_global_avg_pool();
 void register_avg_pool2d();
 void register_max_pool2d();
 void register_batch_norm();
+void register_batch_norm_backward();
 
 }  // namespace brim::cpu

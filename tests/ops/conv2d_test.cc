@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "brim/autograd/backward.h"
 #include "brim/ops/conv_shape.h"
@@ -139,6 +140,7 @@ const std::vector<Case> kCases = {
     {"no channels", {1, 4, 4, 0}, {3, 3, 3, 0}, {}, true},
     {"no outputs", {1, 4, 4, 3}, {0, 3, 3, 3}},
     {"nothing but padding", {1, 0, 3, 2}, {3, 1, 1, 2}, {.padding = 1}, true},
+    {"depthwise, nothing but padding", {1, 0, 3, 2}, {2, 1, 1, 1}, {.padding = 1, .groups = 2}},
 };
 
 void call(const Shape& x, const Shape& weight, const Conv2dOptions& options = {}) {
@@ -330,15 +332,18 @@ TEST_CASE("conv2d: the same bits in every run") {
     }
 }
 
-TEST_CASE("conv2d: saves only what the wanted gradients need") {
-  Tensor x = zeros({1, 4, 4, 3}), weight = zeros({2, 3, 3, 3});
-  std::weak_ptr<Storage> held = x.storage();
-  x.set_requires_grad();
-  Tensor y = conv2d(std::move(x), weight, Tensor());
-  x = Tensor();
-  // The leaf keeps itself alive through the tape, but its values are not needed.
-  backward(y, {.grad = ones(y.shape())});
-  CHECK_FALSE(weight.grad().defined());
+TEST_CASE("conv2d: saves x only for the gradient of the weight") {
+  for (bool weight_learns : {false, true}) {
+    Tensor x = zeros({1, 4, 4, 3}), first = zeros({3, 1, 1, 3}), second = zeros({2, 3, 3, 3});
+    x.set_requires_grad();
+    second.set_requires_grad(weight_learns);
+    Tensor between = conv2d(x, first, Tensor());
+    std::weak_ptr<Storage> held = between.storage();
+    Tensor y = conv2d(std::move(between), second, Tensor());
+    CHECK(held.expired() == !weight_learns);
+    backward(y, {.grad = ones(y.shape())});
+    CHECK(second.grad().defined() == weight_learns);
+  }
 }
 
 }  // namespace brim
