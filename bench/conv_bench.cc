@@ -1,8 +1,9 @@
-// Convolutions of ResNet-50 (batch 16) and MobileNet V2 (batch 32) at 224x224, layer by layer:
-// milliseconds and GFLOP/s (depthwise: GB/s of activations) of the three passes, as the kernel
-// table runs them, and beside them through brim's own matrix products (`generic`).
+// Convolutions of ResNet-50 (batch 16) and MobileNet V2 (batch 32) at 224x224 and of ResNet-20
+// (batch 64) at 32x32, layer by layer: milliseconds and GFLOP/s (depthwise: GB/s of activations) of
+// the three passes, as the kernel table runs them, and beside them through brim's own matrix
+// products (`generic`).
 //
-//   conv_bench [resnet50|mobilenet_v2|all] [runs] [part of a layer's name]
+//   conv_bench [resnet50|mobilenet_v2|resnet20|all] [runs] [part of a layer's name]
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -87,6 +88,20 @@ std::vector<Layer> mobilenet_v2() {
       in = s.channels;
     }
   add(model, layer(32, 7, 320, 1280, 1, 1));
+  return model;
+}
+
+std::vector<Layer> resnet20() {
+  std::vector<Layer> model{layer(64, 32, 3, 16, 3, 1)};
+  int64_t in = 16, size = 32;
+  for (int64_t width : {16, 32, 64})
+    for (int block = 0; block < 3; ++block) {
+      int64_t stride = width / in;
+      add(model, layer(64, size, in, width, 3, stride));
+      size /= stride;
+      add(model, layer(64, size, width, width, 3, 1));
+      in = width;
+    }
   return model;
 }
 
@@ -184,8 +199,10 @@ class Bench {
 
 int main_with(const std::string& model, int runs, const char* part) {
   Bench bench(runs);
-  if (model != "mobilenet_v2") bench.run("ResNet-50, batch 16", resnet50(), part);
-  if (model != "resnet50") bench.run("MobileNet V2, batch 32", mobilenet_v2(), part);
+  auto wanted = [&](const char* name) { return model == "all" || model == name; };
+  if (wanted("resnet50")) bench.run("ResNet-50, batch 16", resnet50(), part);
+  if (wanted("mobilenet_v2")) bench.run("MobileNet V2, batch 32", mobilenet_v2(), part);
+  if (wanted("resnet20")) bench.run("ResNet-20, batch 64", resnet20(), part);
   return 0;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Peer: training steps of a torchvision model in PyTorch, timed on request.
+"""Peer: training steps of a torchvision model, or ResNet-20, in PyTorch, timed on request.
 
 The protocol is that of bench/step_server, so that a driver can let the two take
 turns: prints `ready` when warm; then, for each line `step N` on standard input,
@@ -35,17 +35,25 @@ def arguments():
     return p.parse_args()
 
 
+def make_model(a):
+    if a.model == "resnet20":
+        import torch_cifar
+
+        return torch_cifar.ResNet20(a.classes)
+    import torchvision
+
+    aux = {"aux_logits": False, "init_weights": False} if a.model in ("inception_v3", "googlenet") else {}
+    return getattr(torchvision.models, a.model)(num_classes=a.classes, **aux)
+
+
 def make_step(a):
     """A function that runs one training step and returns its loss tensor."""
     import torch
-    import torchvision
 
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
     layout = torch.channels_last if a.layout == "nhwc" else torch.contiguous_format
-    aux = {"aux_logits": False, "init_weights": False} if a.model in ("inception_v3", "googlenet") else {}
-    model = getattr(torchvision.models, a.model)(num_classes=a.classes, **aux)
-    model = model.to(memory_format=layout).train()
+    model = make_model(a).to(memory_format=layout).train()
     x = torch.randn(a.batch, 3, a.size, a.size).contiguous(memory_format=layout)
     y = torch.randint(0, a.classes, (a.batch,))
     opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)

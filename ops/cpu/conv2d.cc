@@ -5,6 +5,7 @@
 
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cpu/conv2d_generic.h"
+#include "brim/ops/cpu/conv2d_weight.h"
 #include "brim/ops/cpu/depthwise.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/onednn.h"
@@ -25,12 +26,13 @@ ConvShape weight_shape(const KernelCall& call, const Conv2dOptions& options) {
   return {call.in[0].shape, call.out[0].shape, call.in[1].shape, options};
 }
 
-/// oneDNN's direct kernels for AVX2 are made for blocked layouts. On NHWC our matrix products do
-/// better (bench/conv_bench.cc), unless there are so few channels that reading windows dominates,
-/// or a stride leaves them mostly zeros to multiply in the data gradient.
+/// oneDNN's direct kernels for AVX2 are made for blocked layouts. On NHWC our own do better
+/// (bench/conv_bench.cc), unless there are so few channels that reading windows dominates, or a
+/// stride leaves them mostly zeros to multiply in the data gradient.
 bool ours_is_faster(const ConvShape& shape, Pass pass, std::string_view implementation) {
-  return implementation == "jit:avx2" && pass != Pass::backward_data && shape.groups == 1 &&
-         shape.c >= 64 && shape.k >= 64;
+  if (implementation != "jit:avx2" || pass == Pass::backward_data || shape.groups > 1) return false;
+  return (shape.c >= 64 && shape.k >= 64) ||
+         (pass == Pass::backward_weight && has_weight_tiles<float>(shape));
 }
 
 /// oneDNN's convolution where it is the way to go, else null.
@@ -94,6 +96,7 @@ int64_t backward_weight_scratch(const KernelCall& call, const Conv2dOptions& opt
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<T>(shape);
   if (auto* convolution = library<T>(shape, Pass::backward_weight))
     return onednn::scratch_bytes(*convolution);
+  if (has_weight_tiles<T>(shape)) return conv2d_tiled_backward_weight_scratch<T>(shape);
   return conv2d_generic_backward_weight_scratch<T>(shape);
 }
 
@@ -106,6 +109,8 @@ void backward_weight(const KernelCall& call, const Conv2dOptions& options) {
   if constexpr (std::is_same_v<T, float>)
     if (auto* convolution = library<T>(shape, Pass::backward_weight))
       return onednn::run(*convolution, x, dy, nullptr, dweight, call.scratch);
+  if (has_weight_tiles<T>(shape))
+    return conv2d_tiled_backward_weight(shape, x, dy, dweight, call.scratch);
   conv2d_generic_backward_weight(shape, x, dy, dweight, call.scratch);
 }
 
