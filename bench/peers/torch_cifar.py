@@ -4,12 +4,11 @@
 ROOT holds train/<class>/*.jpg and val/<class>/*.jpg (32x32 RGB). Prints one
 line an epoch (loss, validation accuracy, seconds) and one closing line.
 
-The recipe, exactly, with T = epochs * floor(images / batch) updates in all and
-W = floor(warmup * T) of them warm-up; update t counts from 0:
+The recipe, exactly, with T = epochs * floor(images / batch) updates in all:
 
-  rate      t < W:   lr * (t + 1) / W
-            t >= W:  lr * (T - t) / (T - W)                    --anneal linear
-                     lr * (1 + cos(pi * (t - W) / (T - W))) / 2  --anneal cosine
+  rate      torch.optim.lr_scheduler.OneCycleLR with max_lr = --lr, total_steps
+            = T, pct_start = --rise, --anneal, and its other defaults, but for
+            the momentum, which stays
   optimizer SGD, Nesterov momentum 0.9; weight decay on every parameter, or,
             with --no-decay, on convolution and linear weights only
   loss      cross entropy, mean over the batch, label smoothing --smooth
@@ -23,7 +22,6 @@ W = floor(warmup * T) of them warm-up; update t counts from 0:
 """
 import argparse
 import glob
-import math
 import os
 import time
 
@@ -103,14 +101,6 @@ class ResNet20(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
-def learning_rate(t, total, a):
-    warm = int(a.warmup * total)
-    if t < warm:
-        return a.lr * (t + 1) / warm
-    done = (t - warm) / (total - warm)
-    return a.lr * ((1 - done) if a.anneal == "linear" else (1 + math.cos(math.pi * done)) / 2)
-
-
 def normalise(x):
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (MEAN, STD))
     return ((x.float() - mean) / std).contiguous(memory_format=torch.channels_last)
@@ -121,10 +111,10 @@ def main():
     p.add_argument("root")
     p.add_argument("--epochs", type=int, default=10)
     p.add_argument("--stop-after", type=int, default=0, help="end early, with the schedule of all epochs")
-    p.add_argument("--batch", type=int, default=128)
-    p.add_argument("--lr", type=float, default=0.2)
-    p.add_argument("--warmup", type=float, default=0.2, help="share of the updates")
-    p.add_argument("--anneal", choices=["linear", "cosine"], default="linear")
+    p.add_argument("--batch", type=int, default=64)
+    p.add_argument("--lr", type=float, default=0.1)
+    p.add_argument("--rise", type=float, default=0.15, help="share of the updates until the peak")
+    p.add_argument("--anneal", choices=["linear", "cos"], default="linear")
     p.add_argument("--weight-decay", type=float, default=5e-4)
     p.add_argument("--no-decay", action="store_true", help="no decay of batch norm and biases")
     p.add_argument("--smooth", type=float, default=0.0)
@@ -149,7 +139,10 @@ def main():
     opt = torch.optim.SGD([g for g in groups if g["params"]], lr=a.lr, momentum=0.9, nesterov=True)
 
     steps = len(train_x) // a.batch
-    total, t, seconds, accuracy = steps * a.epochs, 0, [], 0.0
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        opt, max_lr=a.lr, total_steps=steps * a.epochs, pct_start=a.rise, anneal_strategy=a.anneal,
+        cycle_momentum=False)
+    seconds, accuracy = [], 0.0
     for epoch in range(a.stop_after or a.epochs):
         begin = time.perf_counter()
         model.train()
@@ -159,14 +152,12 @@ def main():
             dy, dx = torch.randint(0, 2 * PAD + 1, (2, a.batch))
             x = crops[k, dy, dx]
             x = torch.where((torch.rand(a.batch) < 0.5).view(-1, 1, 1, 1), x.flip(3), x)
-            for g in opt.param_groups:
-                g["lr"] = learning_rate(t, total, a)
             opt.zero_grad()
             loss = F.cross_entropy(model(normalise(x)), train_y[k], label_smoothing=a.smooth)
             loss.backward()
             opt.step()
+            schedule.step()
             loss_sum += loss.item()
-            t += 1
         seconds.append(time.perf_counter() - begin)
         model.eval()
         with torch.no_grad():

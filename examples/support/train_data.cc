@@ -9,7 +9,7 @@ constexpr int kSmallImage = 64;  // up to here pictures are cropped like CIFAR's
 
 data::Augment training_augment(const TrainFlags& flags) {
   using Kind = data::Augment::Kind;
-  if (flags.data == "shapes") return {};  // drawn afresh at every place and angle already
+  if (flags.data == "shapes") return {};  // as drawn: every place, size and colour occurs
   return {.kind = flags.size <= kSmallImage ? Kind::padded_crop : Kind::random_resized_crop,
           .flip = true};
 }
