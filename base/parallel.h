@@ -1,5 +1,5 @@
 // Parallel loops on OpenMP, the pool that oneDNN uses too. Call them from the training thread
-// only: libgomp keeps a pool per calling thread, so loader threads must never enter here.
+// only: libgomp keeps a pool per calling thread, so loader threads hold a `NoParallelScope`.
 //
 // Ranges are split in one fixed way, so that which thread computes what depends on (size,
 // grain, thread count) alone and results are the same in every run.
@@ -9,9 +9,27 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
+#include <utility>
+
+#include "brim/base/error.h"
 
 namespace brim {
+
+/// While it lives, parallel loops are an `InternalError` on this thread: for loader threads, each
+/// of which libgomp would give a pool of its own.
+class NoParallelScope {
+ public:
+  NoParallelScope() : before_(std::exchange(forbidden_, true)) {}
+  ~NoParallelScope() { forbidden_ = before_; }
+  NoParallelScope(const NoParallelScope&) = delete;
+  NoParallelScope& operator=(const NoParallelScope&) = delete;
+
+  static void check_absent() { check(!forbidden_, "this thread keeps out of parallel loops"); }
+
+ private:
+  static inline thread_local bool forbidden_ = false;
+  bool before_;
+};
 
 /// Threads that a parallel loop uses. At the start: OMP_NUM_THREADS or the cores we may use.
 int num_threads();
@@ -22,6 +40,7 @@ void set_num_threads(int threads);
 /// there are at least two pieces of `grain` iterations. The body must not throw.
 template <class Body>
 void parallel_for(int64_t size, int64_t grain, const Body& body) {
+  NoParallelScope::check_absent();
   if (size <= 0) return;
   int64_t pieces = std::min<int64_t>(omp_get_max_threads(), size / std::max<int64_t>(grain, 1));
   if (pieces <= 1 || omp_in_parallel()) {
@@ -41,6 +60,7 @@ void parallel_for(int64_t size, int64_t grain, const Body& body) {
 /// are the same with any number of threads.
 template <class Body>
 void parallel_pieces(int64_t size, int64_t pieces, const Body& body) {
+  NoParallelScope::check_absent();
   if (size <= 0) return;
   pieces = std::clamp<int64_t>(pieces, 1, size);
 #pragma omp parallel for schedule(static) if (pieces > 1 && !omp_in_parallel())

@@ -15,7 +15,10 @@ _COPTS = [
     "-ffp-contract=off",
     "-fno-math-errno",
     "-fopenmp",
-]
+] + select({
+    "//bazel:native": ["-march=native"],
+    "//conditions:default": ["-march=x86-64-v3"],  # AVX2 and FMA
+})
 _LINKOPTS = ["-fopenmp"]
 
 # The design's order: a folder may use only folders above it.
@@ -45,7 +48,7 @@ def _visible_below(package):
     # __subpackages__ of its own layer: base/cuda is a package of base.
     return ["//:__pkg__"] + ["//%s:__subpackages__" % name for name in [layer] + below + _USERS]
 
-def brim_library(name, **kwargs):
+def brim_library(name, kernels = False, **kwargs):
     """One folder as a library: its headers are included as "brim/<folder>/x.h".
 
     Subfolders (memory/plan, ops/cpu) belong to it unless they have a BUILD of their own.
@@ -53,9 +56,16 @@ def brim_library(name, **kwargs):
 
     Args:
       name: the folder's name.
+      kernels: whether its loops are worth the compiler's most.
       **kwargs: of cc_library; srcs and hdrs replace the globs, visibility the layering.
     """
     copts = kwargs.pop("copts", [])
+    if kernels:
+        # g++ 12 sees an overlap in std::string's operator+ at -O3 (GCC bug 105651).
+        copts = copts + select({
+            "//bazel:optimized": ["-O3", "-Wno-restrict"],
+            "//conditions:default": [],
+        })
     kwargs.setdefault("srcs", native.glob(["**/*.cc"]))
     kwargs.setdefault("hdrs", native.glob(["**/*.h"]))
     kwargs.setdefault("visibility", _visible_below(native.package_name()))
@@ -82,7 +92,7 @@ def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
     """A doctest program, linked dynamically: the libraries are not copied into each test.
 
     Tags that mean something: `threads` (runs under --config=tsan, and must stay out of
-    OpenMP), `openmp` and `no_tsan` (not under tsan), `no_asan` (not under asan, ubsan and
+    OpenMP), `openmp` and `no_tsan` (not under tsan), `no_asan` (not under asan and
     sanitize), `exclusive` (nothing else runs meanwhile).
 
     Args:

@@ -198,12 +198,17 @@ class Bench {
 };
 
 int main_with(const std::string& model, int runs, const char* part) {
-  Bench bench(runs);
-  auto wanted = [&](const char* name) { return model == "all" || model == name; };
+  bool known = model == "all";
+  auto wanted = [&](const char* name) {
+    known = known || model == name;
+    return model == "all" || model == name;
+  };
+  Bench bench(std::max(runs, 1));
   if (wanted("resnet50")) bench.run("ResNet-50, batch 16", resnet50(), part);
   if (wanted("mobilenet_v2")) bench.run("MobileNet V2, batch 32", mobilenet_v2(), part);
   if (wanted("resnet20")) bench.run("ResNet-20, batch 64", resnet20(), part);
-  return 0;
+  if (!known) fmt::print(stderr, "conv_bench: expected resnet50, mobilenet_v2, resnet20 or all\n");
+  return known ? 0 : 1;
 }
 
 }  // namespace

@@ -202,7 +202,7 @@ void compare(const Case& c, int runs) {
 }  // namespace brim
 
 int main(int argc, char** argv) {
-  int runs = argc > 1 ? std::atoi(argv[1]) : 15;
+  int runs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 15;
   std::string part = argc > 2 ? argv[2] : "";
   fmt::print("{:24} {:9} {:>8} {:>8} {:>8} {:>8}\n", "shape", "pass", "ms", "GB/s", "plain x",
              "oneDNN x");

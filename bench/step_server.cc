@@ -60,5 +60,10 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads);
   app.add_option("--warmup", options.warmup);
   CLI11_PARSE(app, argc, argv);
-  serve(options);
+  try {
+    serve(options);
+  } catch (const std::exception& error) {
+    std::cerr << "step_server: " << error.what() << std::endl;
+    return 1;
+  }
 }

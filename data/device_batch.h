@@ -18,7 +18,8 @@ struct DeviceBatch {
 /// Copies a batch to `device`, as category input. Throws `memory::OutOfMemory`.
 DeviceBatch to_device(const Batch& batch, Device device = Device::cpu());
 
-/// The same from plain host memory: `pixels` is count x size x size x 3 for count labels.
+/// The same from plain host memory: `pixels` is count x size x size x 3 for count labels, or
+/// `ShapeError` is thrown.
 DeviceBatch to_device(std::span<const uint8_t> pixels, std::span<const int64_t> labels, int size,
                       Device device = Device::cpu());
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "brim/base/error.h"
+#include "brim/base/parallel.h"
 #include "brim/base/random.h"
 #include "brim/data/permutation.h"
 #include "brim/data/slot_pool.h"
@@ -50,7 +51,7 @@ RandomKey epoch_key(uint64_t seed, int64_t epoch) {
 /// What one image came to.
 struct Outcome {
   int64_t label = 0;
-  bool skipped = false;
+  std::optional<int64_t> skipped = {};  // the image that another one replaces
   std::string skip_reason;
 };
 
@@ -115,7 +116,10 @@ Loader::Epoch::Epoch(const Dataset& dataset, const LoaderOptions& options, SlotP
   threads_.reserve(static_cast<size_t>(options.workers));
   try {
     for (int i = 0; i < options.workers; ++i)
-      threads_.emplace_back([this] { work(/*until_front=*/false); });
+      threads_.emplace_back([this] {
+        NoParallelScope no_parallel;
+        work(/*until_front=*/false);
+      });
   } catch (...) {
     stop();
     throw;
@@ -186,7 +190,7 @@ void Loader::Epoch::fill(const Chunk& chunk) {
       if (!outcome.skipped) continue;
       std::lock_guard lock(pool_.mutex);
       Slot& slot = *chunk.slot;
-      ++slot.skipped;
+      slot.skipped.push_back(*outcome.skipped);
       if (slot.skipped_at >= 0 && slot.skipped_at < position) continue;
       slot.skipped_at = position;
       slot.skip_reason = std::move(outcome.skip_reason);
@@ -231,8 +235,9 @@ Outcome Loader::Epoch::fill_image(int64_t position, uint8_t* pixels) const {
       return outcome;
     } catch (const FileError& error) {
       if (!options_.skip_bad_images) throw;
-      if (!outcome.skipped) outcome.skip_reason = error.what();
-      outcome.skipped = true;
+      if (outcome.skipped) continue;
+      outcome.skip_reason = error.what();
+      outcome.skipped = index;
     }
   }
   raise<FileError>(kTag, "none of the {} images can be read; the first error: {}", all,
@@ -291,12 +296,12 @@ std::optional<Batch> Loader::next() {
   expect<ValueError>(epoch_ != nullptr, kTag, "call start_epoch before next");
   Slot* slot = epoch_->next();
   if (slot == nullptr) return {};
-  if (slot->skipped > 0 && skipped_images_ == 0) first_skipped_ = slot->skip_reason;
-  skipped_images_ += slot->skipped;
+  if (skipped_.empty()) first_skipped_ = slot->skip_reason;
+  skipped_.insert(slot->skipped.begin(), slot->skipped.end());
   return Batch(pool_, slot);
 }
 
-int64_t Loader::skipped_images() const { return skipped_images_; }
+int64_t Loader::skipped_images() const { return static_cast<int64_t>(skipped_.size()); }
 const std::string& Loader::first_skipped() const { return first_skipped_; }
 
 Batch::Batch(std::shared_ptr<SlotPool> pool, Slot* slot) : pool_(std::move(pool)), slot_(slot) {}

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -106,7 +107,8 @@ class Loader {
   /// Throws `ValueError` when the caller holds all slots, which would wait for ever.
   std::optional<Batch> next();
 
-  /// Images of all batches handed out so far that were replaced because they could not be read.
+  /// Different images of the dataset that could not be read and were replaced, in the batches
+  /// handed out so far.
   int64_t skipped_images() const;
   /// Why the first of them could not be read; empty while there is none.
   const std::string& first_skipped() const;
@@ -118,7 +120,7 @@ class Loader {
   LoaderOptions options_;
   std::shared_ptr<detail::SlotPool> pool_;
   std::unique_ptr<Epoch> epoch_;
-  int64_t skipped_images_ = 0;
+  std::set<int64_t> skipped_;
   std::string first_skipped_;
 };
 

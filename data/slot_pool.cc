@@ -19,7 +19,7 @@ constexpr int64_t kMaxBytes = int64_t{1} << 46;
 void Slot::begin(int64_t first, int64_t images) {
   first_sample = first;
   count = unclaimed = unfinished = images;
-  skipped = 0;
+  skipped.clear();
   skipped_at = failed_at = -1;
   skip_reason.clear();
   failure = nullptr;
@@ -36,7 +36,10 @@ SlotPool::SlotPool(int slots, int64_t batch, int size) : slots_(static_cast<size
   bytes_ = slots * (pixel_bytes + label_bytes);
   free_.reserve(slots_.size());
   memory_ = static_cast<uint8_t*>(
-      ::operator new (static_cast<size_t>(bytes_), std::align_val_t{kAlignment}));
+      ::operator new (static_cast<size_t>(bytes_), std::align_val_t{kAlignment}, std::nothrow));
+  expect<ValueError>(memory_ != nullptr, "loader",
+                     "{} slots of {} images of {} x {} pixels want {}, more than the machine has",
+                     slots, batch, size, size, format_bytes(bytes_));
   uint8_t* at = memory_;
   for (Slot& slot : slots_) {
     slot.size = size;

@@ -23,7 +23,8 @@ struct Slot {
   /// Images that no worker has begun, and that none has finished.
   int64_t unclaimed = 0, unfinished = 0;
 
-  int64_t skipped = 0;
+  /// Images of the dataset that could not be read and were replaced.
+  std::vector<int64_t> skipped;
   /// The earliest position whose image was skipped, or failed, with the reason.
   int64_t skipped_at = -1, failed_at = -1;
   std::string skip_reason;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
+#include "brim/base/bytes.h"
 #include "brim/base/error.h"
 #include "brim/base/random.h"
 
@@ -24,7 +26,13 @@ SyntheticBatch make_synthetic(SyntheticOptions options) {
 
   SyntheticBatch batch;
   batch.size = options.size;
-  batch.pixels.resize(static_cast<size_t>(options.count) * options.size * options.size * 3);
+  int64_t bytes = options.count * options.size * options.size * 3;
+  try {
+    batch.pixels.resize(static_cast<size_t>(bytes));
+  } catch (const std::bad_alloc&) {
+    raise<ValueError>("synthetic", "{} images of {} x {} pixels want {}, more than the machine has",
+                      options.count, options.size, options.size, format_bytes(bytes));
+  }
   RandomKey key = derive(RandomKey{options.seed}, "synthetic");
   for (size_t i = 0; i < batch.pixels.size(); i += 16) {
     auto words = philox(key, 0, i / 16);

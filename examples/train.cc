@@ -1,18 +1,11 @@
 // Trains an image classifier: on the embedded shapes, on a folder of your own pictures, or on
 // random pixels for timing. `train --help` shows the flags.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <iostream>
-#include <optional>
 
-#include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/program.h"
-#include "brim/examples/support/progress.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
 #include "brim/examples/support/train_plan.h"
@@ -27,9 +20,11 @@ void train(TrainFlags flags) {
   check_flags(flags);
   Events events(flags.json);
   if (flags.threads > 0) set_num_threads(flags.threads);
-  // Before the first byte of a tensor: a wrong flag or a small budget should cost nothing.
+  // Before the first byte of an image or a tensor: a small budget should cost nothing.
   TrainData data = open_data(flags);
-  refuse_if_over_budget(flags, data, events);
+  TrainerOptions options = trainer_options(flags, data);
+  StepMemory predicted = plan_memory(flags, data, events);
+  open_loaders(flags, data);
   auto account = memory::capped_host_account(
       flags.planner, flags.budget > 0 ? flags.budget : memory::Source::kUnlimited);
   memory::AccountScope scope(account);
@@ -37,11 +32,12 @@ void train(TrainFlags flags) {
     auto model = nn::make_model(flags.model, model_options(flags, data, flags.device));
     auto optimizer = make_optimizer(flags, *model);
     TrainReport report(flags, data, *model, events);
-    Trainer trainer(*model, *optimizer, trainer_options(flags, data));
+    Trainer trainer(*model, *optimizer, options);
     trainer.on_step = [&](const StepReport& step) { report.step(step); };
+    trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
     trainer.run(*data.training, data.validation.get());
-    report.done();
+    report.done(predicted);
   }
   check(account->stats().live == 0, "every tensor byte was returned");
 }

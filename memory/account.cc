@@ -35,7 +35,10 @@ Block Account::allocate(int64_t bytes, Category category) {
   ++requests_;
   if (fail_in_ > 0 && --fail_in_ == 0) refuse(request, true);
   Placement placement = planner_->place(request);
-  if (placement.address == nullptr) refuse(request, false);
+  if (placement.address == nullptr) {
+    check_identity();
+    refuse(request, false);
+  }
   Block block{placement, request.bytes, category};
   live_ += block.bytes;
   by_category_[static_cast<size_t>(category)] += block.bytes;
@@ -51,6 +54,7 @@ void Account::release(const Block& block) noexcept {
   live_ -= block.bytes;
   by_category_[static_cast<size_t>(block.category)] -= block.bytes;
   planner_->release(block.placement);
+  release_broke_identity_ = release_broke_identity_ || !identity_holds();
   if (recorder_ != nullptr) recorder_->released(block);
 }
 
@@ -75,8 +79,12 @@ void Account::refuse(const Request& request, bool injected) const {
                      .injected = injected});
 }
 
+bool Account::identity_holds() const {
+  return planner_->reserved() == live_ + planner_->cached() + planner_->fragmented();
+}
+
 void Account::check_identity() const {
-  check(planner_->reserved() == live_ + planner_->cached() + planner_->fragmented(),
+  check(identity_holds() && !release_broke_identity_,
         "reserved bytes are live, cached and fragmented ones");
 }
 
@@ -127,6 +135,7 @@ void Account::reset_peak() {
 void Account::empty_cache() {
   std::lock_guard lock(mutex_);
   planner_->empty_cache();
+  check_identity();
 }
 
 void Account::set_recorder(Recorder* recorder) {

@@ -3,6 +3,9 @@
 //
 //   reserved = live + cached + fragmented, after every operation.
 //
+// A planner that breaks this is answered with `InternalError`: by the operation itself, and after a
+// release, which cannot throw, by the next one.
+//
 // Sizes are rounded up to 64 bytes before anything is counted. Thread safe.
 #pragma once
 
@@ -83,11 +86,13 @@ class Account {
   /// Null to stop. The recorder must outlive its time here.
   void set_recorder(Recorder* recorder);
 
+  /// Tells the planner where a training step begins and ends; `TrainStep` does.
   void begin_step();
   void end_step() noexcept;
 
  private:
   [[noreturn]] void refuse(const Request& request, bool injected) const;
+  bool identity_holds() const;
   void check_identity() const;
   void note_peaks();
 
@@ -96,6 +101,7 @@ class Account {
   std::unique_ptr<Source> source_;
   std::unique_ptr<Planner> planner_;
   Recorder* recorder_ = nullptr;
+  bool release_broke_identity_ = false;  // `release` cannot throw: the next request does
   int64_t live_ = 0, peak_live_ = 0, peak_reserved_ = 0, requests_ = 0, fail_in_ = 0;
   BytesByCategory by_category_{}, by_category_at_peak_{};
 };

@@ -8,11 +8,14 @@ namespace {
 
 std::string describe(const Shortage& s) {
   std::string total = s.total == Source::kUnlimited ? "no set limit" : format_bytes(s.total);
-  std::string text = fmt::format(
-      "{}asked {} for {} ({} bytes) of {}; device total {}, live {}, cached {}, fragmented {}",
-      s.injected ? "injected fault: " : "", to_string(s.device), format_bytes(s.requested),
-      s.requested, to_string(s.category), total, format_bytes(s.live), format_bytes(s.cached),
-      format_bytes(s.fragmented));
+  std::string text =
+      s.requested == 0
+          ? fmt::format("a library got no memory of its own from {}", to_string(s.device))
+          : fmt::format("{}asked {} for {} ({} bytes) of {}", s.injected ? "injected fault: " : "",
+                        to_string(s.device), format_bytes(s.requested), s.requested,
+                        to_string(s.category));
+  text += fmt::format("; device total {}, live {}, cached {}, fragmented {}", total,
+                      format_bytes(s.live), format_bytes(s.cached), format_bytes(s.fragmented));
   if (s.total != Source::kUnlimited) text += fmt::format(", free {}", format_bytes(s.free));
   text += "; live by category:";
   for (size_t i = 0; i < kCategories; ++i)

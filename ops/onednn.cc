@@ -2,6 +2,7 @@
 
 #include <dnnl_debug.h>
 
+#include <algorithm>
 #include <array>
 #include <dnnl.hpp>
 #include <functional>
@@ -38,6 +39,7 @@ const dnnl::engine& engine() {
                                      .live = stats.live,
                                      .cached = stats.cached,
                                      .fragmented = stats.fragmented,
+                                     .free = std::max<int64_t>(account->cap() - stats.reserved, 0),
                                      .by_category = stats.by_category});
   }
   raise<InternalError>("onednn", "{} (status {})", error.what(), dnnl_status2str(error.status));

@@ -10,19 +10,23 @@
 namespace brim {
 namespace {
 
-// Eval mode until the scope ends.
+// Eval mode until the scope ends; then each module's own again: some may be frozen.
 class EvalScope {
  public:
-  explicit EvalScope(nn::Module& model) : model_(model), training_(model.training()) {
-    model_.eval();
+  explicit EvalScope(nn::Module& model) {
+    for (const nn::NamedModule& named : model.named_modules())
+      before_.emplace_back(&named.module, named.module.training());
+    model.eval();
   }
-  ~EvalScope() { model_.train(training_); }
+  ~EvalScope() {
+    // `train` sets all modules below too, and those come later in the list.
+    for (auto [module, training] : before_) module->train(training);
+  }
   EvalScope(const EvalScope&) = delete;
   EvalScope& operator=(const EvalScope&) = delete;
 
  private:
-  nn::Module& model_;
-  bool training_;
+  std::vector<std::pair<nn::Module*, bool>> before_;
 };
 
 }  // namespace
@@ -37,13 +41,14 @@ int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels) {
   for (size_t i = 0; i < labels.size(); ++i) {
     auto row = std::span(values).subspan(i * classes, classes);
     expect<ValueError>(std::ranges::none_of(row, [](float v) { return std::isnan(v); }), "accuracy",
-                       "a logit of image {} is NaN", i);
+                       "a logit of row {} is NaN", i);
     correct += std::ranges::max_element(row) - row.begin() == labels[i];
   }
   return correct;
 }
 
-Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input) {
+Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input,
+                    const EvaluationProgress& on_batch) {
   EvalScope eval(model);
   autograd::NoGradScope no_grad;
   Evaluation result;
@@ -56,6 +61,7 @@ Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions&
     loss += cross_entropy(logits, std::move(labels), {.reduction = Reduction::sum}).item<double>();
     correct += count_correct(logits, batch->labels());
     result.images += batch->count();
+    if (on_batch) on_batch(result.images, loader.images());
   }
   auto count = static_cast<double>(std::max<int64_t>(result.images, 1));
   result.loss = loss / count;

@@ -1,6 +1,8 @@
 // Accuracy of a model over a dataset.
 #pragma once
 
+#include <functional>
+
 #include "brim/data/loader.h"
 #include "brim/nn/module.h"
 #include "brim/train/input.h"
@@ -13,11 +15,16 @@ struct Evaluation {
   double accuracy = 0;  ///< share of images whose class has the largest logit
 };
 
-/// Runs the model in eval mode, without gradients, over one epoch of `loader`; the mode is as
-/// before afterwards. Throws `ValueError` where a logit is NaN.
-Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input);
+/// Called after each batch with the images done so far and in all.
+using EvaluationProgress = std::function<void(int64_t done, int64_t all)>;
+
+/// Runs the model in eval mode, without gradients, over one epoch of `loader`; afterwards each
+/// module is in the mode that it was in. Throws `ValueError` where a logit is NaN.
+Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input,
+                    const EvaluationProgress& on_batch = nullptr);
 
 /// Images whose label has the largest of their logits ([N,C]); of equal ones the first counts.
+/// Throws `ShapeError` unless there is a row for each label, `ValueError` for a NaN.
 int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels);
 
 }  // namespace brim

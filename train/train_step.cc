@@ -4,7 +4,6 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/effects.h"
-#include "brim/memory/account.h"
 #include "brim/train/non_finite.h"
 
 namespace brim {
@@ -19,12 +18,17 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
 }
 
 double TrainStep::run(double rate, const LossFunction& loss) {
+  begin();
+  double value = micro_step(loss);
+  prepare(rate);
+  commit();
+  return value;
+}
+
+template <class Part>
+auto TrainStep::or_undo(const Part& part) {
   try {
-    begin();
-    double value = micro_step(loss);
-    prepare(rate);
-    commit();
-    return value;
+    return part();
   } catch (...) {
     undo();
     throw;
@@ -32,8 +36,14 @@ double TrainStep::run(double rate, const LossFunction& loss) {
 }
 
 void TrainStep::begin() {
-  drop_gradients();
-  for (const auto& [buffer, shadow] : shadows_) copy_into(shadow, buffer);
+  undo();  // a step that was left half done
+  or_undo([&] {
+    auto account =
+        memory::account(parameters_.empty() ? Device::cpu() : parameters_.front().device());
+    account->begin_step();
+    account_ = std::move(account);
+    for (const auto& [buffer, shadow] : shadows_) copy_into(shadow, buffer);
+  });
 }
 
 Tensor TrainStep::forward(const LossFunction& loss, uint64_t first_sample) {
@@ -43,6 +53,10 @@ Tensor TrainStep::forward(const LossFunction& loss, uint64_t first_sample) {
 }
 
 double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& options) {
+  return or_undo([&] { return forward_backward(loss, options); });
+}
+
+double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOptions& options) {
   Tensor result = forward(loss, options.first_sample);
   expect<ShapeError>(result.defined() && result.numel() == 1, "train step",
                      "expected a loss of one element, got {}",
@@ -56,35 +70,43 @@ double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& o
 }
 
 void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& options, double value) {
-  undo();
+  drop_gradients();  // room for the second run
   std::string found;
   {
     NonFiniteFinder finder;
     backward(forward(loss, options.first_sample));
     found = finder.report();
   }
-  undo();
   if (found.empty())
     found = "a second run of the same step was finite: the loss is not a function of its inputs";
   raise<ValueError>("train step", "the loss became {} at update {}; {}", value, updates_, found);
 }
 
-void TrainStep::prepare(double rate) { optimizer_.prepare({.rate = rate}); }
+void TrainStep::prepare(double rate) {
+  or_undo([&] { optimizer_.prepare({.rate = rate}); });
+}
 
 void TrainStep::commit() noexcept {
   optimizer_.commit();
   for (const auto& [buffer, shadow] : shadows_) copy_into(buffer, shadow);
   ++updates_;
   drop_gradients();
+  end_planner_step();
 }
 
 void TrainStep::drop_gradients() noexcept {
   for (const Tensor& parameter : parameters_) parameter.set_grad(Tensor());
 }
 
+void TrainStep::end_planner_step() noexcept {
+  if (account_ != nullptr) account_->end_step();
+  account_.reset();
+}
+
 void TrainStep::undo() noexcept {
   optimizer_.cancel();
   drop_gradients();
+  end_planner_step();
 }
 
 }  // namespace brim

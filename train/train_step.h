@@ -6,13 +6,16 @@
 //   TrainStep step(model, optimizer, {.seed = 1});
 //   for (...) double loss = step.run(rate, [&] { return cross_entropy(model(images), labels); });
 //
-// With gradient accumulation, call begin(), micro_step() for each part, prepare(), commit().
+// With gradient accumulation, call begin(), micro_step() for each part, prepare(), commit(). Each
+// of them undoes the whole step before it throws.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "brim/memory/account.h"
 #include "brim/nn/module.h"
 #include "brim/optim/optimizer.h"
 
@@ -39,14 +42,15 @@ class TrainStep {
   /// outlive the step; parameters and buffers are those that the model has now.
   TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options = {});
 
-  /// A whole update in one micro-step; returns the loss. On any error the step is undone.
+  /// A whole update in one micro-step; returns the loss.
   double run(double rate, const LossFunction& loss);
 
-  /// Drops gradients, forgets effects that were not committed.
+  /// Drops gradients, forgets effects that were not committed. The planner of the parameters'
+  /// device is told that a step begins; `commit` and `undo` tell it that it ended.
   void begin();
   /// Forward and backward of one part; returns its loss, unweighted. A loss that is NaN or
   /// infinite throws `ValueError` naming the first module and op whose result was not finite,
-  /// found by running the part once more under observation; the step is then undone.
+  /// found by running the part once more under observation.
   double micro_step(const LossFunction& loss, const MicroStepOptions& options = {});
   /// Checks the gradients and sets the learning rate. The last thing that can fail.
   void prepare(double rate);
@@ -60,16 +64,22 @@ class TrainStep {
   void set_updates(int64_t updates) { updates_ = updates; }
 
  private:
+  /// Calls `part`; when it throws, undoes the step first.
+  template <class Part>
+  auto or_undo(const Part& part);
   Tensor forward(const LossFunction& loss, uint64_t first_sample);
+  double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
   [[noreturn]] void explain(const LossFunction& loss, const MicroStepOptions& options,
                             double value);
 
   void drop_gradients() noexcept;
+  void end_planner_step() noexcept;
 
   optim::Optimizer& optimizer_;
   TrainStepOptions options_;
   std::vector<Tensor> parameters_;
   std::vector<std::pair<Tensor, Tensor>> shadows_;  // buffer, and where effects on it go
+  std::shared_ptr<memory::Account> account_;  // told of the step under way; null between steps
   int64_t updates_ = 0;
 };
 

@@ -21,7 +21,6 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
 }
 
 void Trainer::run(BatchSource& training, data::Loader* validation) {
-  model_.train();
   for (int64_t epoch = 0; step_.updates() < options_.steps; ++epoch)
     run_epoch(training, validation, epoch);
 }
@@ -44,7 +43,8 @@ void Trainer::run_epoch(BatchSource& training, data::Loader* validation, int64_t
   }
   check(images > 0, "an epoch has at least one batch");
   report.train_loss /= static_cast<double>(images);
-  if (validation != nullptr) report.validation = evaluate(model_, *validation, options_.input);
+  if (validation != nullptr)
+    report.validation = evaluate(model_, *validation, options_.input, on_evaluation);
   if (on_epoch) on_epoch(report);
 }
 

@@ -42,13 +42,16 @@ struct EpochReport {
 
 class Trainer {
  public:
+  /// Throws `ValueError` for fewer steps than one; what `TrainStep` throws.
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options);
 
   std::function<void(const StepReport&)> on_step;
+  EvaluationProgress on_evaluation;
   std::function<void(const EpochReport&)> on_epoch;
 
-  /// Trains, and evaluates on `validation` (may be null) after each epoch, or when the steps run
-  /// out in the middle of one. Errors leave the model as after the last committed step.
+  /// Trains in the mode that each module is in, and evaluates on `validation` (may be null) after
+  /// each epoch, or when the steps run out in the middle of one. Errors leave the model as after
+  /// the last committed step.
   void run(BatchSource& training, data::Loader* validation);
 
  private:

@@ -15,8 +15,8 @@ The recipe, exactly, with T = epochs * floor(images / batch) updates in all:
   images    each padded by 4 zero pixels, cropped at a random place of its own,
             flipped with probability 1/2, then (pixel - mean) / std by channel;
             a new shuffle each epoch, the last incomplete batch left out
-  weights   He normal by fan-in for convolutions, uniform +-1/sqrt(fan-in) for
-            the classifier, batch norm 1 and 0 (the last one of each block 0 and
+  weights   He normal by fan-out for convolutions, uniform +-1/sqrt(fan-in) for
+            the classifier and its bias, batch norm 1 and 0 (the last one of each block 0 and
             0 with --zero-last)
   shortcut  parameter-free: every second pixel, new channels zero (option A)
 """
@@ -89,9 +89,9 @@ class ResNet20(nn.Module):
         self.fc = nn.Linear(64, classes)
         for m in self.modules():
             if isinstance(m, nn.Conv2d):
-                nn.init.kaiming_normal_(m.weight, mode="fan_in", nonlinearity="relu")
+                nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
         nn.init.uniform_(self.fc.weight, -1 / 8, 1 / 8)  # 1/sqrt(64)
-        nn.init.zeros_(self.fc.bias)
+        nn.init.uniform_(self.fc.bias, -1 / 8, 1 / 8)
         if zero_last:
             for b in blocks:
                 nn.init.zeros_(b.bn2.weight)

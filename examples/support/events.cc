@@ -13,10 +13,11 @@ Events::Events(const std::string& path) : to_stdout_(path == "-"), path_(path) {
 }
 
 void Events::write(const Json& event) {
-  if (to_stdout_) std::cout << event.dump() << std::endl;
-  if (!file_.is_open()) return;
-  file_ << event.dump() << std::endl;  // flushed: others may follow the file
-  expect<FileError>(file_.good(), "json", "writing to {} failed", path_);
+  if (path_.empty()) return;
+  std::ostream& to = to_stdout_ ? std::cout : file_;
+  to << event.dump() << std::endl;  // flushed: others may follow it
+  expect<FileError>(to.good(), "json", "writing to {} failed",
+                    to_stdout_ ? "standard output" : path_);
 }
 
 }  // namespace brim::examples

@@ -1,6 +1,7 @@
 #include "brim/examples/support/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,11 +15,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kRedraw = std::chrono::milliseconds(200);
+constexpr auto kQuiet = std::chrono::seconds(30);  // the longest silence where lines are kept
 
 std::string minutes(double seconds) {
   auto whole = static_cast<int64_t>(seconds + 0.5);
   if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+/// Columns of the terminal on standard output; a usual number where it does not say.
+size_t columns() {
+  winsize size{};
+  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
 }
 
 double smooth(double before, double now) { return before == 0 ? now : 0.95 * before + 0.05 * now; }
@@ -27,6 +36,16 @@ double smooth(double before, double now) { return before == 0 ? now : 0.95 * bef
 
 Progress::Progress(const Plan& plan)
     : plan_(plan), terminal_(isatty(STDOUT_FILENO) != 0), start_(Clock::now()), shown_(start_) {}
+
+Progress::~Progress() {
+  if (line_open_) std::cout << std::endl;
+}
+
+/// On a terminal the line is drawn again and again; elsewhere lines are few.
+bool Progress::due(bool quarter) const {
+  auto since = Clock::now() - shown_;
+  return terminal_ ? since >= kRedraw : quarter || since >= kQuiet;
+}
 
 std::string Progress::time_left(int64_t step) const {
   double spent = std::chrono::duration<double>(Clock::now() - start_).count();
@@ -37,24 +56,28 @@ void Progress::step(const StepReport& report) {
   smooth_loss_ = smooth(smooth_loss_, report.loss);
   smooth_rate_ = smooth(smooth_rate_, static_cast<double>(report.images) / report.seconds);
   int64_t in_epoch = (report.step - 1) % plan_.steps_per_epoch + 1;
-  // Plain lines: four per epoch.
-  bool due = terminal_ ? Clock::now() - shown_ >= kRedraw
-                       : in_epoch % std::max<int64_t>(plan_.steps_per_epoch / 4, 1) == 0;
-  if (!due) return;
+  if (!due(in_epoch % std::max<int64_t>(plan_.steps_per_epoch / 4, 1) == 0)) return;
   auto stats = memory::account(plan_.device)->stats();
-  show(fmt::format(
-           "epoch {}/{}  step {}/{}  loss {:.3f}  {:.0f} images/s  live {}  peak {}  {} left",
-           report.epoch, plan_.epochs, in_epoch, plan_.steps_per_epoch, smooth_loss_, smooth_rate_,
-           format_bytes(stats.live), format_bytes(stats.peak_reserved), time_left(report.step)),
+  show(fmt::format("epoch {}/{}  step {}/{}  loss {:.3f}{}  {:.0f} images/s  live {}  peak {}  {} "
+                   "left",
+                   report.epoch, plan_.epochs, in_epoch, plan_.steps_per_epoch, smooth_loss_,
+                   accuracy_, smooth_rate_, format_bytes(stats.live),
+                   format_bytes(stats.peak_reserved), time_left(report.step)),
        false);
+}
+
+void Progress::evaluation(int64_t done, int64_t all) {
+  if (due(false)) show(fmt::format("validation  {}/{} images", done, all), false);
 }
 
 void Progress::epoch(const EpochReport& report) {
   std::string line =
       fmt::format("epoch {}/{}  loss {:.3f}", report.epoch, plan_.epochs, report.train_loss);
-  if (report.validation)
+  if (report.validation) {
+    accuracy_ = fmt::format("  accuracy {:.1f}%", 100 * report.validation->accuracy);
     line += fmt::format("  validation loss {:.3f}  accuracy {:.2f}%", report.validation->loss,
                         100 * report.validation->accuracy);
+  }
   show(line + fmt::format("  {:.1f} s", report.seconds), true);
 }
 
@@ -62,10 +85,14 @@ void Progress::say(const std::string& line) { show(line, true); }
 
 void Progress::show(const std::string& line, bool last) {
   if (plan_.quiet) return;
-  if (terminal_)
-    std::cout << "\r\x1b[K" << line << (last ? "\n" : "") << std::flush;
-  else
+  if (terminal_) {
+    // Wrapped lines cannot be drawn over.
+    std::string shown = last ? line : line.substr(0, columns() - 1);
+    std::cout << "\r\x1b[K" << shown << (last ? "\n" : "") << std::flush;
+    line_open_ = !last;
+  } else {
     std::cout << line << std::endl;
+  }
   shown_ = Clock::now();
 }
 

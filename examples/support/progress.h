@@ -18,20 +18,27 @@ class Progress {
     bool quiet = false;
   };
   explicit Progress(const Plan& plan);
+  /// Ends the live line, so that what comes next has a line of its own.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
   void step(const StepReport& report);
+  void evaluation(int64_t done, int64_t all);
   void epoch(const EpochReport& report);
   /// A line of its own, above the live one.
   void say(const std::string& line);
 
  private:
+  bool due(bool quarter) const;
   std::string time_left(int64_t step) const;
   void show(const std::string& line, bool last);
 
   Plan plan_;
-  bool terminal_;
+  bool terminal_, line_open_ = false;
   std::chrono::steady_clock::time_point start_, shown_;
   double smooth_loss_ = 0, smooth_rate_ = 0;
+  std::string accuracy_;  // of the last evaluation
 };
 
 }  // namespace brim::examples

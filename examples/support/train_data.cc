@@ -15,7 +15,7 @@ data::Augment training_augment(const TrainFlags& flags) {
 }
 
 data::Augment validation_augment(const TrainFlags& flags) {
-  if (flags.size <= kSmallImage) return {};
+  if (flags.data == "shapes" || flags.size <= kSmallImage) return {};
   return {.resize = flags.size * 256 / 224};
 }
 
@@ -42,7 +42,34 @@ void open_sets(const TrainFlags& flags, TrainData& data) {
   data.classes = data.train_set->classes();
 }
 
+}  // namespace
+
+TrainData open_data(const TrainFlags& flags) {
+  TrainData data;
+  data.input = input_options(flags);
+  if (flags.data == "synthetic") {
+    data.classes = flags.classes > 0 ? flags.classes : 1000;
+    data.batches = 1;
+    return data;
+  }
+  open_sets(flags, data);
+  expect<ValueError>(flags.classes == 0 || flags.classes >= data.classes, "classes",
+                     "--classes {} is fewer than the {} classes of {}", flags.classes, data.classes,
+                     flags.data);
+  if (flags.classes > 0) data.classes = flags.classes;
+  expect<ValueError>(flags.batch <= data.train_set->size(), "batch",
+                     "--batch {} is larger than the {} images of {}", flags.batch,
+                     data.train_set->size(), flags.data);
+  data.batches = data.train_set->size() / flags.batch;  // the loader drops an incomplete one
+  return data;
+}
+
 void open_loaders(const TrainFlags& flags, TrainData& data) {
+  if (flags.data == "synthetic") {
+    data.training = std::make_unique<SyntheticSource>(data::SyntheticOptions{
+        .count = flags.batch, .size = flags.size, .classes = data.classes, .seed = flags.seed});
+    return;
+  }
   data::LoaderOptions options{.batch = flags.batch,
                               .size = flags.size,
                               .workers = flags.workers,
@@ -56,27 +83,6 @@ void open_loaders(const TrainFlags& flags, TrainData& data) {
   options.clamp_batch = true;
   options.augment = validation_augment(flags);
   data.validation = std::make_unique<data::Loader>(data.val_set, options);
-}
-
-}  // namespace
-
-TrainData open_data(const TrainFlags& flags) {
-  TrainData data;
-  data.input = input_options(flags);
-  if (flags.data == "synthetic") {
-    data.classes = flags.classes > 0 ? flags.classes : 1000;
-    data.training = std::make_unique<SyntheticSource>(data::SyntheticOptions{
-        .count = flags.batch, .size = flags.size, .classes = data.classes, .seed = flags.seed});
-  } else {
-    open_sets(flags, data);
-    expect<ValueError>(flags.classes == 0 || flags.classes >= data.classes, "classes",
-                       "--classes {} is fewer than the {} classes of {}", flags.classes,
-                       data.classes, flags.data);
-    if (flags.classes > 0) data.classes = flags.classes;
-    open_loaders(flags, data);
-  }
-  data.batches = data.training->batches();
-  return data;
 }
 
 }  // namespace brim::examples

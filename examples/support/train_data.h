@@ -12,19 +12,24 @@ namespace brim::examples {
 
 struct TrainData {
   std::shared_ptr<const data::Dataset> train_set, val_set;  // null for synthetic
-  std::unique_ptr<data::Loader> train_loader;               // null for synthetic
-  std::unique_ptr<BatchSource> training;
-  std::unique_ptr<data::Loader> validation;  // null for synthetic
   int64_t classes = 0;
   int64_t batches = 0;  ///< in an epoch
   InputOptions input = {};
+  // From here on after `open_loaders`.
+  std::unique_ptr<data::Loader> train_loader;  // null for synthetic
+  std::unique_ptr<BatchSource> training;
+  std::unique_ptr<data::Loader> validation;  // null for synthetic
 
   int64_t steps(const TrainFlags& flags) const {
     return flags.steps > 0 ? flags.steps : flags.epochs * batches;
   }
 };
 
-/// Throws `FileError` or `ValueError` naming what is wrong with the data or the flags.
+/// Opens the data sets; takes no memory for images. Throws `FileError` or `ValueError` naming what
+/// is wrong with the data or the flags.
 TrainData open_data(const TrainFlags& flags);
+
+/// Takes host memory for batches. Throws `ValueError`.
+void open_loaders(const TrainFlags& flags, TrainData& data);
 
 }  // namespace brim::examples

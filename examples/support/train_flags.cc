@@ -15,14 +15,17 @@ constexpr const char* kExamples = R"(Examples:
   train --data photos --model mobilenet_v2     photos/train/<class>/*.jpg, photos/val/<class>/*.jpg
   train --data cifar10 --epochs 10             small pictures, ResNet-20
   train --data synthetic --model resnet50 --batch 16 --steps 10   time a bare step
-  train --data photos --budget 2GiB            refused at once where a step needs more
+  train --data photos --model resnet50 --budget 2GiB   refused at once where that is too little
 )";
 
 void add_training_flags(CLI::App& app, TrainFlags& f) {
-  app.add_option("--epochs", f.epochs, "passes over the data (default 10; shapes 3)");
-  app.add_option("--steps", f.steps, "updates instead of epochs");
+  app.add_option("--epochs", f.epochs, "passes over the data (default 10; shapes 3)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--steps", f.steps, "updates instead of epochs (default for synthetic: 10)")
+      ->check(CLI::PositiveNumber);
   app.add_option("--optimizer", f.optimizer, "sgd")->capture_default_str();
-  app.add_option("--lr", f.rate, "peak learning rate (default 0.1 at batch 64, in proportion)");
+  app.add_option("--lr", f.rate, "peak learning rate (default 0.1 at batch 64, in proportion)")
+      ->check(CLI::PositiveNumber);
   app.add_option("--momentum", f.momentum, "Nesterov momentum")->capture_default_str();
   app.add_option("--weight-decay", f.weight_decay, "L2 penalty")->capture_default_str();
   app.add_option("--label-smoothing", f.label_smoothing,
@@ -30,12 +33,7 @@ void add_training_flags(CLI::App& app, TrainFlags& f) {
       ->capture_default_str();
   app.add_option("--schedule", f.schedule, "constant, cosine, onecycle or step")
       ->capture_default_str();
-  app.add_option("--warmup", f.warmup, "steps of linear warm-up (not for onecycle)");
-}
-
-void require_positive(const char* flag, double value, bool zero_means_default) {
-  expect<ValueError>(value > 0 || (zero_means_default && value == 0), "flags",
-                     "{} must be above 0, got {}", flag, value);
+  app.add_option("--warmup", f.warmup, "steps of linear warm-up before the schedule");
 }
 
 }  // namespace
@@ -48,16 +46,23 @@ void add_flags(CLI::App& app, TrainFlags& f) {
       ->capture_default_str();
   app.add_option("--model", f.model, "resnet20, resnet18 ... resnet152, mobilenet_v1, mobilenet_v2")
       ->capture_default_str();
-  app.add_option("--size", f.size, "height and width of the input in pixels (default 32 or 224)");
-  app.add_option("--classes", f.classes, "outputs of the model (default: the data's)");
-  app.add_option("--batch", f.batch,
-                 "images on the device at once (default 64 for pictures up to 64 pixels, else 32)")
+  app.add_option(
+         "--size", f.size,
+         "height and width of the input in pixels (default 32 for shapes and resnet20, else 224)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--classes", f.classes, "outputs of the model (default: the data's)")
+      ->check(CLI::PositiveNumber);
+  app.add_option(
+         "--batch", f.batch,
+         "images on the device at once (default 64 up to 64 pixels, beyond and for shapes 32)")
       ->check(CLI::PositiveNumber);
   add_training_flags(app, f);
   app.add_option("--device", f.device_name, "cpu")->capture_default_str();
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--workers", f.workers, "threads that read images ahead")->capture_default_str();
+  app.add_option("--workers", f.workers, "threads that read images ahead")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--seed", f.seed, "of initial values, order and augmentation")
       ->capture_default_str();
   app.add_flag("--skip-bad-images", f.skip_bad_images,
@@ -74,24 +79,16 @@ void check_flags(TrainFlags& f) {
                       "--device {} cannot train in this build; use cpu", f.device_name);
   if (!f.budget_text.empty()) {
     f.budget = parse_bytes(f.budget_text);
-    require_positive("--budget", static_cast<double>(f.budget), false);
+    expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);
   }
   bool small = f.data == "shapes" || f.model == "resnet20";
   if (f.size == 0) f.size = small ? 32 : 224;
   if (f.batch == 0) f.batch = f.size <= 64 && f.data != "shapes" ? 64 : 32;
+  if (f.data == "synthetic" && f.steps == 0 && f.epochs == 0) f.steps = 10;
   if (f.epochs == 0) f.epochs = f.data == "shapes" ? 3 : 10;
-  if (f.data == "synthetic" && f.steps == 0) f.steps = 10;
-  require_positive("--size", f.size, false);
-  require_positive("--epochs", static_cast<double>(f.epochs), false);
-  require_positive("--steps", static_cast<double>(f.steps), true);
-  require_positive("--lr", f.rate, true);
-  expect<ValueError>(f.workers >= 0, "flags", "--workers cannot be negative, got {}", f.workers);
   if (f.rate == 0) f.rate = 0.1 * static_cast<double>(f.batch) / 64;
   expect<ValueError>(f.optimizer == "sgd", "flags", "unknown optimizer '{}'; known: sgd",
                      f.optimizer);
-  const auto& models = nn::model_names();
-  expect<ValueError>(std::ranges::find(models, f.model) != models.end(), "model",
-                     "unknown model '{}'{}", f.model, did_you_mean(f.model, models));
   memory::planner_named(f.planner);
 }
 

@@ -19,7 +19,7 @@ struct TrainFlags {
   std::string data = "shapes", model = "resnet20", json;
   int size = 0;         ///< 0: 32 for shapes and CIFAR models, else 224
   int64_t classes = 0;  ///< 0: as many as the data has
-  int64_t batch = 0;    ///< 0: 64 for small images that are not drawn, else 32
+  int64_t batch = 0;    ///< 0: 64 for small pictures, else 32
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};

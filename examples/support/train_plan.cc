@@ -1,63 +1,132 @@
 #include "brim/examples/support/train_plan.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "brim/base/bytes.h"
 #include "brim/examples/support/program.h"
 
 namespace brim::examples {
 namespace {
 
-data::DeviceBatch meta_batch(const TrainFlags& flags, int64_t batch) {
-  memory::CategoryScope category(memory::Category::input);
-  return {
-      empty({batch, flags.size, flags.size, 3}, {.dtype = Dtype::uint8, .device = Device::meta()}),
-      empty({batch}, {.dtype = Dtype::int64, .device = Device::meta()})};
-}
+/// The training program without a byte: what `Trainer::run` does, on the meta device.
+class Rehearsal {
+ public:
+  Rehearsal(const TrainFlags& flags, const TrainData& data, int64_t batch)
+      : flags_(flags),
+        data_(data),
+        batch_(batch),
+        model_(nn::make_model(flags.model, model_options(flags, data, Device::meta()))),
+        optimizer_(make_optimizer(flags, *model_)),
+        step_(*model_, *optimizer_),
+        input_(data.input) {
+    input_.device = Device::meta();
+  }
 
-Tensor logits_of(nn::Module& model, Tensor images, const InputOptions& input) {
-  return model(prepare_input(std::move(images), input));
-}
+  // A planner's state settles within a step or two, and within an epoch or two.
+  void run() {
+    int64_t left = data_.steps(flags_);
+    for (int epoch = 0; epoch < 2 && left > 0; ++epoch, left -= data_.batches) {
+      for (int64_t i = 0; i < std::min<int64_t>({2, left, data_.batches}); ++i) train();
+      if (data_.val_set != nullptr) evaluate(data_.val_set->size());
+    }
+  }
 
-}  // namespace
+ private:
+  data::DeviceBatch upload(int64_t batch) const {
+    memory::CategoryScope category(memory::Category::input);
+    TensorOptions images{.dtype = Dtype::uint8, .device = Device::meta()};
+    return {empty({batch, flags_.size, flags_.size, 3}, images),
+            empty({batch}, {.dtype = Dtype::int64, .device = Device::meta()})};
+  }
+  Tensor logits_of(Tensor images) { return (*model_)(prepare_input(std::move(images), input_)); }
 
-StepMemory predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch) {
-  return measure_on_meta(flags.planner, [&](const std::function<void()>& state_is_held) {
-    InputOptions input = data.input;
-    input.device = Device::meta();
-    auto model = nn::make_model(flags.model, model_options(flags, data, Device::meta()));
-    auto optimizer = make_optimizer(flags, *model);
-    TrainStep step(*model, *optimizer);
-    state_is_held();
-    for (int i = 0; i < 2; ++i)
-      step.run(0.1, [&] {
-        auto [images, labels] = meta_batch(flags, batch);
-        return cross_entropy(logits_of(*model, std::move(images), input), std::move(labels),
-                             {.label_smoothing = flags.label_smoothing});
-      });
-    if (data.validation == nullptr) return;
-    model->eval();
+  void train() {
+    step_.run(flags_.rate, [&] {
+      auto [images, labels] = upload(batch_);
+      return cross_entropy(logits_of(std::move(images)), std::move(labels),
+                           {.label_smoothing = flags_.label_smoothing});
+    });
+  }
+
+  void evaluate(int64_t images) {
+    model_->eval();
+    int64_t batch = std::min(batch_, images);
+    for (int64_t i = 0; i < std::min<int64_t>(images / batch, 2); ++i) evaluate_batch(batch);
+    if (images % batch > 0) evaluate_batch(images % batch);
+    model_->train();
+  }
+  void evaluate_batch(int64_t batch) {
     autograd::NoGradScope no_grad;
-    auto [images, labels] = meta_batch(flags, batch);
-    cross_entropy(logits_of(*model, std::move(images), input), std::move(labels));
-  });
+    auto [images, labels] = upload(batch);
+    Tensor logits = logits_of(std::move(images));
+    cross_entropy(logits, std::move(labels), {.reduction = Reduction::sum});
+  }
+
+  const TrainFlags& flags_;
+  const TrainData& data_;
+  int64_t batch_;
+  std::unique_ptr<nn::Module> model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  TrainStep step_;
+  InputOptions input_;
+};
+
+std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,
+                                            int64_t batch) {
+  try {
+    return predict_memory(flags, data, batch);
+  } catch (const ValueError&) {
+    return {};  // batch norm wants two values per channel
+  }
 }
 
-void refuse_if_over_budget(const TrainFlags& flags, const TrainData& data, Events& events) {
-  if (flags.budget == 0) return;
-  StepMemory need = predict_memory(flags, data, flags.batch);
-  if (need.peak_reserved <= flags.budget) return;
-  StepMemory least = predict_memory(flags, data, 2);  // batch norm wants two values per channel
+struct Choice {
+  int64_t batch;
+  StepMemory memory;
+};
+
+/// Where the asked batch does not fit.
+struct Refusal {
+  Choice least;                  ///< the smallest batch that the model can train with
+  std::optional<Choice> larger;  ///< a batch that fits while one more is beyond the budget
+};
+
+Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMemory& need) {
+  auto predicted = [&](int64_t batch) -> Choice {
+    return {batch, batch == flags.batch ? need : predict_memory(flags, data, batch)};
+  };
+  Refusal refusal{
+      predicted(prediction_if_any(flags, data, 1) ? 1 : std::min<int64_t>(2, flags.batch)), {}};
+  if (refusal.least.memory.peak_reserved > flags.budget) return refusal;
+  refusal.larger = refusal.least;
+  for (int64_t beyond = flags.batch; beyond - refusal.larger->batch > 1;) {
+    Choice middle = predicted((refusal.larger->batch + beyond) / 2);
+    if (middle.memory.peak_reserved > flags.budget) {
+      beyond = middle.batch;
+    } else {
+      refusal.larger = middle;
+    }
+  }
+  return refusal;
+}
+
+[[noreturn]] void refuse(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
+                         Events& events) {
+  Refusal refusal = find_remedy(flags, data, need);
   Json fits = Json::array();
-  for (int64_t batch = flags.batch / 2; batch >= 2; batch /= 2) {
-    StepMemory smaller = predict_memory(flags, data, batch);
-    if (smaller.peak_reserved > flags.budget) continue;
-    fits.push_back({{"remedy", fmt::format("batch {}", batch)},
-                    {"predicted_peak_bytes", smaller.peak_reserved}});
-    break;
+  std::string remedy = "; no smaller batch fits either";
+  if (refusal.larger) {
+    std::string batch = fmt::format("batch {}", refusal.larger->batch);
+    fits.push_back({{"remedy", batch},
+                    {"predicted_peak_bytes", refusal.larger->memory.peak_reserved},
+                    {"relative_time", 1.0}});
+    remedy = fmt::format("; {} fits", batch);
   }
   events.write({{"event", "refused"},
                 {"needed_bytes", need.peak_reserved},
                 {"budget_bytes", flags.budget},
-                {"least_possible_bytes", least.peak_reserved},
+                {"least_possible_bytes", refusal.least.memory.peak_reserved},
                 {"fits", fits}});
   std::string why =
       need.state > flags.budget
@@ -65,11 +134,35 @@ void refuse_if_over_budget(const TrainFlags& flags, const TrainData& data, Event
                         format_bytes(need.state), need.state)
           : fmt::format("a step at batch {} takes {} ({} bytes)", flags.batch,
                         format_bytes(need.peak_reserved), need.peak_reserved);
-  std::string remedy = fits.empty()
-                           ? "; no smaller batch fits either"
-                           : fmt::format("; {} fits", fits[0]["remedy"].get<std::string>());
   throw DoesNotFit{fmt::format("{} does not fit the budget of {} ({} bytes): {}{}", flags.model,
                                format_bytes(flags.budget), flags.budget, why, remedy)};
+}
+
+}  // namespace
+
+StepMemory predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch) {
+  return measure_on_meta(flags.planner, [&](const std::function<void()>& state_is_held) {
+    Rehearsal rehearsal(flags, data, batch);
+    state_is_held();
+    rehearsal.run();
+  });
+}
+
+StepMemory plan_memory(const TrainFlags& flags, const TrainData& data, Events& events) {
+  StepMemory need = predict_memory(flags, data, flags.batch);
+  if (flags.budget > 0 && need.peak_reserved > flags.budget) refuse(flags, data, need, events);
+  Json event{{"event", "plan"},
+             {"batch", flags.batch},
+             {"micro_batches", 1},
+             {"effective_batch", flags.batch},
+             {"predicted_peak_bytes", need.peak_reserved},
+             {"predicted_peak_live_bytes", need.peak_live},
+             {"relative_time", 1.0},
+             {"remedies", Json::array()},
+             {"precision", "f32"}};
+  if (flags.budget > 0) event["budget_bytes"] = flags.budget;
+  events.write(event);
+  return need;
 }
 
 }  // namespace brim::examples

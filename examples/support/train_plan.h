@@ -1,4 +1,4 @@
-// Does the training run fit the budget? Asked before the first byte is taken.
+// What the training run will hold, asked before the first byte is taken, and whether it fits.
 #pragma once
 
 #include "brim/examples/support/events.h"
@@ -7,11 +7,12 @@
 
 namespace brim::examples {
 
-/// Runs a training step and an evaluation batch of `batch` images on the meta device.
+/// Runs the training at `batch` images on the meta device, as far as its steps and evaluations
+/// differ from each other. `data` need not have its loaders.
 StepMemory predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch);
 
-/// Throws `DoesNotFit`, after writing the event "refused", when the step needs more than the
-/// budget. Without a budget nothing is asked.
-void refuse_if_over_budget(const TrainFlags& flags, const TrainData& data, Events& events);
+/// The prediction for the batch of the flags, after writing it as the event "plan". Throws
+/// `DoesNotFit`, after writing the event "refused", where it is above the budget.
+StepMemory plan_memory(const TrainFlags& flags, const TrainData& data, Events& events);
 
 }  // namespace brim::examples

@@ -46,10 +46,25 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
                   flags.size, flags.size, flags.batch, data.steps(flags), num_threads()));
 }
 
+int64_t TrainReport::skipped_images() const {
+  int64_t skipped = data_.train_loader ? data_.train_loader->skipped_images() : 0;
+  return skipped + (data_.validation ? data_.validation->skipped_images() : 0);
+}
+
+/// Which image was the first that could not be read, once.
+void TrainReport::note_skipped() {
+  if (told_skipped_ || skipped_images() == 0) return;
+  told_skipped_ = true;
+  bool training = data_.train_loader->skipped_images() > 0;
+  const data::Loader& loader = training ? *data_.train_loader : *data_.validation;
+  progress_.say("skipped: " + loader.first_skipped());
+}
+
 void TrainReport::step(const StepReport& report) {
   double rate = static_cast<double>(report.images) / report.seconds;
   seconds_.push_back(report.seconds);
   rates_.push_back(rate);
+  note_skipped();
   progress_.step(report);
   events_.write({{"event", "step"},
                  {"step", report.step},
@@ -61,6 +76,7 @@ void TrainReport::step(const StepReport& report) {
 
 void TrainReport::epoch(const EpochReport& report) {
   if (report.validation) accuracy_ = report.validation->accuracy;
+  note_skipped();
   progress_.epoch(report);
   events_.write({{"event", "epoch"},
                  {"epoch", report.epoch},
@@ -68,21 +84,23 @@ void TrainReport::epoch(const EpochReport& report) {
                  {"val_accuracy", or_null(accuracy_)}});
 }
 
-void TrainReport::done() {
+void TrainReport::done(const StepMemory& predicted) {
   auto stats = memory::account(flags_.device)->stats();
-  int64_t skipped = data_.train_loader ? data_.train_loader->skipped_images() : 0;
-  if (data_.validation) skipped += data_.validation->skipped_images();
+  int64_t skipped = skipped_images();
   std::string accuracy = accuracy_ ? fmt::format("accuracy {:.2f}%, ", 100 * *accuracy_) : "";
   progress_.say(fmt::format("done: {}{:.1f} images/s, peak {} reserved, {} live", accuracy,
                             steady_median(rates_), format_bytes(stats.peak_reserved),
                             format_bytes(stats.peak_live)));
-  if (skipped > 0) progress_.say(fmt::format("{} bad images were skipped", skipped));
+  if (skipped > 0)
+    progress_.say(fmt::format("{} bad image{} skipped", skipped, skipped == 1 ? " was" : "s were"));
   Json event{
       {"event", "done"},
       {"images_per_second", steady_median(rates_)},
       {"step_seconds", steady_median(seconds_)},
       {"peak_bytes", stats.peak_reserved},
+      {"predicted_peak_bytes", predicted.peak_reserved},
       {"peak_live_bytes", stats.peak_live},
+      {"predicted_peak_live_bytes", predicted.peak_live},
       {"val_accuracy", or_null(accuracy_)},
       {"batch", flags_.batch},
       {"micro_batches", 1},

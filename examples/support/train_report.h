@@ -17,17 +17,22 @@ class TrainReport {
   TrainReport(const TrainFlags& flags, const TrainData& data, nn::Module& model, Events& events);
 
   void step(const StepReport& report);
+  void evaluation(int64_t done, int64_t all) { progress_.evaluation(done, all); }
   void epoch(const EpochReport& report);
-  /// The last line: medians, peaks, accuracy.
-  void done();
+  /// The last line: medians, peaks beside what was predicted, accuracy.
+  void done(const StepMemory& predicted);
 
  private:
+  int64_t skipped_images() const;
+  void note_skipped();
+
   const TrainFlags& flags_;
   const TrainData& data_;
   Events& events_;
   Progress progress_;
   std::vector<double> seconds_, rates_;
   std::optional<double> accuracy_;
+  bool told_skipped_ = false;
 };
 
 }  // namespace brim::examples

@@ -41,3 +41,13 @@ TEST_CASE("pieces are cut by their number alone") {
 }
 
 TEST_CASE("fewer than one thread is refused") { CHECK_THROWS_AS(set_num_threads(0), ValueError); }
+
+TEST_CASE("a thread can be kept out of parallel loops") {
+  auto loop = [] { parallel_for(10, 1, [](int64_t, int64_t) {}); };
+  {
+    NoParallelScope scope;
+    CHECK_THROWS_AS(loop(), InternalError);
+    CHECK_THROWS_AS(parallel_pieces(10, 2, [](int64_t, int64_t, int64_t) {}), InternalError);
+  }
+  loop();
+}

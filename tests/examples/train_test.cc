@@ -62,7 +62,7 @@ TEST_CASE("help shows the flags with examples") {
 
 TEST_CASE("mistyped flags and names are answered with the nearest known one") {
   check_error("--modle resnet20", "unknown flag --modle; did you mean '--model'?");
-  check_error("--model resnet81", "unknown model 'resnet81'; did you mean 'resnet18'?");
+  check_error("--model resnet81", "no model is called 'resnet81'; did you mean 'resnet18'?");
   check_error("--planner chaching", "did you mean 'caching'?");
   check_error("--schedule cosin", "did you mean 'cosine'?");
   check_error("--optimizer sdg", "unknown optimizer 'sdg'; known: sgd");
@@ -70,7 +70,10 @@ TEST_CASE("mistyped flags and names are answered with the nearest known one") {
 }
 
 TEST_CASE("values out of range are refused by name") {
-  check_error("--lr -0.1", "-0.1");
+  check_error("--lr -0.1", "--lr");
+  check_error("--lr 0", "--lr");
+  check_error("--steps 0", "--steps");
+  check_error("--classes -5 --data synthetic", "--classes");
   check_error("--batch 0", "--batch");
   check_error("--batch -3", "--batch");
   check_error("--epochs -1", "--epochs");
@@ -78,7 +81,7 @@ TEST_CASE("values out of range are refused by name") {
   check_error("--threads 0", "--threads");
   check_error("--momentum 1.5", "momentum");
   check_error("--budget 12parsecs", "parsecs");
-  check_error("--size 7", "7");
+  check_error("--size 0", "--size");
   check_error("--device tpu", "tpu");
   check_error("--device cuda", "cuda");
   check_error("--label-smoothing 2 --steps 1 --batch 4", "smoothing");
@@ -96,17 +99,61 @@ TEST_CASE("two steps on shapes print the events of the contract, and nothing els
   Finished run = train("--data shapes --json -" + kQuick);
   REQUIRE(run.code == 0);
   auto events = events_of(run.out);
-  REQUIRE(events.size() == 4);
-  CHECK(events[0]["event"] == "step");
-  CHECK(events[1]["step"] == 2);
-  CHECK(events[2]["event"] == "epoch");
-  const json& done = events[3];
+  REQUIRE(events.size() == 5);
+  CHECK(events[0]["event"] == "plan");
+  CHECK(events[0]["batch"] == 4);
+  CHECK(events[1]["event"] == "step");
+  CHECK(events[2]["step"] == 2);
+  CHECK(events[3]["event"] == "epoch");
+  const json& done = events[4];
   CHECK(done["event"] == "done");
   for (const char* key :
-       {"images_per_second", "step_seconds", "peak_bytes", "peak_live_bytes", "val_accuracy",
-        "batch", "micro_batches", "budget_violations", "oom_events", "skipped_steps", "precision"})
+       {"images_per_second", "step_seconds", "val_accuracy", "batch", "micro_batches",
+        "budget_violations", "oom_events", "skipped_steps", "precision"})
     CHECK(done.contains(key));
   CHECK(done["peak_bytes"] >= done["peak_live_bytes"]);
+}
+
+TEST_CASE("what is predicted before the first byte is what training and evaluation hold") {
+  TempFolder folder;
+  write_pictures(folder, 7);  // of 14: batches of 4, then one of 2, evaluated after each epoch
+  for (std::string planner : {"direct", "caching"})
+    for (std::string model : {"resnet20", "mobilenet_v2"}) {
+      CAPTURE(planner);
+      CAPTURE(model);
+      Finished run = train("--size 32 --epochs 3 --batch 4 --threads 1 --json - --data " +
+                           folder.path() + " --planner " + planner + " --model " + model);
+      CAPTURE(run.err);
+      REQUIRE(run.code == 0);
+      auto events = events_of(run.out);
+      const json &plan = events.front(), &done = events.back();
+      CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
+      CHECK(done["peak_live_bytes"] == done["predicted_peak_live_bytes"]);
+      CHECK(plan["predicted_peak_bytes"] == done["predicted_peak_bytes"]);
+    }
+}
+
+TEST_CASE("progress goes to plain lines where there is no terminal") {
+  Finished run = train("--data shapes --batch 40 --epochs 2 --size 16 --threads 1 --steps 202");
+  REQUIRE(run.code == 0);
+  for (const char* text : {"images/s", "live ", "peak ", " left", "accuracy"})
+    CHECK(run.out.find(text) != std::string::npos);
+  CHECK(run.out.find('\x1b') == std::string::npos);
+  CHECK(run.out.find('\r') == std::string::npos);
+}
+
+TEST_CASE("relative paths start where the person stands, also under bazel run") {
+  TempFolder folder;
+  write_pictures(folder, 4);
+  Finished run = run_command("BUILD_WORKING_DIRECTORY=" + folder.path() +
+                             " examples/train --data . --size 32 --json events" + kQuick);
+  CAPTURE(run.err);
+  CHECK(run.code == 0);
+  CHECK(std::filesystem::exists(folder.path() + "/events"));
+}
+
+TEST_CASE("events that cannot be written are an error") {
+  CHECK(run_command("examples/train --data shapes --json /dev/full" + kQuick).code == 1);
 }
 
 TEST_CASE("the same seed prints the same losses, whatever the workers") {
@@ -143,6 +190,7 @@ TEST_CASE("a budget too small for the parameters, or for a step, exits with 2 be
   CHECK(refused["budget_bytes"] == 20 << 20);
   CHECK(refused["needed_bytes"] > 20 << 20);
   CHECK(refused["least_possible_bytes"] < refused["needed_bytes"]);
+  CHECK(refused["fits"][0]["relative_time"] == 1.0);
   REQUIRE(refused["fits"].size() == 1);
   // What is said to fit, fits.
   std::string batch = refused["fits"][0]["remedy"].get<std::string>().substr(6);
@@ -152,6 +200,29 @@ TEST_CASE("a budget too small for the parameters, or for a step, exits with 2 be
   const json done = events_of(again.out).back();
   CHECK(done["peak_bytes"] <= 20 << 20);
   CHECK(done["budget_violations"] == 0);
+}
+
+TEST_CASE("a refusal does not contradict itself, at odd batches and small ones") {
+  const std::string common =
+      " --data synthetic --model resnet20 --size 32 --classes 10 --threads 1";
+  auto predicted = [&](int batch) -> int64_t {
+    auto events =
+        events_of(train("--json - --steps 1 --batch " + std::to_string(batch) + common).out);
+    return events.front()["predicted_peak_bytes"];
+  };
+  for (int batch : {1, 3, 6}) {
+    CAPTURE(batch);
+    int64_t budget = predicted(batch) - 1;
+    Finished run = train("--json - --steps 1 --batch " + std::to_string(batch) + common +
+                         " --budget " + std::to_string(budget));
+    CHECK(run.code == 2);
+    const json refused = events_of(run.out).front();
+    CHECK(refused["needed_bytes"] == budget + 1);
+    int64_t least = refused["least_possible_bytes"];
+    CHECK(least <= budget + 1);
+    CHECK(refused["fits"].empty() == (least > budget));
+    for (const json& fits : refused["fits"]) CHECK(fits["predicted_peak_bytes"] <= budget);
+  }
 }
 
 TEST_CASE("pictures of one's own are trained on") {
@@ -185,8 +256,9 @@ TEST_CASE("a bad picture stops the run and is named; --skip-bad-images goes on a
   Finished run = train(arguments + " --skip-bad-images --json -");
   REQUIRE(run.code == 0);
   CHECK(events_of(run.out).back()["skipped_images"] == 1);
-  Finished shown = train(arguments + " --skip-bad-images");
-  CHECK(shown.out.find("1 bad images were skipped") != std::string::npos);
+  Finished shown = train(arguments + " --epochs 3 --skip-bad-images");
+  CHECK(shown.out.find("train/cat/1.jpg") != std::string::npos);
+  CHECK(shown.out.find("1 bad image was skipped") != std::string::npos);
 }
 
 TEST_CASE("a rate that makes the loss explode is caught, and the module and op are named") {

@@ -232,6 +232,36 @@ TEST_CASE("a planner of one's own inherits categories, caps and faults") {
   check_identity(account);
 }
 
+TEST_CASE("a planner whose numbers do not add up is found out, wherever it happens") {
+  class Liar final : public Planner {
+   public:
+    using Planner::Planner;
+    std::string_view name() const override { return "liar"; }
+    Placement place(const Request& request) override {
+      return {source().allocate(request.bytes), reinterpret_cast<void*>(request.bytes)};
+    }
+    void release(const Placement& placement) noexcept override {
+      source().deallocate(placement.address, reinterpret_cast<intptr_t>(placement.token));
+    }
+    int64_t cached() const override { return lie; }
+    int64_t lie = 0;
+  };
+  Liar* liar = nullptr;
+  Account account(Device::cpu(), std::make_unique<HostSource>(1 << 20), [&](Source& source) {
+    auto planner = std::make_unique<Liar>(source);
+    liar = planner.get();
+    return planner;
+  });
+  Block a = account.allocate(64, Category::other), b = account.allocate(64, Category::other);
+  liar->lie = 64;
+  CHECK_THROWS_AS(account.empty_cache(), InternalError);
+  CHECK_THROWS_AS(account.allocate(1 << 21, Category::other), InternalError);
+  account.release(a);
+  liar->lie = 0;  // too late: the release was wrong
+  CHECK_THROWS_AS(account.allocate(64, Category::other), InternalError);
+  account.release(b);
+}
+
 TEST_CASE("an unknown planner is refused with the nearest name") {
   CHECK_THROWS_WITH_AS(
       planner_named("chaching"),

@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 
 #include "brim/autograd/backward.h"
+#include "brim/base/parallel.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/onednn.h"
 #include "brim/tests/support/compare.h"
@@ -101,6 +104,16 @@ const std::vector<Case> kCases = {
     {"2 groups", {2, 5, 5, 6}, {10, 3, 3, 3}, {.padding = 1, .groups = 2}, true},
     {"4 groups of 8", {1, 4, 5, 32}, {32, 3, 3, 8}, {.stride = 2, .padding = 1, .groups = 4}},
     {"groups, two outputs per channel", {1, 5, 5, 4}, {8, 3, 3, 1}, {.padding = 1, .groups = 4}},
+    // Weight gradients in tiles: 8 channels and more. Their strips have 256 pixels.
+    {"tiles: odd sizes", {3, 8, 7, 12}, {6, 5, 4, 12}, {.padding = {2, 1}}},
+    {"tiles: dilation, stride 2",
+     {2, 9, 10, 9},
+     {5, 3, 3, 9},
+     {.stride = 2, .padding = 2, .dilation = 2}},
+    {"tiles: strips of rows", {1, 18, 17, 8}, {3, 3, 3, 8}, {.padding = 1}},
+    {"tiles: strips of columns", {1, 1, 260, 8}, {3, 3, 3, 8}, {.padding = 1}},
+    {"tiles: strips of images", {5, 8, 8, 8}, {3, 2, 2, 8}, {.padding = 1}},
+    {"tiles: nothing but padding", {1, 1, 1, 8}, {3, 2, 5, 8}, {.padding = 5}},
     {"depthwise 3x3", {2, 6, 9, 11}, {11, 3, 3, 1}, {.padding = 1, .groups = 11}, true},
     {"depthwise 3x3, no padding", {1, 5, 8, 8}, {8, 3, 3, 1}, {.groups = 8}},
     {"depthwise 3x3, much padding", {1, 4, 5, 8}, {8, 3, 3, 1}, {.padding = {3, 4}, .groups = 8}},
@@ -344,6 +357,27 @@ TEST_CASE("conv2d: saves x only for the gradient of the weight") {
     backward(y, {.grad = ones(y.shape())});
     CHECK(second.grad().defined() == weight_learns);
   }
+}
+
+TEST_CASE("conv2d: oneDNN works in the pool of our own loops") {
+  auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  std::atomic<int> visited = 0;
+  parallel_for(1000, 1, [&](int64_t, int64_t) { ++visited; });
+  auto before = threads();
+  CHECK(before == visited);
+  Tensor x = zeros({8, 56, 56, 64}), weight = zeros({64, 3, 3, 64});
+  Conv2dOptions options{.padding = 1};
+  ConvShape shape(x.shape(), weight.shape(), {8, 56, 56, 64}, options);
+  auto* convolution = onednn::find_convolution(shape, onednn::Pass::forward, false);
+  REQUIRE(convolution != nullptr);
+  Tensor y = zeros({8, 56, 56, 64});
+  std::vector<char> scratch(static_cast<size_t>(onednn::scratch_bytes(*convolution)) + 64);
+  void* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64);
+  onednn::run(*convolution, x.data<float>(), weight.data<float>(), nullptr, y.data<float>(),
+              aligned);
+  CHECK(threads() == before);
 }
 
 }  // namespace brim

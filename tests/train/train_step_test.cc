@@ -192,6 +192,79 @@ TEST_CASE("micro-steps add up to the update of the whole batch, dropout masks in
   for (size_t i = 0; i < a.size(); ++i) REQUIRE(std::abs(a[i] - b[i]) <= 16 * 0x1.0p-24f);
 }
 
+TEST_CASE("two micro-steps that fail at any allocation are undone, and repeat bit for bit") {
+  Problem problem = random_problem(4, 8, 4);
+  auto update = [](Run& run, const Problem& data) {
+    run.step.begin();
+    double loss = 0;
+    for (uint64_t first : {0, 4})
+      loss +=
+          run.step.micro_step([&] { return cross_entropy((*run.model)(data.images), data.labels); },
+                              {.weight = 0.5, .first_sample = first});
+    run.step.prepare(0.05);
+    run.step.commit();
+    return loss;
+  };
+  Run undisturbed(std::make_unique<SmallNet>());
+  auto account = memory::capped_host_account("direct");
+  memory::AccountScope scope(account);
+  Run disturbed(std::make_unique<SmallNet>());
+  Problem local{clone(problem.images), clone(problem.labels)};
+  int64_t before = live(*account);
+  for (int64_t n = 1;; ++n) {
+    CAPTURE(n);
+    account->fail_nth(n);
+    bool failed = false;
+    double loss = 0;
+    try {
+      loss = update(disturbed, local);
+    } catch (const memory::OutOfMemory&) {
+      failed = true;
+    }
+    account->fail_nth(0);
+    REQUIRE(live(*account) == before);
+    if (failed) loss = update(disturbed, local);
+    REQUIRE(loss == update(undisturbed, problem));
+    REQUIRE(disturbed.state() == undisturbed.state());
+    if (failed) continue;
+    CHECK(n > 40);  // the faults reached the second part
+    break;
+  }
+}
+
+TEST_CASE("the planner is told where steps begin and end, however they end") {
+  struct Listener final : memory::Planner {
+    Listener(memory::Source& source, std::string& heard) : Planner(source), heard(heard) {}
+    std::string_view name() const override { return "listener"; }
+    memory::Placement place(const memory::Request& request) override {
+      return {source().allocate(request.bytes), reinterpret_cast<void*>(request.bytes)};
+    }
+    void release(const memory::Placement& given) noexcept override {
+      source().deallocate(given.address, reinterpret_cast<intptr_t>(given.token));
+    }
+    void begin_step() override { heard += "("; }
+    void end_step() noexcept override { heard += ")"; }
+    std::string& heard;
+  };
+  std::string heard;
+  auto account = std::make_shared<memory::Account>(
+      Device::cpu(), std::make_unique<memory::HostSource>(),
+      [&](memory::Source& source) { return std::make_unique<Listener>(source, heard); });
+  memory::AccountScope scope(account);
+  Problem problem = random_problem(4, 8, 4);
+  Run run(std::make_unique<SmallNet>());
+  run.update(problem);
+  CHECK(heard == "()");
+  CHECK_THROWS(run.step.run(0.1, []() -> Tensor { throw std::runtime_error("no"); }));
+  CHECK(heard == "()()");
+  run.step.begin();
+  run.step.begin();  // the first one is given up
+  CHECK(heard == "()()()(");
+  run.step.undo();
+  run.step.undo();
+  CHECK(heard == "()()()()");
+}
+
 TEST_CASE("a thousand steps move neither live nor reserved bytes") {
   auto account = memory::capped_host_account("caching");
   memory::AccountScope scope(account);

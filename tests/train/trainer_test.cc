@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "brim/data/shapes.h"
+#include "brim/ops/ops.h"
 #include "brim/optim/sgd.h"
 #include "brim/tests/train/small_net.h"
 
@@ -20,6 +22,13 @@ data::LoaderOptions loader_options(int workers) {
           .seed = 1,
           .augment = {.kind = data::Augment::Kind::padded_crop, .flip = true}};
 }
+
+// What was asked of the account, in order.
+struct Requests final : memory::Recorder {
+  void allocated(const memory::Block& block) override { log.push_back(block.bytes); }
+  void released(const memory::Block& block) noexcept override { log.push_back(-block.bytes); }
+  std::vector<int64_t> log;
+};
 
 // Losses of the steps, then of the evaluations.
 std::vector<double> train(int workers, uint64_t seed = 1) {
@@ -62,6 +71,82 @@ TEST_CASE("the same seed gives the same bits, whatever the number of loader work
   CHECK(expected.size() == 9 + 2 * 2);  // epochs of six batches: one whole, one cut short
   for (int workers : {1, 2, 5}) CHECK(train(workers) == expected);
   CHECK(train(2, 7) != expected);
+}
+
+TEST_CASE("device bytes are asked for in the same order, whatever the number of loader workers") {
+  auto requests = [](int workers) {
+    auto account = memory::capped_host_account("caching");
+    memory::AccountScope scope(account);
+    Requests recorder;
+    account->set_recorder(&recorder);
+    train(workers);
+    account->set_recorder(nullptr);
+    return recorder.log;
+  };
+  auto expected = requests(0);
+  CHECK(expected.size() > 1000);
+  for (int workers : {1, 5}) CHECK(requests(workers) == expected);
+}
+
+namespace {
+
+// Image i is all value 10 * i, of class labels[i].
+struct Grey final : data::Dataset {
+  explicit Grey(std::vector<int64_t> given) : labels(std::move(given)) {}
+  int64_t size() const override { return static_cast<int64_t>(labels.size()); }
+  const std::vector<std::string>& class_names() const override { return names; }
+  int64_t label(int64_t i) const override { return labels[static_cast<size_t>(i)]; }
+  data::Image read(int64_t i, int) const override {
+    data::Image image(8, 8);
+    std::ranges::fill(image.pixels, static_cast<uint8_t>(10 * i));
+    return image;
+  }
+  std::string describe(int64_t i) const override { return std::to_string(i); }
+  std::vector<int64_t> labels;
+  std::vector<std::string> names{"dark", "light"};
+};
+
+// Logits (0, mean of the image - threshold); notes its mode.
+struct Threshold final : nn::Module {
+  Threshold() { register_modules({{"frozen", frozen}, {"drop", drop}}); }
+  Tensor forward(Tensor x) override {
+    trained = trained || training();
+    Tensor light = sum(global_avg_pool(std::move(x)), {1}, {.keepdim = true});
+    light = mul(add(std::move(light), full({}, -3 * 15)), full({}, 1.0 / 3));
+    return concat({zeros(light.shape()), light}, 1);
+  }
+  nn::Dropout frozen{0.5}, drop{0.5};
+  bool trained = false;
+};
+
+}  // namespace
+
+TEST_CASE("evaluation: means over a smaller last batch, in eval mode, and the modes come back") {
+  // Logits (0, 10 i - 15): images 0 and 1 are called dark, the others light.
+  const std::vector<int64_t> labels{0, 1, 1, 0, 1};
+  data::Loader loader(std::make_shared<Grey>(labels),
+                      {.batch = 2, .size = 8, .workers = 0, .shuffle = false});
+  InputOptions input{.mean = {0, 0, 0}, .deviation = {1 / 255.f, 1 / 255.f, 1 / 255.f}};
+  Threshold model;
+  model.frozen.eval();
+  std::vector<int64_t> seen;
+  Evaluation result = evaluate(model, loader, input, [&](int64_t done, int64_t all) {
+    CHECK(all == 5);
+    seen.push_back(done);
+  });
+  double loss = 0;
+  for (int i = 0; i < 5; ++i) {
+    double logit = 10.0 * i - 15;
+    loss += std::log1p(std::exp(labels[static_cast<size_t>(i)] == 1 ? -logit : logit)) / 5;
+  }
+  CHECK(result.images == 5);
+  CHECK(result.accuracy == doctest::Approx(3.0 / 5));
+  CHECK(result.loss == doctest::Approx(loss).epsilon(1e-5));
+  CHECK(seen == std::vector<int64_t>{2, 4, 5});
+  CHECK(!model.trained);
+  CHECK(model.training());
+  CHECK(model.drop.training());
+  CHECK(!model.frozen.training());
 }
 
 TEST_CASE("a trainer wants steps to do") {
