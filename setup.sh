@@ -33,7 +33,7 @@ install_missing() {
     echo "setup.sh: every package is installed"
     return
   fi
-  if (( EUID != 0 )); then
+  if (( $(id -u) != 0 )); then
     if ! command -v sudo >/dev/null; then
       echo "setup.sh: run as root, or install these yourself: ${missing[*]}" >&2
       return 1
