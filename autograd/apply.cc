@@ -64,6 +64,17 @@ void attach(const std::shared_ptr<Node>& node, Tensors& outputs, int visible) {
   }
 }
 
+Tensors run_forward(const Op& op, const Tensors& inputs, ForwardContext& context) {
+  if (!op.is_random()) return op.forward(inputs, context);
+  context.random = next_random_address(op.name());
+  try {
+    return op.forward(inputs, context);
+  } catch (...) {
+    give_back_random_address(op.name());  // the call tried again draws the same numbers
+    throw;
+  }
+}
+
 }  // namespace
 
 double Op::flops(std::span<const TensorInfo>, std::span<const TensorInfo> outputs) const {
@@ -89,8 +100,7 @@ Tensors apply(std::shared_ptr<const Op> op, Tensors inputs, Where where) {
                 std::ranges::any_of(inputs, [](const Tensor& t) { return t.requires_grad(); });
   ForwardContext context;
   context.for_backward = record;
-  if (op->is_random()) context.random = next_random_address(op->name());
-  Tensors outputs = op->forward(inputs, context);
+  Tensors outputs = run_forward(*op, inputs, context);
   op->apply_effects(inputs, outputs);
   const std::string& module = module_path();
   notify({*op, Phase::forward, inputs, outputs, context, where, module});

@@ -61,12 +61,21 @@ void add_gradient(Tensor& sum, Tensor grad) {
   accumulate_into(sum, grad);
 }
 
+// A gradient from outside: kernels believe what they are given.
+void require_like(const char* who, const Tensor& grad, const Shape& shape, Dtype dtype,
+                  Device device) {
+  expect<ShapeError>(grad.shape() == shape, who, "expected a gradient of shape {}, got {}",
+                     to_string(shape), to_string(grad.shape()));
+  expect<DtypeError>(grad.dtype() == dtype, who, "expected a gradient of {}, got {}",
+                     to_string(dtype), to_string(grad.dtype()));
+  expect<DeviceError>(grad.device() == device, who, "expected a gradient on {}, got {}",
+                      to_string(device), to_string(grad.device()));
+}
+
 Tensor run_hook(const Hook& hook, Tensor grad) {
   Tensor replaced = hook(grad);
   if (!replaced.defined()) return grad;
-  expect<ShapeError>(replaced.shape() == grad.shape(), "hook",
-                     "expected a gradient of shape {}, got {}", to_string(grad.shape()),
-                     to_string(replaced.shape()));
+  require_like("hook", replaced, grad.shape(), grad.dtype(), grad.device());
   return replaced;
 }
 
@@ -114,7 +123,7 @@ class Engine {
       Tensor& grad = grads[static_cast<size_t>(output)];
       if (grad.defined()) grad = run_hook(hook, std::move(grad));
     }
-    ModuleScope module(*node.module);
+    ModuleScope module(node.module);
     BackwardCall call(node, grads);
     Tensors input_grads = node.op->backward(call);
     notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module});
@@ -127,9 +136,11 @@ class Engine {
     check(grads.size() == node.edges.size(), "backward returns one gradient per input");
     for (size_t i = 0; i < grads.size(); ++i) {
       if (!node.edges[i].wanted() || !grads[i].defined()) continue;
-      expect<InternalError>(grads[i].shape() == node.inputs[i].shape, node.op->name(),
-                            "backward made a gradient of shape {} for input {} of shape {}",
-                            to_string(grads[i].shape()), i, to_string(node.inputs[i].shape));
+      const TensorInfo& input = node.inputs[i];
+      expect<InternalError>(
+          grads[i].shape() == input.shape && grads[i].dtype() == input.dtype, node.op->name(),
+          "backward made a gradient {} of {} for input {}, {} of {}", to_string(grads[i].shape()),
+          to_string(grads[i].dtype()), i, to_string(input.shape), to_string(input.dtype));
       send(node.edges[i], std::move(grads[i]));
     }
   }
@@ -191,9 +202,7 @@ void backward(const Tensor& result, const BackwardOptions& options) {
                         to_string(result.shape()));
   Tensor grad = options.grad;
   if (grad.defined()) {
-    expect<ShapeError>(grad.shape() == result.shape(), "backward",
-                       "expected a gradient of shape {}, got {}", to_string(result.shape()),
-                       to_string(grad.shape()));
+    autograd::require_like("backward", grad, result.shape(), result.dtype(), result.device());
   } else {
     expect<ShapeError>(result.numel() == 1, "backward",
                        "a result of shape {} needs a gradient to start from",

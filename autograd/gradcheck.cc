@@ -60,11 +60,14 @@ double& element(const Tensor& tensor, int64_t i) {
 double numeric_gradient(const Function& function, const Tensors& inputs, double& value,
                         double step) {
   double before = value;
+  struct Restore {  // also when the function throws: a strided input is the caller's
+    double &at, value;
+    ~Restore() { at = value; }
+  } restore{value, before};
   value = before + step;
   double above = weighted_sum(function, inputs);
   value = before - step;
   double below = weighted_sum(function, inputs);
-  value = before;
   return (above - below) / (2 * step);
 }
 

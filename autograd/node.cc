@@ -3,24 +3,24 @@
 namespace brim::autograd {
 namespace {
 
-// Nodes whose destruction waits: a node's destructor moves its producers here instead of
-// destroying them inside itself.
+// Edges whose nodes are let go later: a node's destructor moves its edges here instead of
+// destroying its producers inside itself.
 thread_local std::vector<std::shared_ptr<Node>>* waiting = nullptr;
 
-void destroy_iteratively(std::vector<Edge>& edges) {
-  if (waiting != nullptr) {
-    for (Edge& edge : edges)
-      if (edge.node && edge.node.use_count() == 1) waiting->push_back(std::move(edge.node));
-    return;
-  }
-  std::vector<std::shared_ptr<Node>> list;
-  waiting = &list;
+void take_nodes(std::vector<Edge>& edges, std::vector<std::shared_ptr<Node>>& list) {
   for (Edge& edge : edges)
-    if (edge.node && edge.node.use_count() == 1) list.push_back(std::move(edge.node));
+    if (edge.node) list.push_back(std::move(edge.node));
+}
+
+void destroy_iteratively(std::vector<Edge>& edges) {
+  if (waiting != nullptr) return take_nodes(edges, *waiting);
+  std::vector<std::shared_ptr<Node>> list;
+  take_nodes(edges, list);
+  waiting = &list;
   while (!list.empty()) {
     std::shared_ptr<Node> node = std::move(list.back());
     list.pop_back();
-    node.reset();  // pushes its own producers
+    node.reset();  // pushes its own producers, if this was the last edge to it
   }
   waiting = nullptr;
 }

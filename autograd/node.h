@@ -13,7 +13,8 @@
 
 namespace brim::autograd {
 
-/// Sees a gradient; may return another of the same shape to replace it, or an undefined tensor.
+/// Sees a gradient; may return another of the same shape, dtype and device to replace it, or an
+/// undefined tensor.
 using Hook = std::function<Tensor(const Tensor&)>;
 using Hooks = std::vector<Hook>;
 
@@ -28,7 +29,7 @@ struct Edge {
 class Node {
  public:
   Node() = default;
-  /// Iterative: a chain of any length does not overflow the stack.
+  /// Iterative: a graph of any depth does not overflow the stack.
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;

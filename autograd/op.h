@@ -131,8 +131,8 @@ class NoGradScope : public GradModeScope {
 
 enum class Phase { forward, backward };
 
-/// One run of an op, forward (inputs, all outputs) or backward (gradients of the outputs, of the
-/// inputs).
+/// One run of an op, forward (inputs, all outputs) or backward (gradients of the outputs, of which
+/// those that the op took are undefined by now, and of the inputs).
 struct OpEvent {
   const Op& op;
   Phase phase;

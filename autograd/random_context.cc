@@ -18,6 +18,10 @@ std::unique_ptr<RandomScope>& default_scope() {
   return scope;
 }
 
+std::string call_of(const std::string& path, std::string_view op) {
+  return path + ":" + std::string(op);
+}
+
 }  // namespace
 
 RandomScope::RandomScope(uint64_t seed, uint64_t update, uint64_t first_sample)
@@ -29,16 +33,29 @@ RandomScope::~RandomScope() {
   if (current == this) current = before_;
 }
 
+void RandomScope::give_back(const std::string& path, std::string_view op) noexcept {
+  --ordinals_[call_of(path, op)];
+}
+
 RandomAddress RandomScope::next(const std::string& path, std::string_view op) {
-  std::string call = path + ":" + std::string(op);
+  std::string call = call_of(path, op);
   uint64_t ordinal = ordinals_[call]++;
   RandomKey key = derive(derive(RandomKey{seed_}, update_), call);
   return {derive(key, ordinal), first_sample_};
 }
 
+namespace {
+
+RandomScope& present_scope() { return current != nullptr ? *current : *default_scope(); }
+
+}  // namespace
+
 RandomAddress next_random_address(std::string_view op) {
-  RandomScope& scope = current != nullptr ? *current : *default_scope();
-  return scope.next(module_path(), op);
+  return present_scope().next(module_path(), op);
+}
+
+void give_back_random_address(std::string_view op) noexcept {
+  present_scope().give_back(module_path(), op);
 }
 
 void manual_seed(uint64_t seed) {

@@ -30,6 +30,8 @@ class RandomScope {
   RandomScope& operator=(const RandomScope&) = delete;
 
   RandomAddress next(const std::string& path, std::string_view op);
+  /// Takes the last `next` of that path and op back.
+  void give_back(const std::string& path, std::string_view op) noexcept;
 
  private:
   RandomScope* before_;
@@ -40,6 +42,8 @@ class RandomScope {
 /// The address of the next random op of this thread. Outside every scope, calls are numbered on
 /// from the last `manual_seed`.
 RandomAddress next_random_address(std::string_view op);
+/// Takes the last one of that op back: the call failed.
+void give_back_random_address(std::string_view op) noexcept;
 
 /// Seed of random ops outside every scope on this thread; starts their numbering afresh.
 void manual_seed(uint64_t seed);

@@ -32,6 +32,8 @@ ModuleScope::ModuleScope(std::string_view name) : before_(current) {
   current = &intern(path.append(name));
 }
 
+ModuleScope::ModuleScope(const std::string* path) : before_(current) { current = path; }
+
 ModuleScope::~ModuleScope() { current = before_; }
 
 }  // namespace brim::autograd

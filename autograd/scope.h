@@ -22,6 +22,8 @@ const std::string& module_path();
 class ModuleScope {
  public:
   explicit ModuleScope(std::string_view name);
+  /// Goes back to a module by the path that `module_path` gave there.
+  explicit ModuleScope(const std::string* path);
   ~ModuleScope();
   ModuleScope(const ModuleScope&) = delete;
   ModuleScope& operator=(const ModuleScope&) = delete;

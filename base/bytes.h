@@ -14,6 +14,9 @@ int64_t parse_bytes(std::string_view text);
 /// Prints bytes with binary units and at most one decimal: `0 B`, `1.5 KiB`, `300 MiB`.
 std::string format_bytes(int64_t bytes);
 
+/// a / b rounded up, for a from 0 and b above 0.
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /// Rounds `bytes` up to a multiple of `alignment`, a power of two.
 constexpr int64_t round_up(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) & ~(alignment - 1);

@@ -88,7 +88,7 @@ class RandomStream {
   float uniform(float low, float high) { return low + (high - low) * uniform(); }
   /// Uniform whole number in [0, n); the bias is below n / 2^64.
   uint64_t below(uint64_t n) {
-    uint64_t word = (uint64_t{bits()} << 32) | bits();
+    uint64_t high = bits(), word = high << 32 | bits();
     return static_cast<uint64_t>((static_cast<unsigned __int128>(word) * n) >> 64);
   }
   float normal() {

@@ -81,6 +81,8 @@ void copy_into(const Tensor& to, const Tensor& from) {
 void accumulate_into(const Tensor& sum, const Tensor& term) {
   expect<ShapeError>(sum.shape() == term.shape(), "accumulate", "expected shape {}, got {}",
                      to_string(sum.shape()), to_string(term.shape()));
+  expect<DtypeError>(sum.dtype() == term.dtype(), "accumulate", "expected {}, got {}",
+                     to_string(sum.dtype()), to_string(term.dtype()));
   launch(kernel::accumulate, {term}, {sum});
 }
 

@@ -52,10 +52,9 @@ void Tensor::require_host(Dtype wanted) const {
                       brim::to_string(device()));
 }
 
-double Tensor::scalar() const {
+void Tensor::require_scalar() const {
   expect<ShapeError>(numel() == 1, "item", "expected one element, got shape {}",
                      brim::to_string(shape()));
-  return to_vector<double>().front();
 }
 
 template <class T>
@@ -89,7 +88,8 @@ Tensor Tensor::view_as(Shape shape) const {
   int inferred = -1;
   for (int i = 0; i < shape.size(); ++i) {
     if (shape[i] != -1) {
-      known *= shape[i];
+      expect<ShapeError>(!__builtin_mul_overflow(known, shape[i], &known), "reshape",
+                         "{} has too many elements", brim::to_string(shape));
       continue;
     }
     expect<ShapeError>(inferred < 0, "reshape", "more than one -1 in {}", brim::to_string(shape));

@@ -58,7 +58,7 @@ class Tensor {
   /// Row-major without gaps.
   bool is_contiguous() const;
 
-  /// The first element. Null for empty tensors; never to be read on the meta device.
+  /// The first element. Null where the storage is empty; never to be read on the meta device.
   void* data() const;
   /// Throws `DtypeError` when T is not the tensor's element type, `DeviceError` off the CPU.
   template <class T>
@@ -69,7 +69,8 @@ class Tensor {
   /// The only element, converted. Throws `ShapeError` unless there is exactly one.
   template <class T>
   T item() const {
-    return convert<T>(scalar());
+    require_scalar();
+    return to_vector<T>().front();
   }
   /// All elements in row-major order, converted.
   template <class T>
@@ -99,7 +100,7 @@ class Tensor {
 
  private:
   void require_host(Dtype wanted) const;
-  double scalar() const;
+  void require_scalar() const;
 
   std::shared_ptr<TensorBody> body_;
 };

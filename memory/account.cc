@@ -31,8 +31,10 @@ Block Account::allocate(int64_t bytes, Category category) {
   check(bytes >= 0, "an allocation is not negative");
   if (bytes == 0) return {{}, 0, category};
   std::lock_guard lock(mutex_);
-  Request request{.bytes = round_up(bytes, kAlignment), .category = category};
   ++requests_;
+  // Beyond this, rounding up to a size class may overflow.
+  if (bytes > Source::kUnlimited / 2) refuse({.bytes = bytes, .category = category}, false);
+  Request request{.bytes = round_up(bytes, kAlignment), .category = category};
   if (fail_in_ > 0 && --fail_in_ == 0) refuse(request, true);
   Placement placement = planner_->place(request);
   if (placement.address == nullptr) {
@@ -59,6 +61,10 @@ void Account::release(const Block& block) noexcept {
 }
 
 void Account::recategorize(Block& block, Category category) noexcept {
+  if (block.bytes == 0) {
+    block.category = category;
+    return;
+  }
   std::lock_guard lock(mutex_);
   by_category_[static_cast<size_t>(block.category)] -= block.bytes;
   by_category_[static_cast<size_t>(category)] += block.bytes;

@@ -82,6 +82,13 @@ void BatchNorm::validate(const Tensors& in) const {
   const Tensor& var = attributes_.training ? running_var_ : in[kRunningVar];
   if (mean.defined()) validate_channels(x, mean, "running_mean");
   if (var.defined()) validate_channels(x, var, "running_var");
+  if (attributes_.training && mean.defined() && var.defined()) {
+    expect<DtypeError>(mean.dtype() == var.dtype(), name(),
+                       "expected running_mean and running_var of one dtype, got {} and {}",
+                       to_string(mean.dtype()), to_string(var.dtype()));
+    expect<ShapeError>(mean.is_contiguous() && var.is_contiguous(), name(),
+                       "expected contiguous running_mean and running_var to update");
+  }
   if (has_residual_) {
     const Tensor& residual = in[static_cast<size_t>(residual_index())];
     require_same_kind(name(), x, residual);

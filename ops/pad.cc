@@ -47,7 +47,10 @@ class Pad final : public autograd::Op {
       expect<ValueError>(before >= 0 && after >= 0, name(),
                          "expected padding of at least 0, got {} and {} for axis {}", before, after,
                          axis);
-      shape[axis] += before + after;
+      bool fits = !__builtin_add_overflow(shape[axis], before, &shape[axis]) &&
+                  !__builtin_add_overflow(shape[axis], after, &shape[axis]);
+      expect<ShapeError>(fits, name(), "padding of {} and {} for axis {} is too large", before,
+                         after, axis);
     }
     return shape;
   }

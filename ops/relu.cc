@@ -1,6 +1,7 @@
 #include "brim/ops/relu.h"
 
 #include "brim/ops/op.h"
+#include "brim/ops/reuse.h"
 
 namespace brim {
 namespace {
@@ -19,7 +20,7 @@ class Relu final : public autograd::Op {
   autograd::Saves saves(const autograd::Needs&) const override { return {.outputs = {0}}; }
 
   Tensors backward(autograd::BackwardCall& call) const override {
-    Tensor dy = call.take_grad(), dx = empty_like(dy);
+    Tensor dy = call.take_grad(), dx = reuse_or_empty(dy);
     launch(kernel::relu_backward, {dy, call.output(0)}, {dx});
     return {dx};
   }

@@ -1,6 +1,7 @@
 #include "brim/optim/optimizer.h"
 
 #include <limits>
+#include <unordered_map>
 
 namespace brim::optim {
 namespace {
@@ -26,6 +27,7 @@ void require_in_range(const char* optimizer, const char* option, double value, d
 Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters)
     : name_(name), parameters_(std::move(parameters)), scalars_(device_of(name, parameters_)) {
   Device device = scalars_.buffer().device();
+  std::unordered_map<const TensorBody*, const std::string*> seen;
   for (const auto& [parameter, tensor] : parameters_) {
     expect<DtypeError>(tensor.dtype() == Dtype::float32 || tensor.dtype() == Dtype::float64, name_,
                        "expected float32 or float64, got {} for '{}'", to_string(tensor.dtype()),
@@ -34,6 +36,9 @@ Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters)
                         "expected all parameters on {}, got '{}' on {}", to_string(device),
                         parameter, to_string(tensor.device()));
     expect<ShapeError>(tensor.is_contiguous(), name_, "expected '{}' to be contiguous", parameter);
+    auto [first, is_new] = seen.emplace(tensor.body(), &parameter);
+    expect<ValueError>(is_new, name_, "'{}' and '{}' are the same parameter", *first->second,
+                       parameter);
   }
   memory::CategoryScope category(memory::Category::optimizer);
   finite_ =

@@ -25,12 +25,13 @@ void NonFiniteFinder::ran(const autograd::OpEvent& event) {
   bool forward = event.phase == autograd::Phase::forward;
   bool bad_inputs = std::ranges::any_of(event.inputs, has_non_finite);
   std::string_view file = event.where.file_name();
-  report_ =
-      fmt::format("first seen in the {} pass of '{}' in module {} ({}:{}): {}",
-                  forward ? "forward" : "backward", event.op.name(),
-                  event.module.empty() ? "(the root)" : event.module,
-                  file.substr(file.rfind('/') + 1), event.where.line(),
-                  bad_inputs ? "its inputs already were not finite" : "its inputs were finite");
+  report_ = fmt::format("first seen in the {} pass of '{}' in module {} ({}:{})",
+                        forward ? "forward" : "backward", event.op.name(),
+                        event.module.empty() ? "(the root)" : event.module,
+                        file.substr(file.rfind('/') + 1), event.where.line());
+  // Ops take the gradients that they are given: of those nothing is left to see.
+  if (forward)
+    report_ += bad_inputs ? ": its inputs already were not finite" : ": its inputs were finite";
 }
 
 }  // namespace brim

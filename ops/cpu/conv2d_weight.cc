@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/vector.h"
@@ -17,8 +18,6 @@ constexpr int64_t kStripPixels = 256;  // whose sum may be in T; their operands 
 constexpr int64_t kPartOutputs = 8;    // tiles of outputs that are worked on together
 constexpr int64_t kMostChannels = 64;  // beyond, the matrix product reuses more of what it copies
 constexpr int64_t kGrain = 1 << 16;    // multiplications that repay a second thread
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Some of the indices along one axis.
 struct Range {

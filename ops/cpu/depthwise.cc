@@ -140,6 +140,7 @@ struct Sweep {
                    for (int64_t i = begin; i < end; ++i)
                      row(Plane<T>{from + i / to_height * image, from_width, shape.c}, i % to_height,
                          to + i * row_size);
+                   stream_fence();
                  });
   }
 

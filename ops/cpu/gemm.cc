@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/vector.h"
@@ -18,8 +19,6 @@ constexpr int64_t kBlockDepth = 256;    // a panel of B, 16 KiB, stays in the fi
 constexpr int64_t kBlockRows = 96;      // rows of A, 96 KiB, in the second
 constexpr int64_t kBlockColumns = 768;  // columns of B
 constexpr int64_t kGrain = 1 << 16;     // multiplications that repay a second thread
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t round_up_to(int64_t value, int64_t unit) { return ceil_div(value, unit) * unit; }
 

@@ -10,16 +10,16 @@ namespace brim::cpu {
 namespace {
 
 constexpr int64_t kGrain = 16384;  // elements that repay a second thread
-constexpr int64_t kLanes = 16;     // pixels whose constants are laid out behind each other
+constexpr int64_t kPixels = 16;    // pixels whose constants are laid out behind each other
 
 // A block of 16 pixels is a whole number of vectors for any number of channels.
 template <class T>
 struct Constants {
-  T scale[kLanes * kernel::NormalizeAttributes::kMaxChannels];
-  T shift[kLanes * kernel::NormalizeAttributes::kMaxChannels];
+  T scale[kPixels * kernel::NormalizeAttributes::kMaxChannels];
+  T shift[kPixels * kernel::NormalizeAttributes::kMaxChannels];
 
   Constants(const kernel::NormalizeAttributes& attributes, int64_t channels) {
-    for (int64_t i = 0; i < kLanes * channels; ++i) {
+    for (int64_t i = 0; i < kPixels * channels; ++i) {
       scale[i] = static_cast<T>(attributes.scale[static_cast<size_t>(i % channels)]);
       shift[i] = static_cast<T>(attributes.shift[static_cast<size_t>(i % channels)]);
     }
@@ -30,7 +30,7 @@ template <class T>
 void normalize_kernel(const KernelCall& call, const kernel::NormalizeAttributes& attributes) {
   int64_t count = call.out[0].numel();
   if (count == 0) return;
-  int64_t channels = call.out[0].shape.back(), block = kLanes * channels;
+  int64_t channels = call.out[0].shape.back(), block = kPixels * channels;
   const Constants<T> constants(attributes, channels);
   const uint8_t* x = call.in[0].as<uint8_t>();
   T* y = call.out[0].as<T>();

@@ -145,6 +145,62 @@ TEST_CASE("hooks see gradients, may replace them, and must keep the shape") {
   CHECK_THROWS_AS(backward(multiply(c, c)), ShapeError);
 }
 
+TEST_CASE("a gradient of another dtype or device is refused, wherever it comes from") {
+  Tensor a = leaf(1, {2});
+  CHECK_THROWS_WITH_AS(backward(multiply(a, a), {.grad = ones({2})}),
+                       "backward: expected a gradient of float64, got float32", DtypeError);
+  Tensor meta = ones({2}, {.dtype = Dtype::float64, .device = Device::meta()});
+  CHECK_THROWS_AS(backward(multiply(a, a), {.grad = meta}), DeviceError);
+  CHECK_THROWS_AS(accumulate_into(a, ones({2})), DtypeError);
+  Tensor y = multiply(a, a);
+  register_hook(y, [](const Tensor&) { return ones({2}); });
+  CHECK_THROWS_WITH_AS(backward(y, {.grad = a.detach()}),
+                       "hook: expected a gradient of float64, got float32", DtypeError);
+}
+
+TEST_CASE("backward inside a module goes back to the modules of the forward pass") {
+  struct Paths final : OpObserver {
+    void ran(const OpEvent& event) override { seen.push_back(event.module); }
+    std::vector<std::string> seen;
+  } paths;
+  Tensor a = leaf(1), y;
+  {
+    ModuleScope outer("layer1");
+    ModuleScope inner("conv");
+    y = multiply(a, a);
+  }
+  ModuleScope elsewhere("other");
+  backward(y);
+  REQUIRE(paths.seen.size() >= 2);
+  CHECK(paths.seen.front() == "layer1.conv");
+  CHECK(paths.seen.back() == "layer1.conv");
+}
+
+TEST_CASE("a random call that fails and is tried again has the same address") {
+  struct Draws final : Op {
+    Draws(bool fails, std::vector<RandomKey>& keys) : fails(fails), keys(keys) {}
+    const char* name() const override { return "draws"; }
+    Tensors forward(const Tensors& in, const ForwardContext& context) const override {
+      keys.push_back(context.random.key);
+      if (fails) throw std::runtime_error("no");
+      return {clone(in[0])};
+    }
+    Tensors backward(BackwardCall& call) const override { return {call.take_grad()}; }
+    bool is_random() const override { return true; }
+    bool fails;
+    std::vector<RandomKey>& keys;
+  };
+  RandomScope scope(1, 1);
+  std::vector<RandomKey> keys;
+  Tensor a = leaf(1);
+  CHECK_THROWS(apply_one(std::make_shared<Draws>(true, keys), {a}, Where::current()));
+  apply_one(std::make_shared<Draws>(false, keys), {a}, Where::current());
+  apply_one(std::make_shared<Draws>(false, keys), {a}, Where::current());
+  REQUIRE(keys.size() == 3);
+  CHECK(keys[0] == keys[1]);
+  CHECK(keys[1] != keys[2]);
+}
+
 TEST_CASE("a chain of 100,000 ops neither overflows the stack forwards, backwards nor in ruin") {
   int64_t before = live_bytes();
   {
@@ -158,6 +214,14 @@ TEST_CASE("a chain of 100,000 ops neither overflows the stack forwards, backward
     Tensor a = leaf(1), y = a;
     for (int i = 0; i < 100'000; ++i) y = multiply(std::move(y), a);
   }  // destroyed without backward
+  {
+    Tensor y = leaf(1);
+    for (int i = 0; i < 100'000; ++i) y = multiply(y, y);  // two edges to each node
+  }
+  {
+    Tensor y = leaf(1), one = full({}, 1, {.dtype = Dtype::float64});
+    for (int i = 0; i < 50'000; ++i) y = multiply(multiply(y, one), y);  // as residual blocks
+  }
   CHECK(live_bytes() == before);
 }
 

@@ -102,6 +102,8 @@ TEST_CASE("large strided and converting copies agree with element by element") {
 TEST_CASE("item wants exactly one element") {
   CHECK(full({}, 2.5).item<double>() == 2.5);
   CHECK(full({1, 1}, 3).item<int64_t>() == 3);
+  int64_t exact = (int64_t{1} << 53) + 1;  // no double
+  CHECK(from_vector<int64_t>({exact}, {1}).item<int64_t>() == exact);
   CHECK_THROWS_AS(zeros({2}).item<float>(), ShapeError);
 }
 
@@ -155,6 +157,11 @@ TEST_CASE("impossible shapes are refused") {
   CHECK_THROWS_AS(zeros({int64_t{1} << 40, int64_t{1} << 40}), ShapeError);
   CHECK_THROWS_AS(zeros({int64_t{1} << 62}), ShapeError);
   CHECK_THROWS_AS(from_vector<float>({1, 2}, {3}), ShapeError);
+  // Bytes that fit int64, but not once they are rounded up.
+  for (const char* planner : {"direct", "caching"}) {
+    memory::AccountScope scope(memory::capped_host_account(planner));
+    CHECK_THROWS_AS(zeros({int64_t{1} << 30, (int64_t{1} << 31) - 1}), memory::OutOfMemory);
+  }
 }
 
 TEST_CASE("broadcasting follows NumPy's rules") {

@@ -52,6 +52,7 @@ TEST_CASE("avg_pool2d: spec") {
                           {.kernel = 3, .stride = 1, .padding = 1, .count_include_pad = false}),
                    sample("not square", {1, 6, 7, 5},
                           {.kernel = {2, 4}, .stride = {1, 3}, .padding = {1, 2}}),
+                   sample("many values to a mean", {1, 10, 10, 3}, {.kernel = 9}),
                    sample("stride beyond the kernel", {1, 7, 7, 2}, {.kernel = 2, .stride = 3})},
        .errors = {{[] {
                      avg_pool2d(zeros({2, 3}), {.kernel = 2});

@@ -138,6 +138,18 @@ TEST_CASE("batch_norm: spec") {
             "expected a residual of the input's shape [2,3], got [2,1]"},
            {call({}, {1}), "expected an input with channels, got a scalar"},
            {[] {
+              Tensor c = ones({3}), strided = ones({6});
+              strided = Tensor(strided.storage(), Layout{.shape = {3}, .strides = {2}});
+              batch_norm(ones({2, 3}), c, c, strided, strided);
+            },
+            "expected contiguous running_mean and running_var to update"},
+           {[] {
+              TensorOptions half{.dtype = Dtype::bfloat16};
+              Tensor c = ones({3});
+              batch_norm(ones({2, 3}, half), c, c, c, ones({3}, half));
+            },
+            "expected running_mean and running_var of one dtype, got float32 and bfloat16"},
+           {[] {
               Tensor c = ones({3});
               batch_norm(ones({2, 3}, {.dtype = Dtype::float64}), c, c, c, c);
             },

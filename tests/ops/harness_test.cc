@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "brim/memory/out_of_memory.h"
 #include "brim/ops/mul.h"
 #include "brim/ops/op.h"
+#include "brim/tests/support/compare.h"
 #include "brim/tests/support/op_spec.h"
 
 namespace brim {
@@ -152,6 +155,12 @@ TEST_CASE("harness: messages name op, sample, dtype and the worst element") {
   for (const char* part : {"twice, sample 'sample', float32: output 0 is off: element [", "got ",
                            "expected ", "error ", "allowed "})
     CHECK_MESSAGE(faults[0].find(part) != std::string::npos, part, " in: ", faults[0]);
+}
+
+TEST_CASE("harness: a value where infinity or NaN is expected is found") {
+  const double inf = HUGE_VAL;
+  for (double expected : {inf, -inf, std::nan("")})
+    CHECK(testing::worst_error(zeros({1}), {expected}, {expected}) != "");
 }
 
 TEST_CASE("harness: every flaw is found") {

@@ -55,7 +55,11 @@ TEST_CASE("pad: spec") {
                        {[=] {
                           pad(x, {{1, 1}, {0, -1}});
                         },
-                        "pad: expected padding of at least 0, got 0 and -1 for axis 1"}}});
+                        "pad: expected padding of at least 0, got 0 and -1 for axis 1"},
+                       {[=] {
+                          pad(x, {{INT64_MAX, INT64_MAX}, {}});
+                        },
+                        "for axis 0 is too large"}}});
 }
 
 TEST_CASE("pad: takes whole numbers too") {

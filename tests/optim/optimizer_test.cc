@@ -153,6 +153,9 @@ TEST_CASE("optimizer: parameters that cannot be optimized") {
   CHECK_THROWS_AS(Sgd({{"a", zeros({2})}, {"b", empty({2}, {.device = Device::meta()})}}),
                   DeviceError);
   CHECK_THROWS_AS(Two().sgd.set_steps(-1), ValueError);
+  Tensor shared = zeros({2});
+  CHECK_THROWS_WITH_AS(Sgd({{"a", shared}, {"b", shared}}),
+                       "sgd: 'a' and 'b' are the same parameter", ValueError);
 }
 
 TEST_CASE("optimizer: trains a model") {

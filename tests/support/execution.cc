@@ -49,7 +49,11 @@ Execution execute(const OpSample& sample, const Tensors& inputs, const Tensors& 
   for (size_t k = 0; k < result.outputs.size(); ++k) {
     const Tensor& output = result.outputs[k];
     if (!output.defined() || !output.requires_grad()) continue;
-    result.weights[k] = weights.empty() ? weights_for(output, k) : weights[k];
+    // Given in float64, but some ops have a result of one dtype only.
+    result.weights[k] =
+        weights.empty()
+            ? weights_for(output, k)
+            : convert_to(weights[k], {.dtype = output.dtype(), .device = output.device()});
     backward(output, {.grad = result.weights[k], .retain_graph = k + 1 < result.outputs.size()});
   }
   for (Tensor& output : result.outputs)
