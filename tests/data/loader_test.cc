@@ -1,7 +1,5 @@
 // Proves that batches are the same bytes whatever the workers and the timing, that host memory is
-// fixed, and that bad images, early ends and slow consumers are handled. Runs under tsan.
-#include "brim/data/loader.h"
-
+// fixed, and that early ends and slow consumers are handled. Runs under tsan.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,90 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "brim/base/error.h"
-#include "brim/base/parallel.h"
-#include "brim/base/random.h"
+#include "brim/tests/data/fake_dataset.h"
 
 using namespace brim;
 using namespace brim::data;
-
-namespace {
-
-constexpr int kSize = 6;
-
-/// Images of noise, of which some may be bad and some labels wrong. Counts what is read.
-class Fake : public Dataset {
- public:
-  explicit Fake(int64_t size, std::set<int64_t> bad = {}, std::set<int64_t> mislabelled = {})
-      : size_(size), bad_(std::move(bad)), mislabelled_(std::move(mislabelled)) {}
-
-  int64_t size() const override { return size_; }
-  const std::vector<std::string>& class_names() const override { return names_; }
-  int64_t label(int64_t index) const override { return mislabelled_.count(index) ? 3 : index % 3; }
-  std::string describe(int64_t index) const override { return "fake/" + std::to_string(index); }
-
-  Image read(int64_t index, int /*target*/) const override {
-    reads.fetch_add(1);
-    // Uneven work, so that workers finish out of order.
-    auto pause = std::chrono::microseconds(slow ? 2000 : mix64(static_cast<uint64_t>(index)) % 60);
-    std::this_thread::sleep_for(pause);
-    if (bad_.count(index)) raise<FileError>("fake", "'{}' is bad", describe(index));
-    Image image(kSize + 2, kSize + 1);
-    for (size_t i = 0; i < image.pixels.size(); ++i)
-      image.pixels[i] = static_cast<uint8_t>(mix64(static_cast<uint64_t>(index) << 20 | i));
-    return image;
-  }
-
-  mutable std::atomic<int64_t> reads{0};
-  bool slow = false;
-
- private:
-  int64_t size_;
-  std::set<int64_t> bad_, mislabelled_;
-  std::vector<std::string> names_{"a", "b", "c"};
-};
-
-/// A copy of a batch, to compare.
-struct Copy {
-  int64_t first, count;
-  std::vector<uint8_t> pixels;
-  std::vector<int64_t> labels;
-  friend bool operator==(const Copy&, const Copy&) = default;
-};
-
-Copy copy_of(const Batch& batch) {
-  return {batch.first_sample(),
-          batch.count(),
-          {batch.pixels().begin(), batch.pixels().end()},
-          {batch.labels().begin(), batch.labels().end()}};
-}
-
-std::vector<Copy> epoch_of(Loader& loader, int64_t epoch) {
-  std::vector<Copy> copies;
-  loader.start_epoch(epoch);
-  while (std::optional<Batch> batch = loader.next()) copies.push_back(copy_of(*batch));
-  return copies;
-}
-
-LoaderOptions options_of(int64_t batch, int workers) {
-  return {.batch = batch,
-          .size = kSize,
-          .workers = workers,
-          .augment = {.kind = Augment::Kind::random_resized_crop, .flip = true}};
-}
-
-/// Reads the epoch; the error that ends it, and how many batches came before.
-std::pair<std::string, int> failure_of(Loader& loader) {
-  int batches = 0;
-  try {
-    while (loader.next()) ++batches;
-    return {"", batches};
-  } catch (const Error& error) {
-    return {error.what(), batches};
-  }
-}
-
-}  // namespace
 
 TEST_CASE("batches are the same bytes for any number of workers") {
   auto dataset = std::make_shared<Fake>(103);
@@ -277,102 +195,6 @@ TEST_CASE("the end of an epoch stays the end") {
   CHECK(epoch_of(loader, 0).size() == 1);
   CHECK(!loader.next());
   CHECK(!loader.next());
-}
-
-TEST_CASE("the first bad image in the epoch's order is the error, in its batch") {
-  for (int workers : {0, 1, 2, 5}) {
-    CAPTURE(workers);
-    LoaderOptions options = options_of(30, workers);
-    options.shuffle = false;
-    Loader loader(std::make_shared<Fake>(100, std::set<int64_t>{58, 43, 99}), options);
-    loader.start_epoch(0);
-    CHECK(failure_of(loader) == std::pair<std::string, int>("fake: 'fake/43' is bad", 1));
-    // Again the same, until another epoch begins.
-    CHECK(failure_of(loader) == std::pair<std::string, int>("fake: 'fake/43' is bad", 0));
-    loader.start_epoch(0);
-    CHECK(failure_of(loader).second == 1);
-  }
-}
-
-TEST_CASE("a label that is no class is named, also where bad images are skipped") {
-  for (bool skip : {false, true}) {
-    LoaderOptions options = options_of(10, 2);
-    options.shuffle = false;
-    options.skip_bad_images = skip;
-    Loader loader(std::make_shared<Fake>(40, std::set<int64_t>{}, std::set<int64_t>{27}), options);
-    loader.start_epoch(0);
-    CHECK(failure_of(loader) == std::pair<std::string, int>(
-                                    "loader: expected labels from 0 to 2, got 3 for 'fake/27'", 2));
-  }
-}
-
-TEST_CASE("skipped images are replaced by the next good one, and counted") {
-  const std::set<int64_t> bad{3, 4, 39};
-  std::vector<std::vector<Copy>> runs;
-  for (int workers : {0, 1, 2, 5}) {
-    CAPTURE(workers);
-    LoaderOptions options{
-        .batch = 10, .size = kSize, .workers = workers, .shuffle = false, .skip_bad_images = true};
-    Loader loader(std::make_shared<Fake>(40, bad), options);
-    runs.push_back(epoch_of(loader, 0));
-    CHECK(loader.skipped_images() == 3);
-    CHECK(loader.first_skipped() == "fake: 'fake/3' is bad");
-    epoch_of(loader, 1);
-    CHECK(loader.skipped_images() == 3);  // the same ones
-  }
-  for (const auto& run : runs) CHECK(run == runs[0]);
-
-  Loader good(std::make_shared<Fake>(40), {.batch = 10, .size = kSize, .shuffle = false});
-  auto expected = epoch_of(good, 0);
-  const size_t bytes = kSize * kSize * 3;
-  auto image = [&](const std::vector<Copy>& run, size_t index) {
-    auto begin = run[index / 10].pixels.begin() + static_cast<ptrdiff_t>(index % 10 * bytes);
-    return std::vector<uint8_t>(begin, begin + static_cast<ptrdiff_t>(bytes));
-  };
-  for (auto [place, source] : {std::pair<size_t, size_t>{3, 5}, {4, 5}, {39, 0}, {6, 6}}) {
-    CHECK(image(runs[0], place) == image(expected, source));
-    CHECK(runs[0][place / 10].labels[place % 10] == static_cast<int64_t>(source % 3));
-  }
-}
-
-TEST_CASE("a dataset that enters a parallel loop in a worker is caught") {
-  struct Parallel final : Fake {
-    Parallel() : Fake(20) {}
-    Image read(int64_t index, int target) const override {
-      parallel_for(10, 1, [](int64_t, int64_t) {});
-      return Fake::read(index, target);
-    }
-  };
-  Loader loader(std::make_shared<Parallel>(), options_of(10, 2));
-  loader.start_epoch(0);
-  CHECK_THROWS_AS(loader.next(), InternalError);
-}
-
-TEST_CASE("only skipped images of batches that were handed out are counted") {
-  LoaderOptions options = options_of(10, 3);
-  options.shuffle = false;
-  options.skip_bad_images = true;
-  Loader loader(std::make_shared<Fake>(60, std::set<int64_t>{5, 15, 25}), options);
-  loader.start_epoch(0);
-  CHECK(loader.skipped_images() == 0);
-  loader.next();
-  CHECK(loader.skipped_images() == 1);
-  loader.next();
-  CHECK(loader.skipped_images() == 2);
-}
-
-TEST_CASE("where every image is bad, skipping ends in an error") {
-  std::set<int64_t> all;
-  for (int64_t i = 0; i < 12; ++i) all.insert(i);
-  for (int workers : {0, 3}) {
-    LoaderOptions options = options_of(4, workers);
-    options.shuffle = false;
-    options.skip_bad_images = true;
-    Loader loader(std::make_shared<Fake>(12, all), options);
-    loader.start_epoch(0);
-    CHECK(failure_of(loader).first ==
-          "loader: none of the 12 images can be read; the first error: fake: 'fake/0' is bad");
-  }
 }
 
 TEST_CASE("options out of range are refused with their value") {

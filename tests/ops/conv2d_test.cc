@@ -3,16 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <filesystem>
 #include <memory>
 
 #include "brim/autograd/backward.h"
-#include "brim/base/parallel.h"
 #include "brim/ops/conv_shape.h"
-#include "brim/ops/onednn.h"
-#include "brim/tests/support/compare.h"
 #include "brim/tests/support/op_spec.h"
 
 namespace brim {
@@ -231,118 +225,12 @@ const std::vector<ErrorCase> kErrors = {
      "expected a floating dtype, got int32"},
 };
 
-/// y, dx and dweight for given inputs and output gradient.
-struct Results {
-  Tensor y, dx, dweight;
-};
-Results differentiate(const Tensor& x0, const Tensor& weight0, const Tensor& dy,
-                      const Conv2dOptions& options) {
-  Tensor x = clone(x0), weight = clone(weight0);
-  x.set_requires_grad();
-  weight.set_requires_grad();
-  Tensor y = conv2d(x, weight, Tensor(), options);
-  backward(y, {.grad = dy});
-  return {y, x.grad(), weight.grad()};
-}
-
-Tensor map(const Tensor& x, double (*f)(double)) {
-  auto values = x.to_vector<double>();
-  std::ranges::transform(values, values.begin(), f);
-  return from_vector(values, x.shape());
-}
-
-/// A float32 sum of n products, added one after the other, has partial sums that walk at random up
-/// to R = sqrt(sum of squares), or steadily up to the result f; each addition rounds off up to
-/// u |partial sum|, about u |partial sum| / sqrt(3) on average. Five deviations of the whole are
-/// below 2 u sqrt(n) (R + |f|); 4 u covers what else is rounded.
-void check_sums(const Tensor& got, const Tensor& expected, const Tensor& squares, double n) {
-  auto values = expected.to_vector<double>(), allowed = squares.to_vector<double>();
-  for (size_t i = 0; i < values.size(); ++i)
-    allowed[i] = 0x1p-24 * (4 + 2 * std::sqrt(n)) * (std::sqrt(allowed[i]) + std::abs(values[i]));
-  CHECK(testing::worst_error(got, values, allowed) == "");
-}
-
-struct Layer {
-  Shape x, weight;
-  Conv2dOptions options;
-};
-
-/// Float32 against float64 on a layer as large as in real models.
-void check_layer(const Layer& layer) {
-  CAPTURE(to_string(layer.x));
-  CAPTURE(to_string(layer.weight));
-  auto low = [](const Tensor& t) { return convert_to(t, {.dtype = Dtype::float32}); };
-  auto high = [](const Tensor& t) { return convert_to(t, {.dtype = Dtype::float64}); };
-  auto square = [](double v) { return v * v; };
-  Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
-  Tensor x = low(normal(layer.x, 1, RandomKey{1})),
-         weight = low(normal(layer.weight, 1, RandomKey{2}));
-  Tensor dy = low(normal(shape, 1, RandomKey{3}));
-  Results got = differentiate(x, weight, dy, layer.options);
-  Results expected = differentiate(high(x), high(weight), high(dy), layer.options);
-  Results squares =
-      differentiate(map(x, square), map(weight, square), map(dy, square), layer.options);
-  ConvShape z(layer.x, layer.weight, shape, layer.options);
-  check_sums(got.y, expected.y, squares.y, static_cast<double>(z.window()));
-  check_sums(got.dx, expected.dx, squares.dx, static_cast<double>(z.r * z.s * z.group_outputs()));
-  check_sums(got.dweight, expected.dweight, squares.dweight, static_cast<double>(z.pixels()));
-}
-
-Conv2dOptions window(int64_t stride, int64_t padding, int64_t groups = 1) {
-  return {.stride = stride, .padding = padding, .groups = groups};
-}
-
 }  // namespace
 
 TEST_CASE("conv2d: spec") {
   OpSpec spec{.op = "conv2d", .errors = kErrors};
   for (const Case& c : kCases) spec.samples.push_back(sample(c));
   check_op(spec);
-}
-
-TEST_CASE("conv2d: layers of ResNet, float32 against float64") {
-  check_layer({{1, 224, 224, 3}, {64, 7, 7, 3}, window(2, 3)});
-  check_layer({{1, 56, 56, 64}, {64, 3, 3, 64}, window(1, 1)});
-  check_layer({{1, 56, 56, 64}, {256, 1, 1, 64}, window(1, 0)});
-  check_layer({{1, 28, 28, 128}, {128, 3, 3, 128}, window(2, 1)});
-  check_layer({{2, 14, 14, 256}, {512, 1, 1, 256}, window(2, 0)});
-  check_layer({{2, 7, 7, 512}, {512, 3, 3, 512}, window(1, 1)});
-  check_layer({{2, 7, 7, 2048}, {512, 1, 1, 2048}, window(1, 0)});
-  check_layer({{2, 14, 14, 128}, {128, 3, 3, 4}, window(1, 1, 32)});
-}
-
-TEST_CASE("conv2d: layers of MobileNet V2, float32 against float64") {
-  check_layer({{1, 224, 224, 3}, {32, 3, 3, 3}, window(2, 1)});
-  check_layer({{1, 112, 112, 32}, {32, 3, 3, 1}, window(1, 1, 32)});
-  check_layer({{1, 112, 112, 16}, {96, 1, 1, 16}, window(1, 0)});
-  check_layer({{1, 112, 112, 96}, {96, 3, 3, 1}, window(2, 1, 96)});
-  check_layer({{2, 56, 56, 144}, {24, 1, 1, 144}, window(1, 0)});
-  check_layer({{2, 56, 56, 144}, {144, 3, 3, 1}, window(1, 1, 144)});
-  check_layer({{2, 14, 14, 576}, {576, 3, 3, 1}, window(2, 1, 576)});
-  check_layer({{4, 7, 7, 960}, {960, 3, 3, 1}, window(1, 1, 960)});
-  check_layer({{4, 7, 7, 320}, {1280, 1, 1, 320}, window(1, 0)});
-  check_layer({{1, 20, 20, 40}, {40, 5, 5, 1}, window(2, 2, 40)});
-}
-
-TEST_CASE("conv2d: the same bits in every run") {
-  std::vector<Layer> layers = {{{2, 28, 28, 32}, {48, 3, 3, 32}, window(1, 1)},
-                               {{2, 28, 28, 40}, {56, 1, 1, 40}, window(1, 0)},
-                               {{2, 28, 28, 48}, {48, 3, 3, 1}, window(2, 1, 48)}};
-  for (Dtype dtype : {Dtype::float32, Dtype::float64})
-    for (const Layer& layer : layers) {
-      TensorOptions options{.dtype = dtype};
-      Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
-      Tensor x = normal(layer.x, 1, RandomKey{1}, options);
-      Tensor weight = normal(layer.weight, 1, RandomKey{2}, options);
-      Tensor dy = normal(shape, 1, RandomKey{3}, options);
-      Results first = differentiate(x, weight, dy, layer.options);
-      for (int run = 0; run < 5; ++run) {
-        Results again = differentiate(x, weight, dy, layer.options);
-        CHECK(testing::bit_difference(again.y, first.y) == "");
-        CHECK(testing::bit_difference(again.dx, first.dx) == "");
-        CHECK(testing::bit_difference(again.dweight, first.dweight) == "");
-      }
-    }
 }
 
 TEST_CASE("conv2d: saves x only for the gradient of the weight") {
@@ -357,27 +245,6 @@ TEST_CASE("conv2d: saves x only for the gradient of the weight") {
     backward(y, {.grad = ones(y.shape())});
     CHECK(second.grad().defined() == weight_learns);
   }
-}
-
-TEST_CASE("conv2d: oneDNN works in the pool of our own loops") {
-  auto threads = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
-  };
-  std::atomic<int> visited = 0;
-  parallel_for(1000, 1, [&](int64_t, int64_t) { ++visited; });
-  auto before = threads();
-  CHECK(before == visited);
-  Tensor x = zeros({8, 56, 56, 64}), weight = zeros({64, 3, 3, 64});
-  Conv2dOptions options{.padding = 1};
-  ConvShape shape(x.shape(), weight.shape(), {8, 56, 56, 64}, options);
-  auto* convolution = onednn::find_convolution(shape, onednn::Pass::forward, false);
-  REQUIRE(convolution != nullptr);
-  Tensor y = zeros({8, 56, 56, 64});
-  std::vector<char> scratch(static_cast<size_t>(onednn::scratch_bytes(*convolution)) + 64);
-  void* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64);
-  onednn::run(*convolution, x.data<float>(), weight.data<float>(), nullptr, y.data<float>(),
-              aligned);
-  CHECK(threads() == before);
 }
 
 }  // namespace brim
