@@ -12,7 +12,7 @@ The recipe, exactly, with T = epochs * floor(images / batch) updates in all:
   optimizer SGD, Nesterov momentum 0.9; weight decay on every parameter, or,
             with --no-decay, on convolution and linear weights only
   loss      cross entropy, mean over the batch, label smoothing --smooth
-  images    each padded by 4 zero pixels, cropped at a random place of its own,
+  images    each padded by 2 zero pixels, cropped at a random place of its own,
             flipped with probability 1/2, then (pixel - mean) / std by channel;
             a new shuffle each epoch, the last incomplete batch left out
   weights   He normal by fan-out for convolutions, uniform +-1/sqrt(fan-in) for
@@ -31,7 +31,7 @@ import torch.nn.functional as F
 
 MEAN = (125.3, 123.0, 113.9)
 STD = (63.0, 62.1, 66.7)
-PAD = 4
+PAD = 2
 
 
 def load(root, split):
