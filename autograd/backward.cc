@@ -46,12 +46,6 @@ const RandomAddress& BackwardCall::random() const { return node_.context.random;
 
 namespace {
 
-// Nobody else can see this tensor's values.
-bool is_unshared(const Tensor& tensor) {
-  return tensor.shared_body().use_count() == 1 && tensor.storage()->handles() == 1 &&
-         tensor.storage()->tape_holds() == 0;
-}
-
 void add_gradient(Tensor& sum, Tensor grad) {
   if (!sum.defined()) {
     sum = std::move(grad);
@@ -175,9 +169,7 @@ class Engine {
   void add_to_leaf(const std::shared_ptr<TensorBody>& leaf, Tensor grad) {
     if (leaf->grad.defined()) return accumulate_into(leaf->grad, grad);
     // A leaf's gradient is its own: not a view of another's, not shared between two leaves.
-    bool own = is_unshared(grad) && grad.is_contiguous() &&
-               grad.storage()->bytes() < grad.numel() * size_of(grad.dtype()) + memory::kAlignment;
-    if (!own) {
+    if (!is_unshared(grad) || !fills_storage(grad)) {
       memory::CategoryScope category(memory::Category::gradients);
       grad = clone(grad);
     }

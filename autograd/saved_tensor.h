@@ -12,12 +12,9 @@ class SavedTensor {
   SavedTensor() = default;
   explicit SavedTensor(const Tensor& tensor);
 
-  bool defined() const { return hold_.storage() != nullptr; }
   /// The tensor, unknown to the tape. Throws `AutogradError`, naming the op that wrote to it,
   /// when it changed since it was saved.
   Tensor get(const char* op) const;
-  /// Gives the storage up.
-  void release() { hold_ = TapeHold(); }
 
  private:
   Layout layout_;

@@ -91,11 +91,6 @@ class RandomStream {
     uint64_t high = bits(), word = high << 32 | bits();
     return static_cast<uint64_t>((static_cast<unsigned __int128>(word) * n) >> 64);
   }
-  float normal() {
-    next_ = (next_ + 1) & ~uint64_t{1};
-    // A counter of its own, so that uniform and normal draws never share words.
-    return random_normal(derive(key_, "normal"), sample_, next_++);
-  }
 
  private:
   RandomKey key_;

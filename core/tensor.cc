@@ -40,6 +40,16 @@ bool Tensor::is_contiguous() const {
   return true;
 }
 
+bool is_unshared(const Tensor& tensor) {
+  return tensor.shared_body().use_count() == 1 && tensor.storage()->handles() == 1 &&
+         tensor.storage()->tape_holds() == 0;
+}
+
+bool fills_storage(const Tensor& tensor) {
+  int64_t bytes = tensor.numel() * size_of(tensor.dtype());
+  return tensor.is_contiguous() && tensor.storage()->bytes() < bytes + memory::kAlignment;
+}
+
 void* Tensor::data() const {
   if (storage()->data() == nullptr) return nullptr;
   return static_cast<char*>(storage()->data()) + layout().offset * size_of(dtype());

@@ -154,6 +154,11 @@ Tensor contiguous(const Tensor& tensor);
 Tensor convert_to(const Tensor& tensor, const TensorOptions& options);
 Tensor clone(const Tensor& tensor);
 
+/// Nobody else can see this tensor's values: no other handle, view or saved tensor.
+bool is_unshared(const Tensor& tensor);
+/// The tensor is contiguous and all that its storage has room for.
+bool fills_storage(const Tensor& tensor);
+
 /// Dtype, shape, device and elements (the outer ones when there are many), for people.
 std::string to_string(const Tensor& tensor);
 

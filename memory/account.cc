@@ -44,18 +44,27 @@ Block Account::allocate(int64_t bytes, Category category) {
   Block block{placement, request.bytes, category};
   live_ += block.bytes;
   by_category_[static_cast<size_t>(category)] += block.bytes;
+  try {
+    check_identity();
+    if (recorder_ != nullptr) recorder_->allocated(block);
+  } catch (...) {
+    give_back(block);
+    throw;
+  }
   note_peaks();
-  check_identity();
-  if (recorder_ != nullptr) recorder_->allocated(block);
   return block;
+}
+
+void Account::give_back(const Block& block) noexcept {
+  live_ -= block.bytes;
+  by_category_[static_cast<size_t>(block.category)] -= block.bytes;
+  planner_->release(block.placement);
 }
 
 void Account::release(const Block& block) noexcept {
   if (block.bytes == 0) return;
   std::lock_guard lock(mutex_);
-  live_ -= block.bytes;
-  by_category_[static_cast<size_t>(block.category)] -= block.bytes;
-  planner_->release(block.placement);
+  give_back(block);
   release_broke_identity_ = release_broke_identity_ || !identity_holds();
   if (recorder_ != nullptr) recorder_->released(block);
 }

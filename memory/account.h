@@ -95,6 +95,7 @@ class Account {
   bool identity_holds() const;
   void check_identity() const;
   void note_peaks();
+  void give_back(const Block& block) noexcept;
 
   const Device device_;
   mutable std::mutex mutex_;

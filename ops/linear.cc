@@ -2,17 +2,10 @@
 
 #include "brim/ops/matmul.h"
 #include "brim/ops/op.h"
+#include "brim/ops/rows.h"
 
 namespace brim {
 namespace {
-
-/// [..., n] as [rows, n].
-Tensor as_rows(const Tensor& x) {
-  Tensor dense = contiguous(x);
-  int64_t columns = x.shape().back(), rows = 1;
-  for (int i = 0; i + 1 < x.dim(); ++i) rows *= x.size(i);
-  return dense.view_as({rows, columns});
-}
 
 class Linear final : public autograd::Op {
  public:

@@ -1,6 +1,7 @@
 #include "brim/ops/matmul.h"
 
 #include "brim/ops/op.h"
+#include "brim/ops/rows.h"
 
 namespace brim {
 namespace {
@@ -24,13 +25,6 @@ Tensor with_rank(const Tensor& x, int rank) {
   return contiguous(x).view_as(shape);
 }
 
-/// [..., m, n] as one matrix [rows, n], for products with a single matrix on the right.
-Tensor as_matrix(const Tensor& x) {
-  int64_t rows = 1;
-  for (int i = 0; i + 1 < x.dim(); ++i) rows *= x.size(i);
-  return contiguous(x).view_as({rows, x.size(-1)});
-}
-
 class Matmul final : public autograd::Op {
  public:
   const char* name() const override { return "matmul"; }
@@ -42,7 +36,7 @@ class Matmul final : public autograd::Op {
     Tensor y =
         empty(join(batch, a.size(-2), b.size(-1)), {.dtype = a.dtype(), .device = a.device()});
     if (b.dim() == 2) {
-      launch(kernel::matmul, {as_matrix(a), contiguous(b), Tensor()}, {as_matrix(y)});
+      launch(kernel::matmul, {as_rows(a), contiguous(b), Tensor()}, {as_rows(y)});
     } else {
       launch(kernel::matmul, {with_rank(a, y.dim()), with_rank(b, y.dim()), Tensor()}, {y});
     }
@@ -61,7 +55,7 @@ class Matmul final : public autograd::Op {
     Tensor dy = call.take_grad();
     bool one_right = call.input_info(1).shape.size() == 2;
     auto shaped = [&](const Tensor& x) {
-      return one_right ? as_matrix(x) : with_rank(x, dy.dim());
+      return one_right ? as_rows(x) : with_rank(x, dy.dim());
     };
     Tensors grads(2);
     for (int i : {0, 1})

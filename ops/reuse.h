@@ -2,7 +2,6 @@
 #pragma once
 
 #include "brim/core/tensor.h"
-#include "brim/memory/source.h"
 
 namespace brim {
 
@@ -11,11 +10,7 @@ namespace brim {
 /// from `take_grad`. The answer depends on handles alone, never on addresses, so it is the same
 /// when a step is traced.
 inline Tensor reuse_or_empty(const Tensor& tensor) {
-  const Storage& storage = *tensor.storage();
-  bool own = tensor.shared_body().use_count() == 1 && storage.handles() == 1 &&
-             storage.tape_holds() == 0 && tensor.is_contiguous() &&
-             storage.bytes() < tensor.numel() * size_of(tensor.dtype()) + memory::kAlignment;
-  return own ? tensor : empty_like(tensor);
+  return is_unshared(tensor) && fills_storage(tensor) ? tensor : empty_like(tensor);
 }
 
 }  // namespace brim

@@ -74,8 +74,7 @@ bool worth_streaming(const ChannelRows& rows, const T* to) {
 /// Stores past the caches, if so asked; the odd end of a buffer normally.
 template <bool kStream, class V, class T>
 inline void put(T* to, V value) {
-  constexpr bool kVector = 1 < kLanes<V>;
-  if constexpr (kStream && kVector)
+  if constexpr (kStream && is_vector<V>)
     stream(to, value);
   else
     store(to, value);
@@ -94,15 +93,6 @@ void for_rows_backwards(const ChannelRows& rows, const Body& body) {
                      body(rows.start(i), rows.start(i + 1) - rows.start(i));
                  stream_fence();
                });
-}
-
-/// Calls `body<V>(i)` for all of [0, width): V is a vector of T from element i, at the end a T.
-template <class T, class Body>
-inline void for_lanes(int64_t width, const Body& body) {
-  constexpr int64_t kStep = kLanes<Vector<T>>;
-  int64_t i = 0;
-  for (; i + kStep <= width; i += kStep) body.template operator()<Vector<T>>(i);
-  for (; i < width; ++i) body.template operator()<T>(i);
 }
 
 /// Element c of a float32 or float64 buffer.

@@ -32,7 +32,7 @@ void sum_taps(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
   int64_t x_row = rows.at_step * from.width * shape.c, x_step = columns.at_step * shape.c;
   const T* x0 = rows.count == 0 ? nullptr : from.at(rows.at, columns.at);
   int64_t tap = rows.first * shape.s + columns.first;
-  for_channels<T>(shape.c, [&]<class V>(int64_t c) {
+  for_lanes<T>(shape.c, [&]<class V>(int64_t c) {
     V sum = bias == nullptr ? V{} : load<V>(bias + c);
     for (int64_t i = 0; i < rows.count; ++i) {
       const T* x = x0 + i * x_row + c;
@@ -81,7 +81,7 @@ template <int kStride, int kWidth, bool kStream, class T>
 void inner_tile(const Plane<T>& from, const T* x, const T* weight, const T* bias, T* to) {
   int64_t channels = from.channels, row_step = from.width * channels;
   const T *row0 = x, *row1 = x + row_step, *row2 = row1 + row_step, *below = row2 + row_step;
-  for_channels<T>(channels, [&]<class V>(int64_t c) {
+  for_lanes<T>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) sums[j] = bias == nullptr ? V{} : load<V>(bias + c);
@@ -110,7 +110,7 @@ template <int kStride, int kWidth, class T>
 void edge_tile(const Plane<T>& from, const T* x, const Meeting& rows, const T* weight,
                const T* bias, T* to) {
   int64_t channels = from.channels, row_step = from.width * channels;
-  for_channels<T>(channels, [&]<class V>(int64_t c) {
+  for_lanes<T>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) sums[j] = bias == nullptr ? V{} : load<V>(bias + c);
@@ -217,7 +217,7 @@ struct GradientSweep {
   template <int kWidth, bool kStream>
   void pairs(const Plane<T>& in, const T* dy, const Meeting& rows, T* to) const {
     int64_t channels = in.channels, row_step = rows.at_step * in.width * channels;
-    for_channels<T>(channels, [&]<class V>(int64_t c) {
+    for_lanes<T>(channels, [&]<class V>(int64_t c) {
       V even[kWidth] = {}, odd[kWidth] = {};
       for (int64_t i = 0; i < rows.count; ++i) {
         const T* row = opaque(dy + i * row_step + c);

@@ -92,15 +92,6 @@ struct ChannelBlock {
   }
 };
 
-/// Runs `body.operator()<V>(c)` for all channels, a vector at a time and then singly.
-template <class T, class Body>
-inline void for_channels(int64_t channels, const Body& body) {
-  int64_t c = 0;
-  for (; c + kLanes<Vector<T>> <= channels; c += kLanes<Vector<T>>)
-    body.template operator()<Vector<T>>(c);
-  for (; c < channels; ++c) body.template operator()<T>(c);
-}
-
 /// Runs `tile.operator()<kWidth>(q)` for all q of [begin, end): kMax at a time, then the rest in
 /// halves of that.
 template <int kMax, class Tile>

@@ -45,7 +45,7 @@ struct WeightScratch {
 template <class T>
 void one_pixel(const Plane<T>& x, const Meeting& rows, const Meeting& columns,
                const ConvShape& shape, const T* dy, T* sums) {
-  for_channels<T>(shape.c, [&]<class V>(int64_t c) {
+  for_lanes<T>(shape.c, [&]<class V>(int64_t c) {
     V gradient = load<V>(dy + c);
     for (int64_t i = 0; i < rows.count; ++i)
       for (int64_t j = 0; j < columns.count; ++j) {
@@ -80,7 +80,7 @@ template <int kStride, int kWidth, class T>
 void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, T* sums) {
   int64_t channels = plane.channels, row_step = plane.width * channels;
   const T *row0 = x, *row1 = x + row_step, *row2 = row1 + row_step, *below = row2 + row_step;
-  for_channels<T>(channels, [&]<class V>(int64_t c) {
+  for_lanes<T>(channels, [&]<class V>(int64_t c) {
     V gradient[kWidth];
     const T* from = opaque(dy + c);
 #pragma GCC unroll 16
@@ -102,7 +102,7 @@ void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, 
 template <int kStride, int kWidth, class T>
 void edge_tile(const Plane<T>& plane, const T* x, const Meeting& rows, const T* dy, T* sums) {
   int64_t channels = plane.channels, row_step = plane.width * channels;
-  for_channels<T>(channels, [&]<class V>(int64_t c) {
+  for_lanes<T>(channels, [&]<class V>(int64_t c) {
     V gradient[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) gradient[j] = load<V>(dy + j * channels + c);

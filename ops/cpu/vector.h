@@ -79,6 +79,15 @@ inline V fma(V a, V b, V c) {
 }
 #endif
 
+/// Calls `body<V>(i)` for all of [0, width): V is a vector of T from element i, at the end a T.
+template <class T, class Body>
+inline void for_lanes(int64_t width, const Body& body) {
+  constexpr int64_t kStep = kLanes<Vector<T>>;
+  int64_t i = 0;
+  for (; i + kStep <= width; i += kStep) body.template operator()<Vector<T>>(i);
+  for (; i < width; ++i) body.template operator()<T>(i);
+}
+
 /// The same pointer, of unknown origin: addresses near it are then computed from it where they are
 /// used. Otherwise GCC keeps a pointer to each stream of a loop and runs out of registers.
 template <class T>

@@ -134,7 +134,9 @@ TEST_CASE("what is predicted before the first byte is what training and evaluati
 }
 
 TEST_CASE("progress goes to plain lines where there is no terminal") {
-  Finished run = train("--data shapes --batch 40 --epochs 2 --size 16 --threads 1 --steps 202");
+  TempFolder folder;
+  write_pictures(folder, 8);
+  Finished run = train("--batch 2 --epochs 2 --size 32 --threads 1 --data " + folder.path());
   REQUIRE(run.code == 0);
   for (const char* text : {"images/s", "live ", "peak ", " left", "accuracy"})
     CHECK(run.out.find(text) != std::string::npos);
@@ -157,9 +159,12 @@ TEST_CASE("events that cannot be written are an error") {
 }
 
 TEST_CASE("the same seed prints the same losses, whatever the workers") {
-  auto losses = [](const std::string& more) {
+  TempFolder folder;
+  write_pictures(folder, 8);
+  auto losses = [&](const std::string& more) {
     std::vector<double> result;
-    for (const json& event : events_of(train("--data shapes --json -" + kQuick + more).out))
+    std::string arguments = "--size 32 --json - --data " + folder.path() + kQuick + more;
+    for (const json& event : events_of(train(arguments).out))
       if (event["event"] == "step") result.push_back(event["loss"]);
     return result;
   };

@@ -259,7 +259,21 @@ TEST_CASE("a planner whose numbers do not add up is found out, wherever it happe
   account.release(a);
   liar->lie = 0;  // too late: the release was wrong
   CHECK_THROWS_AS(account.allocate(64, Category::other), InternalError);
+  CHECK(account.stats().live == 64);  // and what it was given went back
   account.release(b);
+}
+
+TEST_CASE("a recorder that throws leaves nothing behind") {
+  struct Thrower final : Recorder {
+    void allocated(const Block&) override { throw std::runtime_error("full"); }
+    void released(const Block&) noexcept override {}
+  } thrower;
+  auto account = capped_host_account("direct");
+  account->set_recorder(&thrower);
+  CHECK_THROWS_AS(account->allocate(64, Category::other), std::runtime_error);
+  CHECK(account->stats().live == 0);
+  CHECK(account->stats().reserved == 0);
+  CHECK(account->stats().peak_live == 0);
 }
 
 TEST_CASE("an unknown planner is refused with the nearest name") {

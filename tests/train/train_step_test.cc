@@ -103,6 +103,7 @@ TEST_CASE("an update that fails at any allocation is undone, and repeats bit for
   }
 }
 
+// Under the sanitizers the small network has to do: the same code, in a tenth of the time.
 TEST_CASE("resnet18: an update that fails at any allocation is undone, and repeats bit for bit" *
           doctest::skip(std::getenv("BRIM_SKIP_SLOW") != nullptr)) {
   check_every_fault([] { return nn::make_model("resnet18", {.classes = 10, .seed = 1}); },
