@@ -311,6 +311,19 @@ TEST_CASE("models: options") {
   CHECK_THROWS_AS((*unset)(zeros({1, 32, 32, 3})), ValueError);
 }
 
+TEST_CASE("models: the classifiers of MobileNets start with a deviation of 0.01") {
+  for (auto [model, weight] : {std::pair{"mobilenet_v1", "classifier.weight"},
+                               std::pair{"mobilenet_v2", "classifier.1.weight"}}) {
+    CAPTURE(model);
+    auto values = nn::make_model(model)->tensor(weight).to_vector<double>();
+    double squares = 0;
+    for (double value : values) squares += value * value;
+    auto n = static_cast<double>(values.size());
+    // A sample's deviation is off by 1 / sqrt(2 n) of itself on average; five times that.
+    CHECK(std::abs(std::sqrt(squares / n) / 0.01 - 1) < 5 / std::sqrt(2 * n));
+  }
+}
+
 TEST_CASE("models: an unknown name gets the nearest one") {
   CHECK_THROWS_WITH_AS(nn::make_model("resnet81"),
                        "model: no model is called 'resnet81'; did you mean 'resnet18'?",
