@@ -51,7 +51,7 @@ RandomKey epoch_key(uint64_t seed, int64_t epoch) {
 /// What one image came to.
 struct Outcome {
   int64_t label = 0;
-  std::optional<int64_t> skipped = {};  // the image that another one replaces
+  std::optional<int64_t> skipped = {};  // the image that could not be read
   std::string skip_reason;
 };
 
@@ -81,6 +81,7 @@ class Loader::Epoch {
   void finish(const Chunk& chunk, int64_t failed_at, std::exception_ptr failure);
   Outcome fill_image(int64_t position, uint8_t* pixels) const;
   int64_t checked_label(int64_t index) const;
+  int64_t image_bytes() const { return int64_t{options_.size} * options_.size * 3; }
   bool front_ready() const { return !in_order_.empty() && in_order_.front()->unfinished == 0; }
   void stop();
 
@@ -180,12 +181,11 @@ void Loader::Epoch::work(bool until_front) {
 }
 
 void Loader::Epoch::fill(const Chunk& chunk) {
-  const int64_t image_bytes = int64_t{options_.size} * options_.size * 3;
   for (int64_t i = chunk.begin; i < chunk.end; ++i) {
     if (stopping_) return;  // nobody will see this batch
     const int64_t position = chunk.slot->first_sample + i;
     try {
-      Outcome outcome = fill_image(position, chunk.slot->pixels + i * image_bytes);
+      Outcome outcome = fill_image(position, chunk.slot->pixels + i * image_bytes());
       chunk.slot->labels[i] = outcome.label;
       if (!outcome.skipped) continue;
       std::lock_guard lock(pool_.mutex);
@@ -234,10 +234,14 @@ Outcome Loader::Epoch::fill_image(int64_t position, uint8_t* pixels) const {
               RandomStream(augment_key_, static_cast<uint64_t>(index)), pixels);
       return outcome;
     } catch (const FileError& error) {
-      if (!options_.skip_bad_images) throw;
+      if (options_.bad_image == BadImage::fail) throw;
       if (outcome.skipped) continue;
       outcome.skip_reason = error.what();
       outcome.skipped = index;
+      if (options_.bad_image == BadImage::replace) continue;
+      outcome.label = kIgnoredLabel;
+      std::fill_n(pixels, image_bytes(), uint8_t{0});
+      return outcome;
     }
   }
   raise<FileError>(kTag, "none of the {} images can be read; the first error: {}", all,

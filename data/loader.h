@@ -25,6 +25,16 @@
 
 namespace brim::data {
 
+/// What becomes of an image that cannot be read.
+enum class BadImage {
+  fail,     ///< `next` throws
+  replace,  ///< the dataset's next good image, with its label: keeps batches whole for training
+  ignore,   ///< black, with the label `kIgnoredLabel`, which counts in no loss and no accuracy
+};
+
+/// Not a class: the default `ignore_index` of `cross_entropy`.
+inline constexpr int64_t kIgnoredLabel = -100;
+
 struct LoaderOptions {
   /// Images in a batch.
   int64_t batch = 0;
@@ -42,8 +52,7 @@ struct LoaderOptions {
   /// A dataset smaller than one batch: make the batch as small (evaluation), or refuse (training).
   bool clamp_batch = false;
   Augment augment;
-  /// Take the next good image of the dataset, with its label, for one that cannot be read.
-  bool skip_bad_images = false;
+  BadImage bad_image = BadImage::fail;
 };
 
 namespace detail {
@@ -107,7 +116,7 @@ class Loader {
   /// Throws `ValueError` when the caller holds all slots, which would wait for ever.
   std::optional<Batch> next();
 
-  /// Different images of the dataset that could not be read and were replaced, in the batches
+  /// Different images of the dataset that could not be read and were skipped, in the batches
   /// handed out so far.
   int64_t skipped_images() const;
   /// Why the first of them could not be read; empty while there is none.

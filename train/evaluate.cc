@@ -58,12 +58,17 @@ Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions&
   while (auto batch = loader.next()) {
     auto [images, labels] = data::to_device(*batch, input.device);
     Tensor logits = model(prepare_input(std::move(images), input));
-    loss += cross_entropy(logits, std::move(labels), {.reduction = Reduction::sum}).item<double>();
+    loss += cross_entropy(logits, std::move(labels),
+                          {.ignore_index = data::kIgnoredLabel, .reduction = Reduction::sum})
+                .item<double>();
     correct += count_correct(logits, batch->labels());
-    result.images += batch->count();
-    if (on_batch) on_batch(result.images, loader.images());
+    result.images += batch->count() - std::ranges::count(batch->labels(), data::kIgnoredLabel);
+    if (on_batch) on_batch(batch->first_sample() + batch->count(), loader.images());
   }
-  auto count = static_cast<double>(std::max<int64_t>(result.images, 1));
+  expect<FileError>(result.images > 0, "evaluate",
+                    "none of the {} images can be read; the first error: {}", loader.images(),
+                    loader.first_skipped());
+  auto count = static_cast<double>(result.images);
   result.loss = loss / count;
   result.accuracy = static_cast<double>(correct) / count;
   return result;

@@ -10,7 +10,7 @@
 namespace brim {
 
 struct Evaluation {
-  int64_t images = 0;
+  int64_t images = 0;   ///< that could be read
   double loss = 0;      ///< mean cross entropy
   double accuracy = 0;  ///< share of images whose class has the largest logit
 };
@@ -19,7 +19,8 @@ struct Evaluation {
 using EvaluationProgress = std::function<void(int64_t done, int64_t all)>;
 
 /// Runs the model in eval mode, without gradients, over one epoch of `loader`; afterwards each
-/// module is in the mode that it was in. Throws `ValueError` where a logit is NaN.
+/// module is in the mode that it was in. Images with `data::kIgnoredLabel` do not count. Throws
+/// `ValueError` where a logit is NaN, `FileError` where no image could be read.
 Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input,
                     const EvaluationProgress& on_batch = nullptr);
 

@@ -71,17 +71,19 @@ void open_loaders(const TrainFlags& flags, TrainData& data) {
         .count = flags.batch, .size = flags.size, .classes = data.classes, .seed = flags.seed});
     return;
   }
-  data::LoaderOptions options{.batch = flags.batch,
-                              .size = flags.size,
-                              .workers = flags.workers,
-                              .seed = flags.seed,
-                              .drop_last = true,
-                              .augment = training_augment(flags),
-                              .skip_bad_images = flags.skip_bad_images};
+  data::LoaderOptions options{
+      .batch = flags.batch,
+      .size = flags.size,
+      .workers = flags.workers,
+      .seed = flags.seed,
+      .drop_last = true,
+      .augment = training_augment(flags),
+      .bad_image = flags.skip_bad_images ? data::BadImage::replace : data::BadImage::fail};
   data.train_loader = std::make_unique<data::Loader>(data.train_set, options);
   data.training = std::make_unique<LoaderSource>(*data.train_loader);
   options.shuffle = options.drop_last = false;
   options.clamp_batch = true;
+  if (flags.skip_bad_images) options.bad_image = data::BadImage::ignore;
   options.augment = validation_augment(flags);
   data.validation = std::make_unique<data::Loader>(data.val_set, options);
 }

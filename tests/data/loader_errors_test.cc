@@ -23,10 +23,10 @@ TEST_CASE("the first bad image in the epoch's order is the error, in its batch")
 }
 
 TEST_CASE("a label that is no class is named, also where bad images are skipped") {
-  for (bool skip : {false, true}) {
+  for (BadImage kind : {BadImage::fail, BadImage::replace, BadImage::ignore}) {
     LoaderOptions options = options_of(10, 2);
     options.shuffle = false;
-    options.skip_bad_images = skip;
+    options.bad_image = kind;
     Loader loader(std::make_shared<Fake>(40, std::set<int64_t>{}, std::set<int64_t>{27}), options);
     loader.start_epoch(0);
     CHECK(failure_of(loader) == std::pair<std::string, int>(
@@ -39,8 +39,11 @@ TEST_CASE("skipped images are replaced by the next good one, and counted") {
   std::vector<std::vector<Copy>> runs;
   for (int workers : {0, 1, 2, 5}) {
     CAPTURE(workers);
-    LoaderOptions options{
-        .batch = 10, .size = kSize, .workers = workers, .shuffle = false, .skip_bad_images = true};
+    LoaderOptions options{.batch = 10,
+                          .size = kSize,
+                          .workers = workers,
+                          .shuffle = false,
+                          .bad_image = BadImage::replace};
     Loader loader(std::make_shared<Fake>(40, bad), options);
     runs.push_back(epoch_of(loader, 0));
     CHECK(loader.skipped_images() == 3);
@@ -63,6 +66,27 @@ TEST_CASE("skipped images are replaced by the next good one, and counted") {
   }
 }
 
+TEST_CASE("ignored images are black and have no class") {
+  for (int workers : {0, 3}) {
+    CAPTURE(workers);
+    LoaderOptions options{.batch = 10, .size = kSize, .workers = workers, .shuffle = false};
+    auto expected = [&] {
+      Loader good(std::make_shared<Fake>(20), options);
+      return epoch_of(good, 0);
+    }();
+    const size_t bytes = kSize * kSize * 3;
+    std::fill_n(expected[0].pixels.begin() + 3 * bytes, bytes, uint8_t{0});
+    std::fill_n(expected[1].pixels.begin() + 9 * bytes, bytes, uint8_t{0});
+    expected[0].labels[3] = expected[1].labels[9] = kIgnoredLabel;
+
+    options.bad_image = BadImage::ignore;
+    Loader loader(std::make_shared<Fake>(20, std::set<int64_t>{3, 19}), options);
+    CHECK(epoch_of(loader, 0) == expected);
+    CHECK(loader.skipped_images() == 2);
+    CHECK(loader.first_skipped() == "fake: 'fake/3' is bad");
+  }
+}
+
 TEST_CASE("a dataset that enters a parallel loop in a worker is caught") {
   struct Parallel final : Fake {
     Parallel() : Fake(20) {}
@@ -79,7 +103,7 @@ TEST_CASE("a dataset that enters a parallel loop in a worker is caught") {
 TEST_CASE("only skipped images of batches that were handed out are counted") {
   LoaderOptions options = options_of(10, 3);
   options.shuffle = false;
-  options.skip_bad_images = true;
+  options.bad_image = BadImage::replace;
   Loader loader(std::make_shared<Fake>(60, std::set<int64_t>{5, 15, 25}), options);
   loader.start_epoch(0);
   CHECK(loader.skipped_images() == 0);
@@ -95,7 +119,7 @@ TEST_CASE("where every image is bad, skipping ends in an error") {
   for (int workers : {0, 3}) {
     LoaderOptions options = options_of(4, workers);
     options.shuffle = false;
-    options.skip_bad_images = true;
+    options.bad_image = BadImage::replace;
     Loader loader(std::make_shared<Fake>(12, all), options);
     loader.start_epoch(0);
     CHECK(failure_of(loader).first ==

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "brim/data/shapes.h"
 #include "brim/ops/ops.h"
@@ -92,17 +93,20 @@ namespace {
 
 // Image i is all value 10 * i, of class labels[i].
 struct Grey final : data::Dataset {
-  explicit Grey(std::vector<int64_t> given) : labels(std::move(given)) {}
+  explicit Grey(std::vector<int64_t> given, std::set<int64_t> unreadable = {})
+      : labels(std::move(given)), bad(std::move(unreadable)) {}
   int64_t size() const override { return static_cast<int64_t>(labels.size()); }
   const std::vector<std::string>& class_names() const override { return names; }
   int64_t label(int64_t i) const override { return labels[static_cast<size_t>(i)]; }
   data::Image read(int64_t i, int) const override {
+    if (bad.count(i)) raise<FileError>("grey", "'{}' is bad", i);
     data::Image image(8, 8);
     std::ranges::fill(image.pixels, static_cast<uint8_t>(10 * i));
     return image;
   }
   std::string describe(int64_t i) const override { return std::to_string(i); }
   std::vector<int64_t> labels;
+  std::set<int64_t> bad;
   std::vector<std::string> names{"dark", "light"};
 };
 
@@ -147,6 +151,26 @@ TEST_CASE("evaluation: means over a smaller last batch, in eval mode, and the mo
   CHECK(model.training());
   CHECK(model.drop.training());
   CHECK(!model.frozen.training());
+}
+
+TEST_CASE("evaluation: images that cannot be read do not count, and there must be others") {
+  const std::vector<int64_t> labels{0, 1, 1, 0, 1};
+  InputOptions input{.mean = {0, 0, 0}, .deviation = {1 / 255.f, 1 / 255.f, 1 / 255.f}};
+  data::LoaderOptions options{.batch = 2, .size = 8, .workers = 0, .shuffle = false};
+  auto result_of = [&](std::vector<int64_t> given, std::set<int64_t> bad) {
+    Threshold model;
+    options.bad_image = data::BadImage::ignore;
+    data::Loader loader(std::make_shared<Grey>(std::move(given), std::move(bad)), options);
+    return evaluate(model, loader, input);
+  };
+  Evaluation without_the_last = result_of({0, 1, 1, 0}, {}), skipped = result_of(labels, {4});
+  CHECK(skipped.images == 4);
+  CHECK(skipped.accuracy == without_the_last.accuracy);
+  CHECK(skipped.loss == without_the_last.loss);
+  CHECK(result_of(labels, {1, 3}).accuracy == 1);  // the two that are not what they look like
+  CHECK_THROWS_WITH_AS(
+      result_of(labels, {0, 1, 2, 3, 4}),
+      "evaluate: none of the 5 images can be read; the first error: grey: '0' is bad", FileError);
 }
 
 TEST_CASE("a trainer wants steps to do") {
