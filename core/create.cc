@@ -1,4 +1,5 @@
 // New tensors.
+#include "brim/base/parallel.h"
 #include "brim/core/tensor.h"
 
 namespace brim {
@@ -52,7 +53,7 @@ template Tensor from_vector(const std::vector<bool>&, const Shape&, Device);
 
 namespace {
 
-// Calls value(i) for each element in row-major order; nothing on the meta device.
+// Element i, in row-major order, is value(i), which must be pure; nothing on the meta device.
 template <class Value>
 Tensor generate(const Shape& shape, const TensorOptions& options, const Value& value) {
   Tensor tensor = empty(shape, options);
@@ -61,7 +62,9 @@ Tensor generate(const Shape& shape, const TensorOptions& options, const Value& v
                       to_string(options.device));
   visit_dtype(options.dtype, [&]<class T>() {
     T* to = tensor.data<T>();
-    for (int64_t i = 0, n = tensor.numel(); i < n; ++i) to[i] = convert<T>(value(i));
+    parallel_for(tensor.numel(), 4096, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[i] = convert<T>(value(i));
+    });
   });
   return tensor;
 }
