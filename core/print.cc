@@ -1,8 +1,6 @@
 // Tensors as text.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "brim/core/tensor.h"
 
 namespace brim {
@@ -11,20 +9,27 @@ namespace {
 constexpr int64_t kAllBelow = 200;  // tensors of more elements show only their edges
 constexpr int64_t kEdge = 3;
 
-std::string element(double value, Dtype dtype) {
-  if (dtype == Dtype::boolean) return value != 0 ? "true" : "false";
-  return is_floating(dtype) ? fmt::format("{:.5g}", value) : fmt::format("{:.0f}", value);
+template <class T>
+std::string element(T value) {
+  if constexpr (std::is_same_v<T, bool>)
+    return value ? "true" : "false";
+  else if constexpr (std::is_integral_v<T>)
+    return std::to_string(value);
+  else
+    return fmt::format("{:.5g}", convert<double>(value));
 }
 
+// Reads through the strides: nothing is copied, whatever the size.
+template <class T>
 struct Printer {
-  const std::vector<double>& values;
+  const T* data;
   const Shape& shape;
-  Dtype dtype;
+  const Strides& strides;
   bool all;
 
-  std::string print(int axis, int64_t offset, int64_t count) const {
-    if (axis == shape.size()) return element(values[static_cast<size_t>(offset)], dtype);
-    int64_t n = shape[axis], step = n == 0 ? 0 : count / n;
+  std::string print(int axis, int64_t offset) const {
+    if (axis == shape.size()) return element(data[offset]);
+    int64_t n = shape[axis];
     bool inner = axis + 1 == shape.size();
     std::string separator = inner ? ", " : ",\n" + std::string(static_cast<size_t>(axis) + 1, ' ');
     std::string text = "[";
@@ -34,7 +39,7 @@ struct Printer {
         text += "..." + separator;
         i = n - kEdge;
       }
-      text += print(axis + 1, offset + i * step, step);
+      text += print(axis + 1, offset + i * strides[axis]);
     }
     return text + "]";
   }
@@ -46,10 +51,12 @@ std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "tensor(undefined)";
   std::string head = fmt::format("tensor({}{} on {})", to_string(tensor.dtype()),
                                  to_string(tensor.shape()), to_string(tensor.device()));
-  if (tensor.device().is_meta()) return head;
-  std::vector<double> values = tensor.to_vector<double>();
-  Printer printer{values, tensor.shape(), tensor.dtype(), tensor.numel() <= kAllBelow};
-  return head + " " + printer.print(0, 0, tensor.numel());
+  if (!tensor.device().is_cpu()) return head;
+  return visit_dtype(tensor.dtype(), [&]<class T>() {
+    Printer<T> printer{tensor.data<T>(), tensor.shape(), tensor.strides(),
+                       tensor.numel() <= kAllBelow};
+    return head + " " + printer.print(0, 0);
+  });
 }
 
 }  // namespace brim

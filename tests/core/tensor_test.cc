@@ -178,6 +178,15 @@ TEST_CASE("tensors print") {
   CHECK(to_string(zeros({2}, {.device = Device::meta()})) == "tensor(float32[2] on meta)");
   CHECK(to_string(arange(1000)).find("[0, 1, 2, ..., 997, 998, 999]") != std::string::npos);
   CHECK(to_string(Tensor()) == "tensor(undefined)");
+  CHECK(to_string(zeros({2, 0})) == "tensor(float32[2,0] on cpu) [[],\n []]");
+  CHECK(to_string(from_vector<bool>({true, false}, {2})) == "tensor(bool[2] on cpu) [true, false]");
+  CHECK(to_string(from_vector<int64_t>({(int64_t{1} << 53) + 1}, {1})) ==
+        "tensor(int64[1] on cpu) [9007199254740993]");
+  CHECK(to_string(from_vector<Float16>({Float16(0.1f)}, {1})) ==
+        "tensor(float16[1] on cpu) [0.099976]");
+  Tensor t = from_vector<int8_t>({1, 2, 3, 4, 5, 6}, {2, 3});
+  Tensor transposed(t.storage(), {{2, 2}, {1, 3}, 1, Dtype::int8});  // without the first column
+  CHECK(to_string(transposed) == "tensor(int8[2,2] on cpu) [[2, 5],\n [3, 6]]");
 }
 
 TEST_CASE("random tensors depend on key and index alone") {
