@@ -17,8 +17,8 @@ constexpr int64_t kLargeRest = int64_t{256} << 10;
 }  // namespace
 
 bool CachingPlanner::BestFit::operator()(const Block* a, const Block* b) const {
-  return std::tuple(a->small, a->stream, a->bytes, a->address) <
-         std::tuple(b->small, b->stream, b->bytes, b->address);
+  return std::tuple(a->small, a->stream, a->bytes, a->segment, a->address) <
+         std::tuple(b->small, b->stream, b->bytes, b->segment, b->address);
 }
 
 int64_t CachingPlanner::size_class(int64_t bytes) {
@@ -43,7 +43,7 @@ Placement CachingPlanner::place(const Request& request) {
 }
 
 CachingPlanner::Block* CachingPlanner::find_free(int64_t bytes, int stream, bool small) {
-  Block wanted{nullptr, bytes, 0, stream, small, nullptr, nullptr};
+  Block wanted{nullptr, bytes, 0, stream, small, -1, nullptr, nullptr};
   auto best = free_.lower_bound(&wanted);
   if (best == free_.end() || (*best)->small != small || (*best)->stream != stream) return nullptr;
   Block* block = *best;
@@ -61,7 +61,8 @@ CachingPlanner::Block* CachingPlanner::new_segment(int64_t bytes, int stream, bo
   if (address == nullptr && small) address = source().allocate(segment = bytes);
   if (address == nullptr) return nullptr;
   cached_ += segment;
-  return new Block{static_cast<char*>(address), segment, 0, stream, small, nullptr, nullptr};
+  return new Block{
+      static_cast<char*>(address), segment, 0, stream, small, segments_++, nullptr, nullptr};
 }
 
 void CachingPlanner::split(Block* block, int64_t bytes) {

@@ -37,9 +37,12 @@ class CachingPlanner final : public Planner {
     int64_t requested;  // of those, asked for; 0 when free
     int stream;
     bool small;
+    int64_t segment;  // counts from 0, in the order in which the source gave them
     Block* previous;
     Block* next;
   };
+  // Among equals the oldest segment, then the lowest address in it: never an order that depends on
+  // where the source puts segments, so the meta device chooses as the real one does.
   struct BestFit {
     bool operator()(const Block* a, const Block* b) const;
   };
@@ -51,7 +54,7 @@ class CachingPlanner final : public Planner {
   void give_back(Block* block) noexcept;
 
   std::set<Block*, BestFit> free_;
-  int64_t cached_ = 0, fragmented_ = 0;
+  int64_t cached_ = 0, fragmented_ = 0, segments_ = 0;
 };
 
 }  // namespace brim::memory

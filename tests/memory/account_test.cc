@@ -139,43 +139,6 @@ TEST_CASE("peaks stay, with the categories of their moment, until they are reset
   check_identity(*account);
 }
 
-TEST_CASE("the caching planner serves a steady pattern without asking the source again") {
-  auto account = capped_host_account("caching");
-  auto round = [&] {
-    std::vector<Block> held;
-    for (int64_t bytes : {100, 5000, 700'000, 3'000'000, 9'000'000})
-      held.push_back(account->allocate(bytes, Category::activations));
-    for (const Block& block : held) account->release(block);
-  };
-  round();
-  int64_t reserved = account->stats().reserved;
-  for (int i = 0; i < 100; ++i) round();
-  CHECK(account->stats().reserved == reserved);
-}
-
-TEST_CASE("the caching planner splits and joins: freed neighbours serve a larger request") {
-  auto account = capped_host_account("caching", 16 * kMiB);
-  Block whole = account->allocate(16 * kMiB, Category::other);
-  account->release(whole);
-  Block left = account->allocate(8 * kMiB, Category::other);
-  Block right = account->allocate(8 * kMiB, Category::other);
-  account->release(left);
-  account->release(right);
-  CHECK(account->stats().cached == 16 * kMiB);
-  Block again = account->allocate(16 * kMiB, Category::other);
-  CHECK(account->stats().reserved == 16 * kMiB);
-  account->release(again);
-}
-
-TEST_CASE("cached bytes go back to the source when another size needs the room") {
-  auto account = capped_host_account("caching", 10 * kMiB);
-  Block a = account->allocate(6 * kMiB, Category::other);
-  account->release(a);
-  Block b = account->allocate(9 * kMiB, Category::other);
-  CHECK(account->stats().reserved == 9 * kMiB);
-  account->release(b);
-}
-
 TEST_CASE("a cap below what is reserved only refuses what would add to it") {
   auto account = capped_host_account("caching");
   Block a = account->allocate(4 * kMiB, Category::other);
