@@ -25,8 +25,7 @@ void train(TrainFlags flags) {
   TrainerOptions options = trainer_options(flags, data);
   StepMemory predicted = plan_memory(flags, data, events);
   open_loaders(flags, data);
-  auto account = memory::capped_host_account(
-      flags.planner, flags.budget > 0 ? flags.budget : memory::Source::kUnlimited);
+  auto account = memory::capped_host_account(flags.planner, flags.limit());
   memory::AccountScope scope(account);
   {
     auto model = nn::make_model(flags.model, model_options(flags, data, flags.device));

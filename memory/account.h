@@ -126,7 +126,7 @@ class AccountScope {
 
 /// A host account with the given planner and capacity: a small GPU, for tests.
 std::shared_ptr<Account> capped_host_account(const std::string& planner,
-                                             int64_t capacity = Source::kUnlimited);
+                                             int64_t capacity = host_memory());
 
 /// A table of an account's state for people.
 std::string memory_summary(Device device);

@@ -13,7 +13,7 @@ namespace brim::memory {
 /// The state of an account when a request was refused. All in bytes.
 struct Shortage {
   Device device;
-  int64_t requested = 0;  ///< 0: a library failed to get memory of its own
+  int64_t requested = 0;                ///< 0: a library failed to get memory of its own
   Category category = Category::other;  ///< what the request was for
   int64_t total = 0;                    ///< the device's capacity or cap
   int64_t live = 0;

@@ -27,8 +27,7 @@ void Source::deallocate(void* address, int64_t bytes) noexcept {
 void* HostSource::take(int64_t bytes) {
   auto size = static_cast<size_t>(bytes);
   if (bytes < kMapFrom) return std::aligned_alloc(static_cast<size_t>(kAlignment), size);
-  void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return nullptr;
   madvise(address, size, MADV_HUGEPAGE);  // a wish: the mapping is right without it
   return address;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "brim/memory/host_memory.h"
+
 namespace brim::memory {
 
 /// Every buffer starts on this many bytes, and every size is rounded up to it.
@@ -40,9 +42,12 @@ class Source {
 
 /// Memory of this machine. Blocks of 4 MiB and more come from the system on huge pages where it
 /// grants them: first touch of a fresh 4 KiB page costs more than most kernels.
+///
+/// The capacity is the machine's memory unless another one is given: more would end not in an
+/// error but in the system killing the process.
 class HostSource final : public Source {
  public:
-  using Source::Source;
+  explicit HostSource(int64_t capacity = host_memory()) : Source(capacity) {}
 
  private:
   void* take(int64_t bytes) override;

@@ -31,6 +31,9 @@ struct TrainFlags {
   int64_t warmup = 0;
   std::string budget_text, planner = "caching";
   int64_t budget = 0;  ///< bytes; 0 for none
+
+  /// Device bytes that tensors may take: the budget, or what the device has.
+  int64_t limit() const { return budget > 0 ? budget : memory::host_memory(); }
 };
 
 /// Declares the flags; `flags` must outlive the parsing.

@@ -89,7 +89,7 @@ struct Choice {
 /// Where the asked batch does not fit.
 struct Refusal {
   Choice least;                  ///< the smallest batch that the model can train with
-  std::optional<Choice> larger;  ///< a batch that fits while one more is beyond the budget
+  std::optional<Choice> larger;  ///< a batch that fits while one more is beyond the limit
 };
 
 Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMemory& need) {
@@ -98,11 +98,11 @@ Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMe
   };
   Refusal refusal{
       predicted(prediction_if_any(flags, data, 1) ? 1 : std::min<int64_t>(2, flags.batch)), {}};
-  if (refusal.least.memory.peak_reserved > flags.budget) return refusal;
+  if (refusal.least.memory.peak_reserved > flags.limit()) return refusal;
   refusal.larger = refusal.least;
   for (int64_t beyond = flags.batch; beyond - refusal.larger->batch > 1;) {
     Choice middle = predicted((refusal.larger->batch + beyond) / 2);
-    if (middle.memory.peak_reserved > flags.budget) {
+    if (middle.memory.peak_reserved > flags.limit()) {
       beyond = middle.batch;
     } else {
       refusal.larger = middle;
@@ -115,27 +115,30 @@ Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMe
                          Events& events) {
   Refusal refusal = find_remedy(flags, data, need);
   Json fits = Json::array();
-  std::string remedy = "; no smaller batch fits either";
+  std::string remedy;
   if (refusal.larger) {
     std::string batch = fmt::format("batch {}", refusal.larger->batch);
     fits.push_back({{"remedy", batch},
                     {"predicted_peak_bytes", refusal.larger->memory.peak_reserved},
                     {"relative_time", 1.0}});
     remedy = fmt::format("; {} fits", batch);
+  } else if (refusal.least.batch < flags.batch) {
+    remedy = fmt::format("; batch {} does not fit either", refusal.least.batch);
   }
   events.write({{"event", "refused"},
                 {"needed_bytes", need.peak_reserved},
-                {"budget_bytes", flags.budget},
+                {"budget_bytes", flags.limit()},
                 {"least_possible_bytes", refusal.least.memory.peak_reserved},
                 {"fits", fits}});
   std::string why =
-      need.state > flags.budget
+      need.state > flags.limit()
           ? fmt::format("parameters, buffers and optimizer state alone take {} ({} bytes)",
                         format_bytes(need.state), need.state)
           : fmt::format("a step at batch {} takes {} ({} bytes)", flags.batch,
                         format_bytes(need.peak_reserved), need.peak_reserved);
-  throw DoesNotFit{fmt::format("{} does not fit the budget of {} ({} bytes): {}{}", flags.model,
-                               format_bytes(flags.budget), flags.budget, why, remedy)};
+  throw DoesNotFit{fmt::format("{} does not fit the {} of {} ({} bytes): {}{}", flags.model,
+                               flags.budget > 0 ? "budget" : "machine's memory",
+                               format_bytes(flags.limit()), flags.limit(), why, remedy)};
 }
 
 }  // namespace
@@ -150,7 +153,7 @@ StepMemory predict_memory(const TrainFlags& flags, const TrainData& data, int64_
 
 StepMemory plan_memory(const TrainFlags& flags, const TrainData& data, Events& events) {
   StepMemory need = predict_memory(flags, data, flags.batch);
-  if (flags.budget > 0 && need.peak_reserved > flags.budget) refuse(flags, data, need, events);
+  if (need.peak_reserved > flags.limit()) refuse(flags, data, need, events);
   Json event{{"event", "plan"},
              {"batch", flags.batch},
              {"micro_batches", 1},

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "brim/memory/host_memory.h"
 #include "brim/tests/support/encode_image.h"
 #include "brim/tests/support/subprocess.h"
 
@@ -205,6 +206,15 @@ TEST_CASE("a budget too small for the parameters, or for a step, exits with 2 be
   const json done = events_of(again.out).back();
   CHECK(done["peak_bytes"] <= 20 << 20);
   CHECK(done["budget_violations"] == 0);
+}
+
+TEST_CASE("without a budget the machine's memory is the limit") {
+  Finished run = train("--data synthetic --model resnet50 --batch 1000000 --steps 1 --json -");
+  CHECK(run.code == 2);
+  CHECK(run.err.find("resnet50 does not fit the machine's memory of") != std::string::npos);
+  const json refused = events_of(run.out).front();
+  CHECK(refused["event"] == "refused");
+  CHECK(refused["budget_bytes"] == brim::memory::host_memory());
 }
 
 TEST_CASE("a refusal does not contradict itself, at odd batches and small ones") {

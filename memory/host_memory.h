@@ -1,0 +1,17 @@
+// How much memory this process may hold at most.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace brim::memory {
+
+/// Bytes of the machine's memory, or of the smallest control group (Linux cgroup v2 or v1) that
+/// this process is in, where that is less. What others hold of it is not subtracted.
+int64_t host_memory();
+
+/// The smallest memory limit over the groups that `membership` (the text of /proc/self/cgroup)
+/// names and the groups above them, below `root` (/sys/fs/cgroup); `Source::kUnlimited` for none.
+int64_t control_group_limit(const std::string& membership, const std::string& root);
+
+}  // namespace brim::memory
