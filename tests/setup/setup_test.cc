@@ -16,7 +16,8 @@ struct Machine {
     add("dpkg-query", installed ? "echo -n installed" : "exit 1");
     add("id", "echo " + user);
     add("apt-get", "echo \"$@\"");
-    for (std::string name : {"bash", "dirname", "env"})
+    for (std::string name : {"bash", "cp", "dirname", "env", "find", "grep", "head", "mkdir", "pwd",
+                             "rm", "sort", "tail", "uniq"})
       std::filesystem::create_symlink("/usr/bin/" + name, folder.path() + "/" + name);
   }
   void add(const std::string& name, const std::string& body) {
@@ -59,4 +60,79 @@ TEST_CASE("an unknown option is refused by name") {
   Finished run = Machine(true, "0").setup("--tset");
   CHECK(run.code == 1);
   CHECK(run.err.find("unknown option --tset") != std::string::npos);
+}
+
+namespace {
+
+// What `bazel test` leaves behind for one test: its log, and Bazel's own verdict.
+struct Log {
+  std::string text;
+  bool succeeded;
+};
+
+const std::string kPassed = "[doctest] test cases: 3 | 3 passed | 0 failed | 0 skipped\n";
+const std::string kFailed = "[doctest] test cases: 4 | 2 passed | 2 failed | 0 skipped\n";
+const std::string kSkipped = "t.cc:9: MESSAGE: skipped: relu on CUDA against the CPU (no GPU)\n";
+
+// setup.sh --test with a bazel that leaves these logs and this exit code, three times.
+Finished test_run(const std::vector<Log>& logs, int code) {
+  Machine machine(true, "0");
+  const std::string left = machine.folder.path() + "/left";
+  for (size_t i = 0; i < logs.size(); ++i) {
+    auto write = [&](const std::string& name, const std::string& text) {
+      machine.folder.write("left/" + std::to_string(i) + "/" + name,
+                           std::vector<uint8_t>(text.begin(), text.end()));
+    };
+    write("test.log", logs[i].text);
+    write("test.xml", std::string("<?xml version=\"1.0\"?>\n<testsuites>\n<testsuite errors=\"") +
+                          (logs[i].succeeded ? "0" : "1") + "\">\n");
+  }
+  const std::string testlogs = machine.folder.path() + "/testlogs";
+  machine.add("bazel", "if [[ $1 == info ]]; then echo " + testlogs + "; exit; fi\n" + "[[ ! -d " +
+                           left + " ]] || cp -r " + left + " " + testlogs + "\nexit " +
+                           std::to_string(code));
+  return machine.setup("--test");
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+}  // namespace
+
+TEST_CASE("the last line counts test cases over the three runs") {
+  Finished run = test_run({{kPassed, true}, {"a snippet has no cases\n", true}}, 0);
+  CAPTURE(run.err);
+  CHECK(run.code == 0);
+  CHECK(ends_with(run.out, "\n12 passed, 0 failed\n"));
+}
+
+TEST_CASE("failed cases, crashes and tests that do not build are failures") {
+  struct {
+    std::vector<Log> logs;
+    int code;
+    std::string last;
+  } const runs[] = {
+      {{{kPassed, true}, {kFailed, false}}, 3, "\n15 passed, 6 failed\n"},
+      {{{kPassed, false}}, 3, "\n9 passed, 3 failed\n"},         // a leak after the cases
+      {{{"terminated\n", false}}, 3, "\n0 passed, 3 failed\n"},  // before the first
+      {{{kPassed, true}}, 3, "\n9 passed, 3 failed\n"},          // no log of the failed one
+      {{{kPassed, true}}, 1, "\n9 passed, 3 failed\n"},          // a target was not built
+      {{}, 1, "\n0 passed, 3 failed\n"},                         // nothing was
+      {{}, 4, "\n0 passed, 0 failed\n"},                         // there are no tests at all
+  };
+  for (const auto& [logs, code, last] : runs) {
+    CAPTURE(last);
+    Finished run = test_run(logs, code);
+    CAPTURE(run.out);
+    CHECK(run.code != 0);
+    CHECK(ends_with(run.out, last));
+  }
+}
+
+TEST_CASE("what tests left out is said before the last line") {
+  Finished run = test_run({{kSkipped + kSkipped + kPassed, true}}, 0);
+  CHECK(run.code == 0);
+  CHECK(run.out.find("setup.sh: skipped checks:\n      2 on CUDA against the CPU (no GPU)") !=
+        std::string::npos);
 }
