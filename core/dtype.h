@@ -1,6 +1,7 @@
 // Element types of tensors.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -85,7 +86,22 @@ decltype(auto) visit_dtype(Dtype dtype, const Body& body) {
   raise<InternalError>("dtype", "unknown dtype {}", static_cast<int>(dtype));
 }
 
-/// Converts one element; half types go through float.
+/// The float next to `value`, towards zero, with its last bit set, or `value` where it is a float.
+/// Rounding that to a half type is rounding `value` itself, once (Boldo and Melquiond, "Emulation
+/// of FMA and correctly rounded sums: proved algorithms using rounding to odd", IEEE TC 57, 2008).
+template <class From>
+constexpr float round_to_odd(From value) {
+  using Exact = std::conditional_t<std::is_integral_v<From>, long double, From>;
+  auto exact = static_cast<Exact>(value);
+  auto nearest = static_cast<float>(value);
+  Exact error = static_cast<Exact>(nearest) - exact;
+  if (!(error > 0 || error < 0)) return nearest;  // none, or NaN
+  auto bits = std::bit_cast<uint32_t>(nearest);
+  if ((error > 0) == (exact > 0)) --bits;  // it was rounded away from zero
+  return std::bit_cast<float>(bits | 1);
+}
+
+/// Converts one element: to the nearest of `To` (even on a tie) where that is floating.
 template <class To, class From>
 constexpr To convert(From value) {
   if constexpr (std::is_same_v<To, From>)
@@ -93,7 +109,7 @@ constexpr To convert(From value) {
   else if constexpr (std::is_same_v<From, Float16> || std::is_same_v<From, BFloat16>)
     return convert<To>(static_cast<float>(value));
   else if constexpr (std::is_same_v<To, Float16> || std::is_same_v<To, BFloat16>)
-    return To(static_cast<float>(value));
+    return To(round_to_odd(value));
   else
     return static_cast<To>(value);
 }

@@ -47,7 +47,8 @@ bool is_unshared(const Tensor& tensor) {
 
 bool fills_storage(const Tensor& tensor) {
   int64_t bytes = tensor.numel() * size_of(tensor.dtype());
-  return tensor.is_contiguous() && tensor.storage()->bytes() < bytes + memory::kAlignment;
+  return tensor.is_contiguous() && tensor.layout().offset == 0 &&
+         tensor.storage()->bytes() < bytes + memory::kAlignment;
 }
 
 void* Tensor::data() const {

@@ -55,7 +55,7 @@ void Optimizer::prepare(const UpdateOptions& options) {
   require_in_range(name_, "learning rate", options.rate, 0, kInfinity);
   expect<ValueError>(options.loss_scale > 0 && options.loss_scale < kInfinity, name_,
                      "expected a positive loss scale, got {}", options.loss_scale);
-  std::vector<Update> updates;
+  std::vector<Update> updates = std::move(updates_);  // empty, with the room of the last step
   updates.reserve(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& gradient = parameter(i).grad();

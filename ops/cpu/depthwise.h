@@ -16,7 +16,7 @@ template <class T>
 void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                              void* scratch);
 
-/// Sums are in T over at most 256 pixels, and in double beyond.
+/// Sums are in T over 256 pixels, or up to the end of the row that they end in; in double beyond.
 template <class T>
 int64_t depthwise_backward_weight_scratch(const ConvShape& shape);
 template <class T>

@@ -7,7 +7,7 @@
 namespace brim::cpu {
 namespace {
 
-constexpr int64_t kFlushPixels = 256;  // pixels whose sum may be in T
+constexpr int64_t kFlushPixels = 256;  // pixels whose sum may be in T, to the end of a row
 
 /// The sums that one thread keeps, in blocks of channels as the weights: in T, emptied into double.
 template <class T>

@@ -304,9 +304,11 @@ TEST_CASE("a node knows the caller's line and the module path") {
     ModuleScope outer("layer1"), inner("0.conv2");
     y = multiply(a, a);
   }
+  const unsigned line = __LINE__ - 2;
   auto node = producer_of(y);
   CHECK(*node->module == "layer1.0.conv2");
   CHECK(std::string(node->where.file_name()).ends_with("autograd_test.cc"));
+  CHECK(node->where.line() == line);
   CHECK(module_path().empty());
 }
 

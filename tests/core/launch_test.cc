@@ -63,11 +63,14 @@ TEST_CASE("the meta device asks for the same bytes and runs nothing") {
   CHECK(peak(Device::meta()) == peak(Device::cpu()));
 }
 
-TEST_CASE("low precision without a kernel of its own goes through float32 and rounds once") {
+TEST_CASE(
+    "low precision without a kernel of its own goes through float32 and rounds to the nearest") {
   for (Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
-    Tensor x = full({5}, 1.5, {.dtype = dtype}), y = empty({5}, {.dtype = dtype});
+    // 3 + 3 epsilon is between two neighbours, 2 epsilon apart there; the even one is above.
+    double epsilon = dtype == Dtype::float16 ? 0x1p-10 : 0x1p-7;
+    Tensor x = full({5}, 1 + epsilon, {.dtype = dtype}), y = empty({5}, {.dtype = dtype});
     launch(scale, {x}, {y}, {.factor = 3});
-    CHECK(y.to_vector<float>() == std::vector<float>(5, 4.5f));
+    CHECK(y.to_vector<double>() == std::vector<double>(5, 3 + 4 * epsilon));
   }
 }
 

@@ -87,6 +87,22 @@ TEST_CASE("matrix products keep to their scratch") {
   CHECK(largest_allocation([&] { backward(matmul(a, b), {.grad = dc}); }) == 0);
 }
 
+TEST_CASE("convolutions and matrix products keep to the account, in every floating dtype") {
+  auto conv = [](const Conv2dOptions& options) {
+    return [=](const auto& in) { return conv2d(in[0], in[1], in[2], options); };
+  };
+  const Shape image{2, 14, 14, 32};
+  check_each_dtype("conv2d", {image, {48, 3, 3, 32}, {48}}, conv({.padding = 1}));
+  check_each_dtype("conv2d 1x1", {image, {48, 1, 1, 32}, {48}}, conv({}));
+  check_each_dtype("conv2d depthwise", {image, {32, 3, 3, 1}, {32}},
+                   conv({.stride = 2, .padding = 1, .groups = 32}));
+  check_each_dtype("conv2d grouped", {image, {32, 3, 3, 4}, {32}}, conv({.groups = 8}));
+  check_each_dtype("linear", {{64, 300}, {100, 300}, {100}},
+                   [](const auto& in) { return linear(in[0], in[1], in[2]); });
+  check_each_dtype("matmul", {{3, 60, 70}, {70, 80}},
+                   [](const auto& in) { return matmul(in[0], in[1]); });
+}
+
 TEST_CASE("batch norm keeps to the account, in every floating dtype") {
   for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16}) {
     CAPTURE(to_string(dtype));
@@ -123,8 +139,7 @@ TEST_CASE("every other op keeps to the account, in every floating dtype") {
   unary("permute", image, [](Tensor x) { return permute(std::move(x), {0, 3, 1, 2}); });
   unary("pad", image, [](Tensor x) { return pad(std::move(x), {{}, {1, 1}, {1, 1}, {}}); });
   unary("slice", image, [](Tensor x) { return slice(std::move(x), 1, {.step = 2}); });
-  unary("cast", image,
-        [](Tensor x) { return cast(cast(std::move(x), Dtype::float64), x.dtype()); });
+  unary("cast", image, [](Tensor x) { return cast(cast(x, Dtype::float64), x.dtype()); });
   unary("dropout", image, [](Tensor x) { return dropout(std::move(x)); });
   check_each_dtype("add", {image, {32}}, [](const auto& in) { return add(in[0], in[1]); });
   check_each_dtype("mul", {image, {16, 1}}, [](const auto& in) { return mul(in[0], in[1]); });

@@ -45,6 +45,7 @@ TEST_CASE("training and evaluating allocate nothing large outside the account") 
   check_model("resnet20", 32);
   check_model("resnet18", 64);
   check_model("resnet50", 64);
+  check_model("resnet152", 32);  // the most parameters
   check_model("mobilenet_v1", 64);
   check_model("mobilenet_v2", 64);
 }

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "brim/autograd/backward.h"
 #include "brim/tests/support/op_spec.h"
 
@@ -50,6 +52,32 @@ TEST_CASE("cast: bytes become numbers, and the gradient comes back in the input'
   backward(cast(x, Dtype::float32), {.grad = full({3}, 0.5)});
   CHECK(x.grad().dtype() == Dtype::float16);
   CHECK(x.grad().to_vector<float>() == std::vector<float>{0.5, 0.5, 0.5});
+}
+
+TEST_CASE("cast: to half types from wider ones rounds once") {
+  // Just above the middle of 1 and the next float16; the middle itself is a float.
+  auto to_half = [](double value, Dtype dtype) {
+    return cast(from_vector<double>({value, -value}, {2}), dtype).to_vector<double>();
+  };
+  using Pair = std::vector<double>;
+  CHECK(to_half(1 + 0x1p-11 + 0x1p-40, Dtype::float16) == Pair{1 + 0x1p-10, -1 - 0x1p-10});
+  CHECK(to_half(1 + 0x1p-11 - 0x1p-40, Dtype::float16) == Pair{1, -1});
+  CHECK(to_half(1 + 0x1p-11, Dtype::float16) == Pair{1, -1});
+  CHECK(to_half(1 + 0x1p-8 + 0x1p-40, Dtype::bfloat16) == Pair{1 + 0x1p-7, -1 - 0x1p-7});
+  CHECK(to_half(0x1p-25 + 0x1p-60, Dtype::float16) == Pair{0x1p-24, -0x1p-24});
+  CHECK(to_half(65520 - 0x1p-20, Dtype::float16) == Pair{65504, -65504});
+  CHECK(to_half(65520, Dtype::float16) == Pair{HUGE_VAL, -HUGE_VAL});
+  CHECK(to_half(1e300, Dtype::bfloat16) == Pair{HUGE_VAL, -HUGE_VAL});
+  CHECK(to_half(1e-300, Dtype::bfloat16) == Pair{0, 0});
+  CHECK(std::isnan(to_half(std::nan(""), Dtype::float16)[0]));
+
+  int64_t middle = (int64_t{1} << 60) + (int64_t{1} << 52);  // of two bfloat16
+  auto from_whole = [](int64_t value) {
+    return cast(from_vector<int64_t>({value}, {1}), Dtype::bfloat16).item<double>();
+  };
+  CHECK(from_whole(middle) == 0x1p60);
+  CHECK(from_whole(middle + 1) == 0x1p60 + 0x1p53);
+  CHECK(from_whole(-middle - 1) == -0x1p60 - 0x1p53);
 }
 
 }  // namespace brim

@@ -32,6 +32,7 @@ enum class Flaw {
   leak,
   shortage_ignored,
   empty_batch,
+  caller,
 };
 
 Tensor kept;  // what a leaking op leaves behind
@@ -108,7 +109,7 @@ class Twice final : public autograd::Op {
 Tensor twice(Tensor x, Flaw flaw) {
   Tensor buffer = zeros({1}, {.dtype = x.dtype(), .device = x.device()});
   return autograd::apply_one(std::make_shared<Twice>(flaw, buffer), {std::move(x)},
-                             Where::current());
+                             flaw == Flaw::caller ? Where() : Where::current());
 }
 
 OpSpec spec_with(Flaw flaw) {
@@ -181,6 +182,7 @@ TEST_CASE("harness: every flaw is found") {
   check_found(Flaw::leak, "bytes are held after everything was dropped");
   check_found(Flaw::shortage_ignored, "was refused and nothing was thrown");
   check_found(Flaw::empty_batch, "empty batch throws: twice: nothing there");
+  check_found(Flaw::caller, "twice says that it was called at :0, not in a test");
 }
 
 TEST_CASE("harness: wrong error cases are found") {
