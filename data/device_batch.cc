@@ -6,15 +6,19 @@
 
 namespace brim::data {
 
+DeviceBatch empty_batch(int64_t count, int size, Device device) {
+  memory::CategoryScope category(memory::Category::input);
+  return {empty({count, size, size, 3}, {.dtype = Dtype::uint8, .device = device}),
+          empty({count}, {.dtype = Dtype::int64, .device = device})};
+}
+
 DeviceBatch to_device(std::span<const uint8_t> pixels, std::span<const int64_t> labels, int size,
                       Device device) {
   auto count = static_cast<int64_t>(labels.size());
   expect<ShapeError>(static_cast<int64_t>(pixels.size()) == count * size * size * 3, "batch",
                      "expected {} bytes for {} images of {} x {} pixels, got {}",
                      count * size * size * 3, count, size, size, pixels.size());
-  memory::CategoryScope category(memory::Category::input);
-  DeviceBatch batch{empty({count, size, size, 3}, {.dtype = Dtype::uint8, .device = device}),
-                    empty({count}, {.dtype = Dtype::int64, .device = device})};
+  DeviceBatch batch = empty_batch(count, size, device);
   if (device.is_meta()) return batch;
   std::ranges::copy(pixels, batch.images.data<uint8_t>());
   std::ranges::copy(labels, batch.labels.data<int64_t>());

@@ -15,6 +15,10 @@ struct DeviceBatch {
   Tensor labels;  ///< int64 [count]
 };
 
+/// Room for `count` images of size x size pixels and their labels on `device`, as category input.
+/// Throws `memory::OutOfMemory`.
+DeviceBatch empty_batch(int64_t count, int size, Device device);
+
 /// Copies a batch to `device`, as category input. Throws `memory::OutOfMemory`.
 DeviceBatch to_device(const Batch& batch, Device device = Device::cpu());
 

@@ -44,21 +44,23 @@ class LoaderSource final : public BatchSource {
   data::Loader& loader_;
 };
 
-/// The same images for ever; an epoch is one batch.
+/// One batch of random images, again and again.
 class SyntheticSource final : public BatchSource {
  public:
-  explicit SyntheticSource(const data::SyntheticOptions& options)
-      : batch_(data::make_synthetic(options)) {}
-  int64_t batches() const override { return 1; }
-  void start_epoch(int64_t) override { given_ = false; }
+  /// An epoch gives the batch `batches` times.
+  SyntheticSource(const data::SyntheticOptions& options, int64_t batches)
+      : batch_(data::make_synthetic(options)), batches_(batches) {}
+  int64_t batches() const override { return batches_; }
+  void start_epoch(int64_t) override { given_ = 0; }
   std::optional<HostBatch> next() override {
-    if (std::exchange(given_, true)) return {};
+    if (given_ == batches_) return {};
+    ++given_;
     return HostBatch{batch_.pixels, batch_.labels, batch_.size};
   }
 
  private:
   data::SyntheticBatch batch_;
-  bool given_ = false;
+  int64_t batches_, given_ = 0;
 };
 
 }  // namespace brim

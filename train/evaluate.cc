@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "brim/autograd/op.h"
-#include "brim/data/device_batch.h"
 #include "brim/ops/cross_entropy.h"
 
 namespace brim {
@@ -47,21 +46,26 @@ int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels) {
   return correct;
 }
 
+BatchEvaluation evaluate_batch(nn::Module& model, data::DeviceBatch batch,
+                               const InputOptions& input) {
+  autograd::NoGradScope no_grad;
+  Tensor logits = model(prepare_input(std::move(batch.images), input));
+  Tensor loss = cross_entropy(logits, std::move(batch.labels),
+                              {.ignore_index = data::kIgnoredLabel, .reduction = Reduction::sum});
+  return {std::move(logits), std::move(loss)};
+}
+
 Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input,
                     const EvaluationProgress& on_batch) {
   EvalScope eval(model);
-  autograd::NoGradScope no_grad;
   Evaluation result;
   double loss = 0;
   int64_t correct = 0;
   loader.start_epoch(0);
   while (auto batch = loader.next()) {
-    auto [images, labels] = data::to_device(*batch, input.device);
-    Tensor logits = model(prepare_input(std::move(images), input));
-    loss += cross_entropy(logits, std::move(labels),
-                          {.ignore_index = data::kIgnoredLabel, .reduction = Reduction::sum})
-                .item<double>();
-    correct += count_correct(logits, batch->labels());
+    BatchEvaluation of_batch = evaluate_batch(model, data::to_device(*batch, input.device), input);
+    loss += of_batch.loss.item<double>();
+    correct += count_correct(of_batch.logits, batch->labels());
     result.images += batch->count() - std::ranges::count(batch->labels(), data::kIgnoredLabel);
     if (on_batch) on_batch(batch->first_sample() + batch->count(), loader.images());
   }

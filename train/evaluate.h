@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "brim/data/device_batch.h"
 #include "brim/data/loader.h"
 #include "brim/nn/module.h"
 #include "brim/train/input.h"
@@ -17,6 +18,15 @@ struct Evaluation {
 
 /// Called after each batch with the images done so far and in all.
 using EvaluationProgress = std::function<void(int64_t done, int64_t all)>;
+
+/// What evaluation asks of one batch on the device.
+struct BatchEvaluation {
+  Tensor logits;  ///< [N,C]
+  Tensor loss;    ///< a scalar, summed over the images
+};
+/// In the mode that the model is in, without gradients.
+BatchEvaluation evaluate_batch(nn::Module& model, data::DeviceBatch batch,
+                               const InputOptions& input);
 
 /// Runs the model in eval mode, without gradients, over one epoch of `loader`; afterwards each
 /// module is in the mode that it was in. Images with `data::kIgnoredLabel` do not count. Throws

@@ -2,7 +2,6 @@
 
 #include <chrono>
 
-#include "brim/data/device_batch.h"
 #include "brim/ops/cross_entropy.h"
 
 namespace brim {
@@ -13,6 +12,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 }  // namespace
+
+Tensor training_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOptions& options) {
+  Tensor logits = model(prepare_input(std::move(batch.images), options.input));
+  return cross_entropy(std::move(logits), std::move(batch.labels),
+                       {.label_smoothing = options.label_smoothing});
+}
 
 Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options)
     : model_(model), options_(std::move(options)), step_(model, optimizer, {options_.seed}) {
@@ -53,11 +58,9 @@ StepReport Trainer::run_step(const HostBatch& batch) {
                     .images = static_cast<int64_t>(batch.labels.size())};
   // The host keeps the batch until commit, so the step can be run again from it.
   report.loss = step_.run(report.rate, [&] {
-    auto [images, labels] =
-        data::to_device(batch.pixels, batch.labels, batch.size, options_.input.device);
-    Tensor logits = model_(prepare_input(std::move(images), options_.input));
-    return cross_entropy(std::move(logits), std::move(labels),
-                         {.label_smoothing = options_.label_smoothing});
+    return training_loss(
+        model_, data::to_device(batch.pixels, batch.labels, batch.size, options_.input.device),
+        options_);
   });
   report.step = step_.updates();
   return report;

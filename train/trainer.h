@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "brim/data/device_batch.h"
 #include "brim/nn/module.h"
 #include "brim/optim/optimizer.h"
 #include "brim/optim/schedule.h"
@@ -23,6 +24,9 @@ struct TrainerOptions {
   double label_smoothing = 0;
   InputOptions input = {};
 };
+
+/// The loss of a batch on the device that a step of `Trainer` differentiates: a scalar.
+Tensor training_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOptions& options);
 
 struct StepReport {
   int64_t step = 0;   ///< updates done, this one included

@@ -50,7 +50,7 @@ TrainData open_data(const TrainFlags& flags) {
   data.input = input_options(flags);
   if (flags.data == "synthetic") {
     data.classes = flags.classes > 0 ? flags.classes : 1000;
-    data.batches = 1;
+    data.batches = flags.steps;
     return data;
   }
   open_sets(flags, data);
@@ -67,8 +67,10 @@ TrainData open_data(const TrainFlags& flags) {
 
 void open_loaders(const TrainFlags& flags, TrainData& data) {
   if (flags.data == "synthetic") {
-    data.training = std::make_unique<SyntheticSource>(data::SyntheticOptions{
-        .count = flags.batch, .size = flags.size, .classes = data.classes, .seed = flags.seed});
+    data.training = std::make_unique<SyntheticSource>(
+        data::SyntheticOptions{
+            .count = flags.batch, .size = flags.size, .classes = data.classes, .seed = flags.seed},
+        data.batches);
     return;
   }
   data::LoaderOptions options{

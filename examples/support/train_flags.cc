@@ -84,7 +84,10 @@ void check_flags(TrainFlags& f) {
   bool small = f.data == "shapes" || f.model == "resnet20";
   if (f.size == 0) f.size = small ? 32 : 224;
   if (f.batch == 0) f.batch = f.size <= 64 && f.data != "shapes" ? 64 : 32;
-  if (f.data == "synthetic" && f.steps == 0 && f.epochs == 0) f.steps = 10;
+  if (f.data == "synthetic") {  // one epoch, of as many batches as there are steps
+    if (f.steps == 0) f.steps = f.epochs > 0 ? f.epochs : 10;
+    f.epochs = 1;
+  }
   if (f.epochs == 0) f.epochs = f.data == "shapes" ? 3 : 10;
   if (f.rate == 0) f.rate = 0.1 * static_cast<double>(f.batch) / 64;
   expect<ValueError>(f.optimizer == "sgd", "flags", "unknown optimizer '{}'; known: sgd",

@@ -9,7 +9,8 @@
 namespace brim::examples {
 namespace {
 
-/// The training program without a byte: what `Trainer::run` does, on the meta device.
+/// The training program without a byte: the steps and evaluations of `Trainer::run`, on the meta
+/// device.
 class Rehearsal {
  public:
   Rehearsal(const TrainFlags& flags, const TrainData& data, int64_t batch)
@@ -19,8 +20,8 @@ class Rehearsal {
         model_(nn::make_model(flags.model, model_options(flags, data, Device::meta()))),
         optimizer_(make_optimizer(flags, *model_)),
         step_(*model_, *optimizer_),
-        input_(data.input) {
-    input_.device = Device::meta();
+        options_(trainer_options(flags, data)) {
+    options_.input.device = Device::meta();
   }
 
   // A planner's state settles within a step or two, and within an epoch or two.
@@ -34,33 +35,19 @@ class Rehearsal {
 
  private:
   data::DeviceBatch upload(int64_t batch) const {
-    memory::CategoryScope category(memory::Category::input);
-    TensorOptions images{.dtype = Dtype::uint8, .device = Device::meta()};
-    return {empty({batch, flags_.size, flags_.size, 3}, images),
-            empty({batch}, {.dtype = Dtype::int64, .device = Device::meta()})};
+    return data::empty_batch(batch, flags_.size, Device::meta());
   }
-  Tensor logits_of(Tensor images) { return (*model_)(prepare_input(std::move(images), input_)); }
-
   void train() {
-    step_.run(flags_.rate, [&] {
-      auto [images, labels] = upload(batch_);
-      return cross_entropy(logits_of(std::move(images)), std::move(labels),
-                           {.label_smoothing = flags_.label_smoothing});
-    });
+    step_.run(flags_.rate, [&] { return training_loss(*model_, upload(batch_), options_); });
   }
 
   void evaluate(int64_t images) {
     model_->eval();
     int64_t batch = std::min(batch_, images);
-    for (int64_t i = 0; i < std::min<int64_t>(images / batch, 2); ++i) evaluate_batch(batch);
-    if (images % batch > 0) evaluate_batch(images % batch);
+    for (int64_t i = 0; i < std::min<int64_t>(images / batch, 2); ++i)
+      evaluate_batch(*model_, upload(batch), options_.input);
+    if (images % batch > 0) evaluate_batch(*model_, upload(images % batch), options_.input);
     model_->train();
-  }
-  void evaluate_batch(int64_t batch) {
-    autograd::NoGradScope no_grad;
-    auto [images, labels] = upload(batch);
-    Tensor logits = logits_of(std::move(images));
-    cross_entropy(logits, std::move(labels), {.reduction = Reduction::sum});
   }
 
   const TrainFlags& flags_;
@@ -69,7 +56,7 @@ class Rehearsal {
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   TrainStep step_;
-  InputOptions input_;
+  TrainerOptions options_;
 };
 
 std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "brim/autograd/backward.h"
 #include "brim/tests/support/op_spec.h"
 
 namespace brim {
@@ -65,6 +66,13 @@ TEST_CASE("pad: spec") {
 TEST_CASE("pad: takes whole numbers too") {
   Tensor y = pad(from_vector<uint8_t>({1, 2}, {2}), {{1, 2}}, {.value = 9});
   CHECK(y.to_vector<int32_t>() == std::vector<int32_t>{9, 1, 2, 9, 9});
+}
+
+TEST_CASE("pad: the leaf's gradient starts on a boundary, though the border moves it") {
+  Tensor x = zeros({20}).set_requires_grad();
+  backward(pad(x, {{1, 1}}), {.grad = arange(22, {.dtype = Dtype::float32})});
+  CHECK(x.grad().to_vector<float>()[19] == 20);
+  CHECK(reinterpret_cast<uintptr_t>(x.grad().data()) % memory::kAlignment == 0);
 }
 
 }  // namespace brim
