@@ -12,6 +12,7 @@
 
 #include "brim/base/error.h"
 #include "brim/tests/support/encode_image.h"
+#include "brim/tests/support/png_bytes.h"
 
 using namespace brim;
 using namespace brim::data;
@@ -64,25 +65,12 @@ void check_pixel(const Image& image, int x, int y, std::array<int, 3> rgb, int t
   for (int i = 0; i < 3; ++i) CHECK(std::abs(image.row(y)[x * 3 + i] - rgb[i]) <= tolerance);
 }
 
-/// PNG's checksum: a changed header must carry the right one, or it is refused for that.
-uint32_t crc32(std::span<const uint8_t> bytes) {
-  uint32_t crc = ~0u;
-  for (uint8_t byte : bytes) {
-    crc ^= byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xEDB88320u : 0);
-  }
-  return ~crc;
-}
-
-void put_big_endian(Bytes& bytes, size_t at, uint32_t value) {
-  for (int i = 0; i < 4; ++i) bytes[at + i] = static_cast<uint8_t>(value >> (24 - 8 * i));
-}
-
 Bytes png_claiming(uint32_t width, uint32_t height) {
   Bytes bytes = small_png();
-  put_big_endian(bytes, 16, width);
-  put_big_endian(bytes, 20, height);
-  put_big_endian(bytes, 29, crc32(std::span(bytes).subspan(12, 17)));
+  auto header = std::span(bytes).subspan(12, 17);  // its type, width, height, ...
+  put_big_endian(header.subspan(4), width);
+  put_big_endian(header.subspan(8), height);
+  put_big_endian(std::span(bytes).subspan(29), png_checksum(header));
   return bytes;
 }
 

@@ -10,22 +10,16 @@
 
 #include "brim/base/error.h"
 #include "brim/data/decode.h"
+#include "brim/tests/support/png_bytes.h"
 
 namespace {
 
 using brim::data::DecodeOptions;
 using brim::data::Image;
+using brim::testing::png_checksum;
+using brim::testing::put_big_endian;
 
 constexpr int64_t kMaxPixels = 1 << 14;
-
-uint32_t crc32(std::span<const uint8_t> bytes) {
-  uint32_t crc = ~0u;
-  for (uint8_t byte : bytes) {
-    crc ^= byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xEDB88320u : 0);
-  }
-  return ~crc;
-}
 
 uint32_t get_big_endian(std::span<const uint8_t> bytes) {
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
@@ -36,9 +30,8 @@ void repair_checksums(std::vector<uint8_t>& png) {
   for (size_t at = 8; at + 12 <= png.size();) {
     size_t length = get_big_endian(std::span(png).subspan(at, 4));
     if (length > png.size() - at - 12) return;
-    uint32_t crc = crc32(std::span(png).subspan(at + 4, length + 4));
-    for (size_t i = 0; i < 4; ++i)
-      png[at + 8 + length + i] = static_cast<uint8_t>(crc >> (24 - 8 * i));
+    auto chunk = std::span(png).subspan(at);
+    put_big_endian(chunk.subspan(8 + length), png_checksum(chunk.subspan(4, length + 4)));
     at += length + 12;
   }
 }

@@ -13,27 +13,20 @@
 #include "brim/nn/models/registry.h"
 #include "brim/ops/cross_entropy.h"
 #include "brim/optim/sgd.h"
+#include "brim/tests/support/formula_numbers.h"
 #include "brim/train/train_step.h"
 
 using namespace brim;
+using brim::testing::formula_numbers;
 using nlohmann::json;
 
 namespace {
 
 using Values = std::vector<double>;
 
-uint64_t golden_bits(const std::string& key, uint64_t index) {
-  uint64_t hash = 0xCBF29CE484222325ull;
-  for (unsigned char byte : key) hash = (hash ^ byte) * 0x100000001B3ull;
-  return mix64(hash + (index + 1) * 0x9E3779B97F4A7C15ull);
-}
-
 Values golden_values(const std::string& key, double offset, double scale, int64_t count) {
-  Values values;
-  for (int64_t i = 0; i < count; ++i) {
-    double u = static_cast<double>(golden_bits(key, static_cast<uint64_t>(i)) >> 11) * 0x1.0p-53;
-    values.push_back(static_cast<float>(offset + scale * (2 * u - 1)));
-  }
+  Values values = formula_numbers(key, count);
+  for (double& value : values) value = static_cast<float>(offset + scale * value);
   return values;
 }
 
@@ -99,9 +92,9 @@ Values summary_of(const std::string& name, const Values& gradient, const json& t
   Values sums;
   for (size_t j = 0; j < tensor["projections"].size(); ++j) {
     std::string key = "proj" + std::to_string(j) + ":" + name;
+    Values signs = formula_numbers(key, static_cast<int64_t>(gradient.size()));
     long double sum = 0;
-    for (size_t i = 0; i < gradient.size(); ++i)
-      sum += golden_bits(key, i) >> 63 ? -gradient[i] : gradient[i];
+    for (size_t i = 0; i < gradient.size(); ++i) sum += signs[i] < 0 ? gradient[i] : -gradient[i];
     sums.push_back(static_cast<double>(sum / std::sqrt(static_cast<long double>(gradient.size()))));
   }
   return sums;

@@ -10,6 +10,7 @@
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
 #include "brim/ops/cross_entropy.h"
+#include "brim/tests/support/formula_numbers.h"
 
 using namespace brim;
 
@@ -106,20 +107,8 @@ class IdealPeak final : public autograd::OpObserver {
   int op_ = 0;
 };
 
-// The numbers that make_names.py describes, in [-1, 1).
-std::vector<double> numbers(const std::string& key, int64_t count) {
-  uint64_t hash = 0xCBF29CE484222325ull;
-  for (char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
-  std::vector<double> values;
-  for (int64_t i = 0; i < count; ++i) {
-    uint64_t z = mix64(hash + (static_cast<uint64_t>(i) + 1) * 0x9E3779B97F4A7C15ull);
-    values.push_back(static_cast<double>(z >> 11) * 0x1p-52 - 1);
-  }
-  return values;
-}
-
 void set_numbers(const std::string& name, const Tensor& tensor) {
-  std::vector<double> values = numbers(name, tensor.numel());
+  std::vector<double> values = testing::formula_numbers(name, tensor.numel());
   double offset = 0, scale = 0.1;
   if (tensor.dim() > 1) {
     scale =
@@ -168,7 +157,7 @@ TEST_CASE("models: results are torchvision's") {
     for (const auto& [parameter, tensor] : model->named_parameters())
       set_numbers(parameter, tensor);
     autograd::NoGradScope no_grad;
-    Tensor x = from_vector<double>(numbers("input", 2 * 64 * 64 * 3), {2, 64, 64, 3});
+    Tensor x = from_vector<double>(testing::formula_numbers("input", 2 * 64 * 64 * 3), {2, 64, 64, 3});
     std::vector<double> logits = (*model)(std::move(x)).to_vector<double>();
     double most = 0;
     for (double v : logits) most = std::max(most, std::abs(v));
