@@ -3,6 +3,7 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/gradcheck.h"
+#include "brim/base/cuda/devices.h"
 #include "brim/core/tensor.h"
 #include "brim/data/device_batch.h"
 #include "brim/data/image_folder.h"

@@ -15,12 +15,16 @@ struct BackwardOptions {
 
 /// Adds the gradient of `result` to `.grad()` of every leaf that it was computed from and that
 /// asked for one. Gradients of intermediates and saved tensors are freed as soon as they are
-/// used. Throws `AutogradError` when `result` was not recorded or the graph was already freed;
-/// after any error no more bytes are held than before.
+/// used. Throws `AutogradError` when `result` was not recorded, the graph was already freed, or a
+/// tensor was written after it was saved; `ShapeError` without `grad` unless `result` has one
+/// element; `ShapeError`, `DtypeError` or `DeviceError` for a `grad` that does not match it. After
+/// any error no more bytes are held than before.
 void backward(const Tensor& result, const BackwardOptions& options = {});
 
 /// Calls `hook` with the gradient of `tensor` during backward, once it is complete. The hook may
-/// return another tensor of the same shape in its place, or an undefined one to leave it.
+/// return another tensor of the same shape, dtype and device in its place (else `backward` throws
+/// `ShapeError`, `DtypeError` or `DeviceError`), or an undefined one to leave it. Throws
+/// `AutogradError` when `tensor` has no gradient to come.
 void register_hook(const Tensor& tensor, autograd::Hook hook);
 
 }  // namespace brim

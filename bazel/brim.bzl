@@ -92,8 +92,7 @@ def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
     """A doctest program, linked dynamically: the libraries are not copied into each test.
 
     Tags that mean something: `threads` (runs under --config=tsan, and must stay out of
-    OpenMP), `openmp` and `no_tsan` (not under tsan), `no_asan` (not under asan and
-    sanitize), `exclusive` (nothing else runs meanwhile).
+    OpenMP), `no_asan` (not under asan and sanitize).
 
     Args:
       name: also its source, name + ".cc", unless srcs says otherwise.

@@ -6,25 +6,18 @@ _SYSTEM_INCLUDES = [
     "/usr/include/aarch64-linux-gnu",
 ]
 
-# The compiler searches _SYSTEM_INCLUDES by itself. A folder below them is linked into
-# the repository, so that its headers are declared inputs and the sandbox shows them.
+# The compiler searches _SYSTEM_INCLUDES by itself.
 _BUILD = """\
 cc_library(
     name = "{name}",
-    hdrs = glob(["include/**"]),
-    includes = ["include"] if glob(["include/**"]) else [],
     linkopts = {linkopts},
     visibility = ["//visibility:public"],
 )
 """
 
 def _system_library_impl(ctx):
-    subfolder = "/" + ctx.attr.include_dir if ctx.attr.include_dir else ""
     for folder in _SYSTEM_INCLUDES:
-        root = folder + subfolder
-        if ctx.path(root + "/" + ctx.attr.header).exists:
-            if subfolder:
-                ctx.symlink(root, "include")
+        if ctx.path(folder + "/" + ctx.attr.header).exists:
             ctx.file("BUILD", _BUILD.format(
                 name = ctx.name,
                 linkopts = repr(ctx.attr.linkopts),
@@ -41,7 +34,6 @@ system_library = repository_rule(
     implementation = _system_library_impl,
     attrs = {
         "header": attr.string(mandatory = True, doc = "a header to look for, as it is included"),
-        "include_dir": attr.string(doc = "its folder below the system's include folder"),
         "linkopts": attr.string_list(),
         "package": attr.string(mandatory = True, doc = "the Debian package that has it"),
     },

@@ -1,6 +1,5 @@
 // New tensors.
-#include "brim/base/parallel.h"
-#include "brim/core/tensor.h"
+#include "brim/core/kernels.h"
 
 namespace brim {
 
@@ -38,6 +37,7 @@ Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device devi
   if (device.is_meta()) return tensor;
   T* to = tensor.data<T>();
   for (size_t i = 0; i < values.size(); ++i) to[i] = values[i];
+  tensor.storage()->note_write("from_vector");
   return tensor;
 }
 
@@ -51,41 +51,23 @@ template Tensor from_vector(const std::vector<int32_t>&, const Shape&, Device);
 template Tensor from_vector(const std::vector<int64_t>&, const Shape&, Device);
 template Tensor from_vector(const std::vector<bool>&, const Shape&, Device);
 
-namespace {
-
-// Element i, in row-major order, is value(i), which must be pure; nothing on the meta device.
-template <class Value>
-Tensor generate(const Shape& shape, const TensorOptions& options, const Value& value) {
-  Tensor tensor = empty(shape, options);
-  if (options.device.is_meta()) return tensor;
-  expect<DeviceError>(options.device.is_cpu(), "generate", "cannot draw on {}",
-                      to_string(options.device));
-  visit_dtype(options.dtype, [&]<class T>() {
-    T* to = tensor.data<T>();
-    parallel_for(tensor.numel(), 4096, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = convert<T>(value(i));
-    });
-  });
-  return tensor;
-}
-
-}  // namespace
-
 Tensor arange(int64_t count, const TensorOptions& options) {
-  return generate({count}, options, [](int64_t i) { return i; });
+  Tensor tensor = empty({count}, options);
+  launch(kernel::arange, {}, {tensor});
+  return tensor;
 }
 
 Tensor uniform(const Shape& shape, float low, float high, RandomKey key,
                const TensorOptions& options) {
-  return generate(shape, options, [&](int64_t i) {
-    return low + (high - low) * random_uniform(key, 0, static_cast<uint64_t>(i));
-  });
+  Tensor tensor = empty(shape, options);
+  fill_uniform(tensor, low, high, key);
+  return tensor;
 }
 
 Tensor normal(const Shape& shape, float deviation, RandomKey key, const TensorOptions& options) {
-  return generate(shape, options, [&](int64_t i) {
-    return deviation * random_normal(key, 0, static_cast<uint64_t>(i));
-  });
+  Tensor tensor = empty(shape, options);
+  fill_normal(tensor, deviation, key);
+  return tensor;
 }
 
 }  // namespace brim

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -101,7 +102,20 @@ constexpr float round_to_odd(From value) {
   return std::bit_cast<float>(bits | 1);
 }
 
-/// Converts one element: to the nearest of `To` (even on a tie) where that is floating.
+/// The whole number towards zero; the nearest there is beyond the range, and 0 for NaN.
+template <class To, class From>
+constexpr To truncate(From value) {
+  using Limits = std::numeric_limits<To>;
+  constexpr auto low = static_cast<From>(Limits::min());  // 0 or a power of two: exact
+  constexpr From above = 2 * static_cast<From>(Limits::max() / 2 + 1);
+  if (value >= above) return Limits::max();
+  if (value <= low) return Limits::min();
+  return value == value ? static_cast<To>(value) : To(0);
+}
+
+/// Converts one element: to the nearest of `To` (even on a tie) where that is floating; from
+/// floating to whole numbers as `truncate`; between those modulo 2^bits; to bool whether it is not
+/// 0.
 template <class To, class From>
 constexpr To convert(From value) {
   if constexpr (std::is_same_v<To, From>)
@@ -110,6 +124,9 @@ constexpr To convert(From value) {
     return convert<To>(static_cast<float>(value));
   else if constexpr (std::is_same_v<To, Float16> || std::is_same_v<To, BFloat16>)
     return To(round_to_odd(value));
+  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> &&
+                     !std::is_same_v<To, bool>)
+    return truncate<To>(value);
   else
     return static_cast<To>(value);
 }

@@ -14,12 +14,26 @@ struct FillAttributes {
 /// Every element of out[0] becomes the value; any strides.
 inline constexpr Kernel<FillAttributes> fill{"fill"};
 
+/// Element i of out[0], in row-major order, becomes i, or a draw from (key, i); contiguous.
+inline constexpr Kernel<NoAttributes> arange{"arange"};
+struct UniformAttributes {
+  double low = 0, high = 1;
+  RandomKey key;
+};
+inline constexpr Kernel<UniformAttributes> uniform{"uniform"};
+struct NormalAttributes {
+  double deviation = 1;
+  RandomKey key;
+};
+inline constexpr Kernel<NormalAttributes> normal{"normal"};
+
 /// out[0] += in[0]; same shape, any strides; floating dtypes.
 inline constexpr Kernel<NoAttributes> accumulate{"accumulate", /*updates=*/true};
 
 }  // namespace brim::kernel
 
 namespace brim {
-/// Puts the CPU's versions into the table; called by `launch` before the first lookup.
+/// Put the CPU's versions into the table; called by `launch` before the first lookup.
 void register_core_kernels();
+void register_draw_kernels();
 }  // namespace brim

@@ -37,7 +37,7 @@ class KernelTable {
 };
 
 const detail::TableEntry* find_entry(std::string_view name, DeviceType device, Dtype dtype) {
-  static const bool ready = (register_core_kernels(), true);
+  static const bool ready = (register_core_kernels(), register_draw_kernels(), true);
   (void)ready;
   return KernelTable::get().find({name, device, dtype});
 }

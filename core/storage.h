@@ -25,7 +25,7 @@ class Storage {
   memory::Category category() const { return block_.category; }
   void set_category(memory::Category category) { account_->recategorize(block_, category); }
 
-  /// Raised by every write after creation; what saved tensors check.
+  /// Raised by every write; what saved tensors check.
   uint32_t version() const { return version_; }
   /// The kernel that wrote last.
   const char* last_writer() const { return last_writer_; }

@@ -13,8 +13,31 @@ TensorBody::TensorBody(std::shared_ptr<Storage> from, const Layout& with)
 
 TensorBody::~TensorBody() { --storage->handles_; }
 
-Tensor::Tensor(std::shared_ptr<Storage> storage, const Layout& layout)
-    : body_(std::make_shared<TensorBody>(std::move(storage), layout)) {}
+namespace {
+
+// Whether the first and the last element in memory lie in `bytes`.
+bool fits(const Layout& layout, int64_t bytes) {
+  if (layout.shape.size() != layout.strides.size()) return false;
+  if (numel(layout.shape) == 0) return true;
+  int64_t first = layout.offset, last = layout.offset;
+  for (int i = 0; i < layout.shape.size(); ++i) {
+    int64_t span = 0;
+    if (__builtin_mul_overflow(layout.shape[i] - 1, layout.strides[i], &span)) return false;
+    int64_t& end = span < 0 ? first : last;
+    if (__builtin_add_overflow(end, span, &end)) return false;
+  }
+  return first >= 0 && last < bytes / size_of(layout.dtype);
+}
+
+}  // namespace
+
+Tensor::Tensor(std::shared_ptr<Storage> storage, const Layout& layout) {
+  if (!fits(layout, storage->bytes()))
+    raise<ShapeError>("tensor", "shape {}, strides {} and offset {} of {} reach beyond {} bytes",
+                      to_string(layout.shape), to_string(layout.strides), layout.offset,
+                      to_string(layout.dtype), storage->bytes());
+  body_ = std::make_shared<TensorBody>(std::move(storage), layout);
+}
 
 const Layout& Tensor::layout() const {
   expect<ValueError>(defined(), "tensor", "an undefined tensor was used");

@@ -40,7 +40,7 @@ class Tensor {
  public:
   /// No tensor; `defined()` is false.
   Tensor() = default;
-  /// A tensor over existing storage.
+  /// A tensor over existing storage. Throws `ShapeError` for a layout that reaches beyond it.
   Tensor(std::shared_ptr<Storage> storage, const Layout& layout);
 
   bool defined() const { return body_ != nullptr; }
@@ -78,14 +78,14 @@ class Tensor {
 
   /// A tensor of one's own over the same storage, unknown to the tape.
   Tensor detach() const;
-  /// The same elements with another shape; -1 for one size to infer. The tensor must be
-  /// contiguous. Not recorded: for gradients use `reshape`.
+  /// The same elements with another shape; -1 for one size to infer. Not recorded: for gradients
+  /// use `reshape`. Throws `ShapeError` for another number of elements, or when not contiguous.
   Tensor view_as(Shape shape) const;
 
   // What autograd keeps at a tensor. See autograd/ for how it is used.
   /// True for leaves that asked for a gradient and for results computed from them.
   bool requires_grad() const;
-  /// Asks for a gradient. Only for leaves of a floating dtype.
+  /// Asks for a gradient. Throws `AutogradError` unless a leaf, `DtypeError` unless floating.
   Tensor& set_requires_grad(bool requires_grad = true);
   /// The accumulated gradient of a leaf; undefined before the first backward.
   const Tensor& grad() const;
@@ -131,7 +131,7 @@ Tensor empty_like(const Tensor& like);
 Tensor zeros_like(const Tensor& like);
 /// 0, 1, ..., count - 1.
 Tensor arange(int64_t count, const TensorOptions& options = {.dtype = Dtype::int64});
-/// Uniform in [low, high); element i is a pure function of (key, i). Drawn as float.
+/// Uniform in [low, high), rounded to the dtype; element i is a pure function of (key, i).
 Tensor uniform(const Shape& shape, float low, float high, RandomKey key,
                const TensorOptions& options = {});
 /// Normal with mean 0 and the given deviation; element i is a pure function of (key, i).
@@ -141,16 +141,22 @@ Tensor normal(const Shape& shape, float deviation, RandomKey key,
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device = Device::cpu());
 
-/// Copies the elements of `from`, converting, into `to` of the same shape (any strides).
+/// Copies the elements of `from`, converting, into `to` (any strides). Throws `ShapeError` for
+/// another shape, `DeviceError` for another device.
 void copy_into(const Tensor& to, const Tensor& from);
-/// Adds the elements of `term` to those of `sum`, of the same shape and floating dtype.
+/// Adds the elements of `term` to those of `sum`. Throws `ShapeError`, `DtypeError` or
+/// `DeviceError` unless both have one shape, floating dtype and device.
 void accumulate_into(const Tensor& sum, const Tensor& term);
 /// Sets every element.
 void fill(const Tensor& tensor, double value);
+/// As `uniform` and `normal`, into a contiguous tensor: there may be no room for another.
+void fill_uniform(const Tensor& tensor, double low, double high, RandomKey key);
+void fill_normal(const Tensor& tensor, double deviation, RandomKey key);
 /// The tensor itself when contiguous, else a copy. Not recorded.
 Tensor contiguous(const Tensor& tensor);
 /// A copy with another dtype or on another device; the tensor itself when nothing changes.
-/// Not recorded: for gradients use `cast`.
+/// Not recorded: for gradients use `cast`. Throws `DeviceError` for a copy that cannot be made:
+/// from the meta device there is none.
 Tensor convert_to(const Tensor& tensor, const TensorOptions& options);
 Tensor clone(const Tensor& tensor);
 

@@ -22,6 +22,7 @@ DeviceBatch to_device(std::span<const uint8_t> pixels, std::span<const int64_t> 
   if (device.is_meta()) return batch;
   std::ranges::copy(pixels, batch.images.data<uint8_t>());
   std::ranges::copy(labels, batch.labels.data<int64_t>());
+  for (const Tensor& tensor : {batch.images, batch.labels}) tensor.storage()->note_write("batch");
   return batch;
 }
 

@@ -102,6 +102,7 @@ class Loader {
   int64_t batches() const;
   /// Images in an epoch: the dataset's, less a dropped last batch.
   int64_t images() const;
+  const LoaderOptions& options() const { return options_; }
   /// Bytes of host memory in all slots.
   int64_t host_bytes() const;
 

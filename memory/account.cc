@@ -8,6 +8,7 @@
 #include "brim/base/nearest.h"
 #include "brim/memory/caching_planner.h"
 #include "brim/memory/direct_planner.h"
+#include "brim/memory/host_memory.h"
 #include "brim/memory/out_of_memory.h"
 
 namespace brim::memory {
@@ -213,6 +214,10 @@ std::string memory_summary(Device device) {
       line(kCategoryNames[i], s.by_category[i], s.by_category_at_peak[i]);
   text += fmt::format("  {:<14} {:>12}\n  {:<14} {:>12}\n", "cached", format_bytes(s.cached),
                       "fragmented", format_bytes(s.fragmented));
+  if (device.is_cpu()) {
+    ResidentMemory process = resident_memory();
+    line("process", process.now, process.peak);
+  }
   return text;
 }
 

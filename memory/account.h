@@ -65,8 +65,8 @@ class Account {
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
 
-  /// `bytes` (0 or more), rounded up to 64 and on a 64-byte boundary. Throws `OutOfMemory`,
-  /// and then nothing has changed.
+  /// `bytes` (0 or more), rounded up to 64 and on a 64-byte boundary. Throws `OutOfMemory`; live
+  /// bytes are then as before, cached ones may have gone back to the source.
   Block allocate(int64_t bytes, Category category);
   void release(const Block& block) noexcept;
   /// Moves a held block to another category, for a tensor that changed its role.
@@ -128,7 +128,7 @@ class AccountScope {
 std::shared_ptr<Account> capped_host_account(const std::string& planner,
                                              int64_t capacity = host_memory());
 
-/// A table of an account's state for people.
+/// A table of an account's state for people; on the CPU with what the whole process holds.
 std::string memory_summary(Device device);
 
 }  // namespace brim::memory

@@ -53,4 +53,19 @@ int64_t host_memory() {
   return bytes;
 }
 
+ResidentMemory resident_memory() {
+  ResidentMemory memory;
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {  // "VmRSS:     1234 kB"
+    std::istringstream words(line);
+    std::string name;
+    int64_t kibibytes = 0;
+    words >> name >> kibibytes;
+    if (name == "VmRSS:") memory.now = kibibytes * 1024;
+    if (name == "VmHWM:") memory.peak = kibibytes * 1024;
+  }
+  memory.peak = std::max(memory.peak, memory.now);  // the kernel's counts lag by some pages
+  return memory;
+}
+
 }  // namespace brim::memory

@@ -1,4 +1,4 @@
-// How much memory this process may hold at most.
+// How much memory this process may hold at most, and how much it holds.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,12 @@ namespace brim::memory {
 /// Bytes of the machine's memory, or of the smallest control group (Linux cgroup v2 or v1) that
 /// this process is in, where that is less. What others hold of it is not subtracted.
 int64_t host_memory();
+
+/// What the process holds of the machine's memory, tensors or not: bytes now and at the peak.
+struct ResidentMemory {
+  int64_t now = 0, peak = 0;
+};
+ResidentMemory resident_memory();
 
 /// The smallest memory limit over the groups that `membership` (the text of /proc/self/cgroup)
 /// names and the groups above them, below `root` (/sys/fs/cgroup); `Source::kUnlimited` for none.

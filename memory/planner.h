@@ -33,7 +33,7 @@ class Planner {
   Planner& operator=(const Planner&) = delete;
 
   virtual std::string_view name() const = 0;
-  /// Room for the request, or a null address when there is none. Must leave nothing behind then.
+  /// Room for the request, or a null address when there is none. Nothing new may be held then.
   virtual Placement place(const Request& request) = 0;
   virtual void release(const Placement& placement) noexcept = 0;
 

@@ -74,7 +74,7 @@ class Module {
   std::vector<NamedModule> named_modules();
   /// The parameter or buffer of that name; throws `ValueError` with the nearest one otherwise.
   Tensor tensor(std::string_view name) const;
-  /// The child, at any depth, of that name.
+  /// The child, at any depth, of that name; throws `ValueError` with the nearest one otherwise.
   Module& module(std::string_view name);
   /// Elements of all parameters.
   int64_t parameter_count() const;

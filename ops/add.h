@@ -9,7 +9,8 @@ namespace brim {
 /// y = a + b; the shapes broadcast by NumPy's rules, one floating dtype. Saves nothing. Backward
 /// sums over the axes along which an input was repeated; where the shapes are equal, both inputs
 /// get the gradient itself, not a copy.
-/// Throws `ShapeError` when the shapes do not broadcast, `DtypeError` for two dtypes.
+/// Throws `ShapeError` when the shapes do not broadcast, `DtypeError` for two dtypes or whole
+/// numbers, `DeviceError` for two devices.
 Tensor add(Tensor a, Tensor b, Where where = Where::current());
 
 namespace kernel {

@@ -64,6 +64,8 @@ void BatchNorm::validate_channels(const Tensor& x, const Tensor& values, const c
   expect<ShapeError>(values.shape() == Shape{channels}, name(),
                      "expected {} of shape [{}] for input {}, got {}", what, channels,
                      to_string(x.shape()), to_string(values.shape()));
+  expect<DeviceError>(values.device() == x.device(), name(), "expected {} on {}, got it on {}",
+                      what, to_string(x.device()), to_string(values.device()));
   bool fits = values.dtype() == x.dtype() ||
               (is_low_precision(x.dtype()) && values.dtype() == Dtype::float32);
   expect<DtypeError>(fits, name(), "expected {} of {}, got {}", what,

@@ -33,9 +33,9 @@ struct BatchNormOptions {
 /// Saves x, weight and the statistics; for an activation also bias, from which the sign of the
 /// result is found again, or, with a residual, the result y.
 ///
-/// Throws `ShapeError` or `DtypeError` for tensors that do not go together, and `ValueError` in
-/// training when a channel has a single value (its variance means nothing), for an epsilon that is
-/// not positive or a momentum outside [0, 1].
+/// Throws `ShapeError`, `DtypeError` or `DeviceError` for tensors that do not go together, and
+/// `ValueError` in training when a channel has a single value (its variance means nothing), for an
+/// epsilon that is not positive or a momentum outside [0, 1].
 Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Tensor running_var,
                   BatchNormOptions options = {}, Where where = Where::current());
 

@@ -54,9 +54,7 @@ class Matmul final : public autograd::Op {
   Tensors backward(autograd::BackwardCall& call) const override {
     Tensor dy = call.take_grad();
     bool one_right = call.input_info(1).shape.size() == 2;
-    auto shaped = [&](const Tensor& x) {
-      return one_right ? as_rows(x) : with_rank(x, dy.dim());
-    };
+    auto shaped = [&](const Tensor& x) { return one_right ? as_rows(x) : with_rank(x, dy.dim()); };
     Tensors grads(2);
     for (int i : {0, 1})
       if (call.needs(i))

@@ -9,7 +9,8 @@ namespace brim {
 /// y = a * b; the shapes broadcast by NumPy's rules, one floating dtype. da = dy * b and
 /// db = dy * a, summed over the axes along which the input was repeated. Saves the input that the
 /// other's gradient needs, and no more.
-/// Throws `ShapeError` when the shapes do not broadcast, `DtypeError` for two dtypes.
+/// Throws `ShapeError` when the shapes do not broadcast, `DtypeError` for two dtypes or whole
+/// numbers, `DeviceError` for two devices.
 Tensor mul(Tensor a, Tensor b, Where where = Where::current());
 
 namespace kernel {

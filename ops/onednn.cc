@@ -19,18 +19,9 @@
 #include "brim/memory/out_of_memory.h"
 
 namespace brim::onednn {
-namespace {
 
-using dnnl::memory;
-using Dims = memory::dims;
-
-const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
-
-[[noreturn]] void rethrow(const dnnl::error& error) {
-  if (error.status == dnnl_out_of_memory) {
+void raise_failure(int status, const char* what) {
+  if (status == dnnl_out_of_memory) {
     auto account = brim::memory::account(Device::cpu());
     auto stats = account->stats();
     throw brim::memory::OutOfMemory({.device = Device::cpu(),
@@ -42,7 +33,18 @@ const dnnl::engine& engine() {
                                      .free = std::max<int64_t>(account->cap() - stats.reserved, 0),
                                      .by_category = stats.by_category});
   }
-  raise<InternalError>("onednn", "{} (status {})", error.what(), dnnl_status2str(error.status));
+  raise<InternalError>("onednn", "{} (status {})", what,
+                       dnnl_status2str(static_cast<dnnl_status_t>(status)));
+}
+
+namespace {
+
+using dnnl::memory;
+using Dims = memory::dims;
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
 }
 
 dnnl::primitive_attr attributes() {
@@ -83,7 +85,6 @@ bool keeps_to_scratch(const char* implementation) {
 /// Moves on to an implementation that is acceptable; false when there is none.
 template <class PrimitiveDesc>
 bool accept(PrimitiveDesc& desc) {
-  if (!desc) return false;
   while (!keeps_to_scratch(desc.impl_info_str()))
     if (!desc.next_impl()) return false;
   return true;
@@ -225,13 +226,13 @@ dnnl::convolution_forward::desc forward_desc(const ConvShape& shape, bool with_b
 }
 
 dnnl::convolution_forward::primitive_desc forward_hint(const ConvShape& shape) {
-  return {forward_desc(shape, false), attributes(), engine(), true};
+  return {forward_desc(shape, false), attributes(), engine()};
 }
 
 Made make_forward(const ConvShape& shape, bool with_bias) {
   Descriptors d(shape);
   auto forward = forward_desc(shape, with_bias);
-  dnnl::convolution_forward::primitive_desc desc(forward, attributes(), engine(), true);
+  dnnl::convolution_forward::primitive_desc desc(forward, attributes(), engine());
   if (!accept(desc)) return nullptr;
   std::optional<Argument> bias;
   if (with_bias) bias = {DNNL_ARG_BIAS, d.bias};
@@ -244,11 +245,9 @@ Made make_backward_data(const ConvShape& shape) {
   Descriptors d(shape);
   Window w(shape);
   auto hint = forward_hint(shape);
-  if (!hint) return nullptr;
   dnnl::convolution_backward_data::desc backward(kAlgorithm, d.x, d.any_weight, d.y, w.strides,
                                                  w.dilations, w.padding, w.padding);
-  dnnl::convolution_backward_data::primitive_desc desc(backward, attributes(), engine(), hint,
-                                                       true);
+  dnnl::convolution_backward_data::primitive_desc desc(backward, attributes(), engine(), hint);
   if (!accept(desc)) return nullptr;
   return Convolution::make<dnnl::convolution_backward_data>(
       desc, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, desc.weights_desc()},
@@ -259,11 +258,9 @@ Made make_backward_weight(const ConvShape& shape) {
   Descriptors d(shape);
   Window w(shape);
   auto hint = forward_hint(shape);
-  if (!hint) return nullptr;
   dnnl::convolution_backward_weights::desc backward(kAlgorithm, d.x, d.any_weight, d.y, w.strides,
                                                     w.dilations, w.padding, w.padding);
-  dnnl::convolution_backward_weights::primitive_desc desc(backward, attributes(), engine(), hint,
-                                                          true);
+  dnnl::convolution_backward_weights::primitive_desc desc(backward, attributes(), engine(), hint);
   if (!accept(desc)) return nullptr;
   return Convolution::make<dnnl::convolution_backward_weights>(
       desc, {DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y},
@@ -281,9 +278,10 @@ Made make(const ConvShape& shape, Pass pass, bool with_bias) {
         return make_backward_weight(shape);
     }
   } catch (const dnnl::error& error) {
-    // A shape that oneDNN refuses is not an error of the caller's.
+    // A shape that oneDNN refuses is not an error of the caller's. Any other failure may pass, and
+    // must not decide for good how the shape is computed.
     if (error.status != dnnl_unimplemented && error.status != dnnl_invalid_arguments)
-      rethrow(error);
+      raise_failure(error.status, error.what());
   }
   return nullptr;
 }
@@ -313,10 +311,11 @@ int64_t scratch_bytes(const Convolution& convolution) { return convolution.scrat
 
 void run(const Convolution& convolution, const float* first, const float* second, const float* bias,
          float* result, void* scratch) {
+  NoParallelScope::check_absent();
   try {
     convolution.run(first, second, bias, result, scratch);
   } catch (const dnnl::error& error) {
-    rethrow(error);
+    raise_failure(error.status, error.what());
   }
 }
 

@@ -14,7 +14,8 @@ enum class Pass { forward, backward_data, backward_weight };
 class Convolution;
 
 /// The convolution for these sizes, or null when oneDNN has no implementation that keeps to the
-/// scratch it is given. No data is touched: also for the meta device. Thread safe.
+/// scratch it is given. No data is touched: also for the meta device. Thread safe. Throws as `run`
+/// when oneDNN fails for another reason than the sizes; nothing is kept then.
 const Convolution* find_convolution(const ConvShape& shape, Pass pass, bool with_bias);
 
 /// Bytes of scratch: the library's own, and the weights in the layout that it wants.
@@ -25,6 +26,9 @@ int64_t scratch_bytes(const Convolution& convolution);
 /// `InternalError` with its status when it fails otherwise.
 void run(const Convolution& convolution, const float* first, const float* second, const float* bias,
          float* result, void* scratch);
+
+/// Throws what a failure of the library is to brim, see `run`; `status` is a dnnl_status_t.
+[[noreturn]] void raise_failure(int status, const char* what);
 
 /// The implementation's name, such as "jit_1x1:avx2", for benchmarks.
 const char* implementation(const Convolution& convolution);

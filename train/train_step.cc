@@ -46,6 +46,11 @@ void TrainStep::begin() {
   });
 }
 
+void TrainStep::require_begun() const {
+  expect<ValueError>(account_ != nullptr, "train step",
+                     "no update is under way: call begin() first, also after a failure");
+}
+
 Tensor TrainStep::forward(const LossFunction& loss, uint64_t first_sample) {
   autograd::RandomScope random(options_.seed, static_cast<uint64_t>(updates_), first_sample);
   autograd::EffectScope effects(shadows_);
@@ -53,6 +58,7 @@ Tensor TrainStep::forward(const LossFunction& loss, uint64_t first_sample) {
 }
 
 double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& options) {
+  require_begun();
   return or_undo([&] { return forward_backward(loss, options); });
 }
 
@@ -83,10 +89,14 @@ void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& option
 }
 
 void TrainStep::prepare(double rate) {
+  require_begun();
   or_undo([&] { optimizer_.prepare({.rate = rate}); });
+  prepared_ = true;
 }
 
 void TrainStep::commit() noexcept {
+  if (!prepared_) return;
+  prepared_ = false;
   optimizer_.commit();
   for (const auto& [buffer, shadow] : shadows_) copy_into(buffer, shadow);
   ++updates_;
@@ -104,6 +114,7 @@ void TrainStep::end_planner_step() noexcept {
 }
 
 void TrainStep::undo() noexcept {
+  prepared_ = false;
   optimizer_.cancel();
   drop_gradients();
   end_planner_step();

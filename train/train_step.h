@@ -7,7 +7,7 @@
 //   for (...) double loss = step.run(rate, [&] { return cross_entropy(model(images), labels); });
 //
 // With gradient accumulation, call begin(), micro_step() for each part, prepare(), commit(). Each
-// of them undoes the whole step before it throws.
+// of them undoes the whole step before it throws; what follows is then a new `begin`.
 #pragma once
 
 #include <functional>
@@ -50,11 +50,13 @@ class TrainStep {
   void begin();
   /// Forward and backward of one part; returns its loss, unweighted. A loss that is NaN or
   /// infinite throws `ValueError` naming the first module and op whose result was not finite,
-  /// found by running the part once more under observation.
+  /// found by running the part once more under observation. Outside of a step, that is without
+  /// `begin` or after a failure, it throws `ValueError`, and so does `prepare`.
   double micro_step(const LossFunction& loss, const MicroStepOptions& options = {});
   /// Checks the gradients and sets the learning rate. The last thing that can fail.
   void prepare(double rate);
-  /// Updates parameters, optimizer state and buffers, counts the update, drops the gradients.
+  /// Updates parameters, optimizer state and buffers, counts the update, drops the gradients. Does
+  /// nothing when nothing was prepared.
   void commit() noexcept;
   /// Drops gradients and effects. Parameters, optimizer state and buffers are as before `begin`.
   void undo() noexcept;
@@ -67,6 +69,7 @@ class TrainStep {
   /// Calls `part`; when it throws, undoes the step first.
   template <class Part>
   auto or_undo(const Part& part);
+  void require_begun() const;
   Tensor forward(const LossFunction& loss, uint64_t first_sample);
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
   [[noreturn]] void explain(const LossFunction& loss, const MicroStepOptions& options,
@@ -80,6 +83,7 @@ class TrainStep {
   std::vector<Tensor> parameters_;
   std::vector<std::pair<Tensor, Tensor>> shadows_;  // buffer, and where effects on it go
   std::shared_ptr<memory::Account> account_;  // told of the step under way; null between steps
+  bool prepared_ = false;
   int64_t updates_ = 0;
 };
 

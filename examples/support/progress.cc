@@ -43,8 +43,9 @@ Progress::~Progress() {
 
 /// On a terminal the line is drawn again and again; elsewhere lines are few.
 bool Progress::due(bool quarter) const {
+  if (plan_.quiet) return false;
   auto since = Clock::now() - shown_;
-  return terminal_ ? since >= kRedraw : quarter || since >= kQuiet;
+  return terminal_ ? !line_open_ || since >= kRedraw : quarter || since >= kQuiet;
 }
 
 std::string Progress::time_left(int64_t step) const {

@@ -1,5 +1,7 @@
 #include "brim/examples/support/train_flags.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -75,8 +77,12 @@ void add_flags(CLI::App& app, TrainFlags& f) {
 
 void check_flags(TrainFlags& f) {
   f.device = parse_device(f.device_name);
-  expect<DeviceError>(f.device.is_cpu(), "device",
-                      "--device {} cannot train in this build; use cpu", f.device_name);
+  if (!f.device.is_cpu()) {
+    std::string why = cuda::why_no_device();
+    raise<DeviceError>(
+        "device", "--device {} cannot train, there are kernels for the CPU only ({})",
+        f.device_name, why.empty() ? fmt::format("GPUs found: {}", cuda::device_count()) : why);
+  }
   if (!f.budget_text.empty()) {
     f.budget = parse_bytes(f.budget_text);
     expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);

@@ -88,9 +88,10 @@ void TrainReport::done(const StepMemory& predicted) {
   auto stats = memory::account(flags_.device)->stats();
   int64_t skipped = skipped_images();
   std::string accuracy = accuracy_ ? fmt::format("accuracy {:.2f}%, ", 100 * *accuracy_) : "";
-  progress_.say(fmt::format("done: {}{:.1f} images/s, peak {} reserved, {} live", accuracy,
-                            steady_median(rates_), format_bytes(stats.peak_reserved),
-                            format_bytes(stats.peak_live)));
+  progress_.say(fmt::format("done: {}{:.1f} images/s, peak {} reserved, {} live; process {}",
+                            accuracy, steady_median(rates_), format_bytes(stats.peak_reserved),
+                            format_bytes(stats.peak_live),
+                            format_bytes(memory::resident_memory().peak)));
   if (skipped > 0)
     progress_.say(fmt::format("{} bad image{} skipped", skipped, skipped == 1 ? " was" : "s were"));
   Json event{

@@ -21,6 +21,26 @@ TEST_CASE("tensors know their shape, strides, dtype and device") {
   CHECK(!Tensor().defined());
 }
 
+TEST_CASE("a layout must stay within the storage") {
+  auto storage = zeros({16}).storage();  // 64 bytes
+  auto over = [&](const Layout& layout) { return Tensor(storage, layout); };
+  CHECK_NOTHROW(over({.shape = {4, 4}, .strides = {4, 1}}));
+  CHECK_NOTHROW(over({.shape = {4, 4}, .strides = {0, 5}}));
+  CHECK_NOTHROW(over({.shape = {16}, .strides = {-1}, .offset = 15}));
+  CHECK_NOTHROW(over({.shape = {0, 99}, .strides = {99, 1}}));
+  CHECK_NOTHROW(over({.shape = {8}, .strides = {1}, .dtype = Dtype::float64}));
+  CHECK_THROWS_WITH_AS(over({.shape = {4, 4}, .strides = {4, 1}, .offset = 1}),
+                       "tensor: shape [4,4], strides [4,1] and offset 1 of float32 reach beyond 64 "
+                       "bytes",
+                       ShapeError);
+  CHECK_THROWS_AS(over({.shape = {17}, .strides = {1}}), ShapeError);
+  CHECK_THROWS_AS(over({.shape = {9}, .strides = {1}, .dtype = Dtype::float64}), ShapeError);
+  CHECK_THROWS_AS(over({.shape = {1}, .strides = {1}, .offset = -1}), ShapeError);
+  CHECK_THROWS_AS(over({.shape = {16}, .strides = {-1}, .offset = 14}), ShapeError);
+  CHECK_THROWS_AS(over({.shape = {4, 4}, .strides = {1}}), ShapeError);
+  CHECK_THROWS_AS(over({.shape = {3}, .strides = {int64_t{1} << 62}}), ShapeError);
+}
+
 TEST_CASE("every dtype is created, converted and read back") {
   for (int i = 0; i < kDtypes; ++i) {
     auto dtype = static_cast<Dtype>(i);

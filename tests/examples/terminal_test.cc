@@ -77,7 +77,7 @@ TEST_CASE("progress is drawn over itself, no wider than the terminal, one line k
 }
 
 TEST_CASE("an error begins on a line of its own, below the progress") {
-  // The first step takes longer than the pause between two drawings, the second ends in NaN.
+  // The first step is drawn at once, the second ends in NaN.
   Session run = train_on_terminal(
       "--data synthetic --model mobilenet_v2 --size 96 --batch 16 --steps 6 --threads 1 "
       "--lr 1e30 --schedule constant");

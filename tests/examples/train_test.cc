@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "brim/examples/support/train_data.h"
 #include "brim/memory/host_memory.h"
 #include "brim/tests/support/encode_image.h"
 #include "brim/tests/support/subprocess.h"
@@ -274,6 +276,53 @@ TEST_CASE("a bad picture stops the run and is named; --skip-bad-images goes on a
   Finished shown = train(arguments + " --epochs 3 --skip-bad-images");
   CHECK(shown.out.find("train/cat/1.jpg") != std::string::npos);
   CHECK(shown.out.find("1 bad image was skipped") != std::string::npos);
+}
+
+TEST_CASE("a bad picture to validate stops the run, or is left out of the accuracy") {
+  TempFolder folder;
+  write_pictures(folder, 4);
+  folder.write("val/cat/1.jpg", Bytes{});
+  std::string arguments = "--size 32 --data " + folder.path() + kQuick;
+  check_error(arguments, "val/cat/1.jpg");
+  Finished run = train(arguments + " --skip-bad-images --json -");
+  REQUIRE(run.code == 0);
+  const json done = events_of(run.out).back();
+  CHECK(done["skipped_images"] == 1);
+  double right = 7 * done["val_accuracy"].get<double>();  // of the seven others
+  CHECK(right == doctest::Approx(std::round(right)));
+}
+
+TEST_CASE("pictures are cropped, flipped and normalised as their size and source want") {
+  using brim::data::Augment;
+  TempFolder folder;
+  write_pictures(folder, 4);
+  auto opened = [](const std::string& source, int size) {
+    brim::examples::TrainFlags flags;
+    flags.data = source;
+    flags.size = size;
+    flags.batch = 4;
+    auto data = brim::examples::open_data(flags);
+    brim::examples::open_loaders(flags, data);
+    return data;
+  };
+  auto small = opened(folder.path(), 32), large = opened(folder.path(), 224),
+       shapes = opened("shapes", 32);
+  CHECK(small.train_loader->options().augment.kind == Augment::Kind::padded_crop);
+  CHECK(small.train_loader->options().augment.flip);
+  CHECK(small.validation->options().augment == Augment());
+  CHECK(large.train_loader->options().augment.kind == Augment::Kind::random_resized_crop);
+  CHECK(large.train_loader->options().augment.flip);
+  CHECK(large.validation->options().augment == Augment{.resize = 256});
+  CHECK(shapes.train_loader->options().augment == Augment());
+  CHECK(shapes.validation->options().augment == Augment());
+  CHECK(small.input.mean == std::vector{0.4914f, 0.4822f, 0.4465f});
+  CHECK(large.input.mean == std::vector{0.485f, 0.456f, 0.406f});
+  for (auto* data : {&small, &large, &shapes}) {
+    CHECK(data->train_loader->options().shuffle);
+    CHECK(data->train_loader->options().drop_last);
+    CHECK_FALSE(data->validation->options().shuffle);
+    CHECK_FALSE(data->validation->options().drop_last);
+  }
 }
 
 TEST_CASE("a rate that makes the loss explode is caught, and the module and op are named") {

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "brim/memory/account.h"
 #include "brim/memory/out_of_memory.h"
@@ -20,6 +21,21 @@ struct Groups : brim::testing::TempFolder {
 };
 
 }  // namespace
+
+TEST_CASE("the process's memory grows with what it touches, and the peak stays") {
+  constexpr int64_t kMiB = 1 << 20;
+  ResidentMemory before = resident_memory(), during;
+  {
+    std::vector<char> touched(64 * kMiB, 1);
+    during = resident_memory();
+    CHECK(touched[kMiB] == 1);
+  }
+  // Some of it may have been there, free, before, and the kernel's counts lag by some pages.
+  CHECK(during.now >= before.now + 48 * kMiB);
+  ResidentMemory after = resident_memory();
+  CHECK(after.peak >= before.now + 48 * kMiB);
+  CHECK(after.now <= after.peak);
+}
 
 TEST_CASE("the host's account ends where the machine's memory does") {
   CHECK(host_memory() >= int64_t{64} << 20);

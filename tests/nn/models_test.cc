@@ -157,7 +157,8 @@ TEST_CASE("models: results are torchvision's") {
     for (const auto& [parameter, tensor] : model->named_parameters())
       set_numbers(parameter, tensor);
     autograd::NoGradScope no_grad;
-    Tensor x = from_vector<double>(testing::formula_numbers("input", 2 * 64 * 64 * 3), {2, 64, 64, 3});
+    Tensor x =
+        from_vector<double>(testing::formula_numbers("input", 2 * 64 * 64 * 3), {2, 64, 64, 3});
     std::vector<double> logits = (*model)(std::move(x)).to_vector<double>();
     double most = 0;
     for (double v : logits) most = std::max(most, std::abs(v));

@@ -157,6 +157,13 @@ TEST_CASE("module: without values it refuses to run, and says what to do") {
   CHECK_NOTHROW(net(image()));
 }
 
+TEST_CASE("module: a parameter may be replaced by a tensor that was drawn or listed") {
+  nn::Linear line{1, 1};
+  line.weight = from_vector<float>({2}, {1, 1});
+  line.bias = uniform({1}, 0, 0, RandomKey{1});
+  CHECK(line(from_vector<float>({3}, {1, 1})).item<float>() == 6);
+}
+
 TEST_CASE("module: zero_grad drops gradients") {
   Net net;
   for (auto& [name, t] : net.named_parameters()) t.set_grad(zeros_like(t));

@@ -138,6 +138,11 @@ TEST_CASE("batch_norm: spec") {
             "expected a residual of the input's shape [2,3], got [2,1]"},
            {call({}, {1}), "expected an input with channels, got a scalar"},
            {[] {
+              Tensor c = ones({3}), elsewhere = ones({3}, {.device = Device::meta()});
+              batch_norm(ones({2, 3}), c, c, elsewhere, elsewhere, {.training = false});
+            },
+            "batch_norm: expected running_mean on cpu, got it on meta"},
+           {[] {
               Tensor c = ones({3}), strided = ones({6});
               strided = Tensor(strided.storage(), Layout{.shape = {3}, .strides = {2}});
               batch_norm(ones({2, 3}), c, c, strided, strided);

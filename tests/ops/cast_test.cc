@@ -54,6 +54,29 @@ TEST_CASE("cast: bytes become numbers, and the gradient comes back in the input'
   CHECK(x.grad().to_vector<float>() == std::vector<float>{0.5, 0.5, 0.5});
 }
 
+TEST_CASE("cast: to whole numbers truncates, and stops at the ends of their range") {
+  const std::vector<double> x = {2.9, -2.9,  127.5,  128,      -128.5,    -129, 255.5,
+                                 256, 1e300, -1e300, HUGE_VAL, -HUGE_VAL, NAN};
+  Tensor all = from_vector(x, {static_cast<int64_t>(x.size())});
+  // Every second element of pairs: the loop with strides.
+  std::vector<double> pairs;
+  for (double value : x) pairs.insert(pairs.end(), {value, 1});
+  Tensor memory = from_vector(pairs, {2 * all.numel()});
+  Tensor spread(memory.storage(), {.shape = all.shape(), .strides = {2}, .dtype = Dtype::float64});
+  for (const Tensor& from : {all, spread})
+    for (Dtype dtype : {Dtype::float64, Dtype::float32}) {
+      Tensor wide = cast(from, dtype);
+      CHECK(cast(wide, Dtype::int8).to_vector<double>() ==
+            std::vector<double>{2, -2, 127, 127, -128, -128, 127, 127, 127, -128, 127, -128, 0});
+      CHECK(cast(wide, Dtype::uint8).to_vector<double>() ==
+            std::vector<double>{2, 0, 127, 128, 0, 0, 255, 255, 255, 0, 255, 0, 0});
+      constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = -kMost - 1;
+      CHECK(cast(wide, Dtype::int64).to_vector<int64_t>() ==
+            std::vector<int64_t>{2, -2, 127, 128, -128, -129, 255, 256, kMost, kLeast, kMost,
+                                 kLeast, 0});
+    }
+}
+
 TEST_CASE("cast: to half types from wider ones rounds once") {
   // Just above the middle of 1 and the next float16; the middle itself is a float.
   auto to_half = [](double value, Dtype dtype) {

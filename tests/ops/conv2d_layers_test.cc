@@ -1,4 +1,5 @@
 // Convolutions as large as those of real models, where other kernels run than in the spec.
+#include <dnnl_types.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/base/parallel.h"
+#include "brim/memory/out_of_memory.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/onednn.h"
@@ -166,6 +168,17 @@ TEST_CASE("conv2d: oneDNN works in the pool of our own loops") {
   onednn::run(*convolution, x.data<float>(), weight.data<float>(), nullptr, y.data<float>(),
               aligned);
   CHECK(threads() == before);
+
+  NoParallelScope loader_thread;
+  CHECK_THROWS_AS(onednn::run(*convolution, x.data<float>(), weight.data<float>(), nullptr,
+                              y.data<float>(), aligned),
+                  InternalError);
+}
+
+TEST_CASE("conv2d: oneDNN out of memory is brim out of memory; other failures are internal") {
+  CHECK_THROWS_AS(onednn::raise_failure(dnnl_out_of_memory, "no room"), memory::OutOfMemory);
+  CHECK_THROWS_WITH_AS(onednn::raise_failure(dnnl_runtime_error, "no luck"),
+                       "onednn: no luck (status runtime_error)", InternalError);
 }
 
 }  // namespace brim

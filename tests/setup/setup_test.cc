@@ -62,6 +62,26 @@ TEST_CASE("an unknown option is refused by name") {
   CHECK(run.err.find("unknown option --tset") != std::string::npos);
 }
 
+TEST_CASE("--run builds the example and runs it where the caller stands") {
+  // A tree of its own, with an example that says how it was called.
+  Machine machine(true, "0");
+  const std::string tree = machine.folder.path() + "/tree";
+  machine.add("bazel", "echo \"bazel $*\"");
+  machine.folder.make_folder("tree/bazel-bin/examples");
+  std::filesystem::copy_file("setup.sh", tree + "/setup.sh");
+  machine.add("tree/bazel-bin/examples/train", "pwd; echo \"$# arguments: $*\"; exit 5");
+  auto run = [&](const std::string& arguments) {
+    return run_command("cd /usr/share && PATH=" + machine.folder.path() + " " + tree +
+                       "/setup.sh --run " + arguments);
+  };
+  const std::string before =
+      "setup.sh: every package is installed\nbazel build //examples:train\n/usr/share\n";
+  Finished plain = run("");
+  CHECK(plain.out == before + "6 arguments: --data shapes --model resnet20 --epochs 3\n");
+  CHECK(plain.code == 5);
+  CHECK(run("--data 'my photos'").out == before + "2 arguments: --data my photos\n");
+}
+
 namespace {
 
 // What `bazel test` leaves behind for one test: its log, and Bazel's own verdict.

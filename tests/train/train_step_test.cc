@@ -110,6 +110,40 @@ TEST_CASE("resnet18: an update that fails at any allocation is undone, and repea
                     random_problem(2, 32, 10), "caching");
 }
 
+TEST_CASE("calls out of order change nothing") {
+  Problem problem = random_problem(4, 8, 4);
+  Run run(std::make_unique<SmallNet>());
+  auto state = run.state();
+  auto loss = [&] { return cross_entropy((*run.model)(problem.images), problem.labels); };
+  auto failing = [&]() -> Tensor {
+    loss();
+    throw std::runtime_error("once");
+  };
+  const char* message =
+      "train step: no update is under way: call begin() first, also after a failure";
+  CHECK_THROWS_WITH_AS(run.step.micro_step(loss), message, ValueError);
+  CHECK_THROWS_WITH_AS(run.step.prepare(0.1), message, ValueError);
+  run.step.commit();
+
+  run.step.begin();
+  run.step.micro_step(loss, {.weight = 0.5});
+  run.step.commit();  // not prepared
+  CHECK_THROWS(run.step.micro_step(failing, {.weight = 0.5}));
+  // The part alone, run again, would be half an update.
+  CHECK_THROWS_WITH_AS(run.step.micro_step(loss, {.weight = 0.5}), message, ValueError);
+  CHECK_THROWS_WITH_AS(run.step.prepare(0.1), message, ValueError);
+  run.step.commit();
+  CHECK(run.state() == state);
+  CHECK(run.step.updates() == 0);
+
+  run.step.run(0.1, loss);
+  CHECK(run.step.updates() == 1);
+  state = run.state();
+  run.step.commit();  // once is enough
+  CHECK(run.state() == state);
+  CHECK(run.step.updates() == 1);
+}
+
 TEST_CASE("an error in the loss function undoes the step") {
   Problem problem = random_problem(4, 8, 4);
   Run run(std::make_unique<SmallNet>());
