@@ -1,4 +1,7 @@
-// All of brim. Programs that care for compile time include the headers that they use instead.
+// All that a program needs to train: tensors, ops, layers, models by name, data, optimizers, the
+// trainer. Programs that care for compile time include the headers that they use instead. Not in
+// it, among others: the classes of models (nn/models/), device and dtype of new modules
+// (nn/creation.h), the number of threads (base/parallel.h), what only ops and kernels use.
 #pragma once
 
 #include "brim/autograd/backward.h"

@@ -1,4 +1,8 @@
-// Running the tape backwards: gradients of a scalar with respect to every leaf that asked.
+// Reverse-mode differentiation: `backward(loss)` walks the tape from the loss to every leaf that
+// asked for a gradient, as `loss.backward()` does in PyTorch; hooks see gradients on their way.
+// Gradients add up from call to call until `zero_grad()` of the module or the optimizer drops them.
+// Backward is not recorded, so there are no gradients of gradients. In a training loop use
+// train/train_step.h, which calls it and undoes a step that fails.
 #pragma once
 
 #include "brim/autograd/node.h"

@@ -1,5 +1,8 @@
 // Side effects that can be taken back. Inside a training step, ops write running statistics to
-// shadow copies; committing the step copies the shadows home, undoing it forgets them.
+// shadow copies; committing the step copies the shadows home, undoing it forgets them. For writers
+// of ops with `Op::apply_effects` (of ops/, batch norm alone) and for `TrainStep`, which opens the
+// scope. A buffer is known by its handle: writes through a view or a detached tensor are not
+// redirected.
 #pragma once
 
 #include <utility>

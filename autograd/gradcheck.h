@@ -1,5 +1,8 @@
-// Checks an op's backward against differences of its forward, in float64. Use it on ops of your
-// own; slow by design (two forwards per input element).
+// Checks an op's backward against central differences of its forward, as `torch.autograd.gradcheck`
+// does. Use it on ops of your own, in float64: lower precisions are too coarse for differences.
+// Slow by design (two forwards per input element), so keep inputs to some hundred elements. The ops
+// of ops/ are tested by `check_op` (tests/support/op_spec.h), which also looks at layouts and
+// bytes.
 #pragma once
 
 #include <functional>

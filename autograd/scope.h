@@ -1,5 +1,8 @@
 // Where an op comes from: the caller's source line, and the path of modules it runs in
-// ("layer1.0.conv2"). Messages, traces and random keys are addressed by them.
+// ("layer1.0.conv2"). Traces and the error of a loss that is not finite name both; random keys are
+// made with the path. `nn::Module` enters its own name when it is called; open a `ModuleScope` in a
+// model that is a plain function. Paths are kept until the program ends: name the parts of a model
+// with them, never steps or samples.
 #pragma once
 
 #include <source_location>

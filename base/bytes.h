@@ -1,4 +1,7 @@
-// Byte sizes that people read and write: "300MiB", "1.5GB", "4096". Powers of two have an "i".
+// Byte sizes that people read and write: "300MiB", "1.5GB", "4096". Powers of two have an "i",
+// units without it are powers of 1000, and upper and lower case are the same. Printing rounds to a
+// decimal, so what other programs read should be the plain number. The two roundings of whole
+// numbers below are here because sizes need them most.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
-// Where a tensor lives: `cpu`, `meta` (shapes without bytes), or `cuda:N`.
+// Where a tensor lives: `cpu`, `meta` (shapes without bytes), or `cuda:N`. A `Device` is a name and
+// says nothing of what is there: `memory::account` throws for one that this build has no memory
+// for, and `cuda::device_count` (base/cuda/devices.h) tells how many GPUs there are.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,7 @@
-// The nearest of some known names to one that was mistyped, for error messages.
+// The nearest of some known names to one that was mistyped, for error messages: append
+// `did_you_mean` to the text. It is a hint to a person, never a name to go on with. The distance is
+// Levenshtein's, letters of another case are other letters, and each call compares with every name:
+// for the names of a model or the flags of a program, not for dictionaries.
 #pragma once
 
 #include <span>

@@ -1,5 +1,6 @@
 // float16 and bfloat16 as storage types: 16 bits that convert to and from float, rounding to
-// nearest even. Arithmetic happens in float; there is none here.
+// nearest even. Arithmetic happens in float; there is none here. From double or whole numbers use
+// `convert` (core/dtype.h), which rounds once; by way of float it would be twice.
 #pragma once
 
 #include <bit>

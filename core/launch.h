@@ -1,7 +1,6 @@
 // The one way to run a kernel. Kernels are plain functions on views; a table keyed by (kernel,
 // device, dtype) holds them; `launch` finds the right one, provides its scratch from the account
 // and notes the write. Tracing, profiling and replay hang here, and ops contain none of it.
-//
 // On the meta device nothing runs: the scratch that the CPU's kernel would take is asked for and
 // returned, so that the account sees the same bytes.
 //

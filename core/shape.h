@@ -1,4 +1,7 @@
-// Shapes, strides and axes: up to eight whole numbers, stored in place.
+// Shapes, strides and axes: up to eight whole numbers, stored in place, so copying them asks for no
+// memory. A `Dims` may hold any numbers: `numel`, which every new tensor goes through, refuses
+// negative sizes. The rules that ops share, broadcasting and axes counted from the end, are here
+// too; to walk strided buffers use `StridedLoop` (core/strided_loop.h).
 #pragma once
 
 #include <algorithm>

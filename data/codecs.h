@@ -1,5 +1,7 @@
-// The two decoders behind `decode_image`. Use `data/decode.h`: these trust that the first bytes
-// were checked.
+// The two decoders behind `decode_image`, on libjpeg and libpng. Use `data/decode.h`, which chooses
+// one by the first bytes of the file: these trust that they were checked. The sizes that a file
+// claims are checked here, by each decoder, before it allocates pixels. A third format is one more
+// function here and its first bytes in decode.cc.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,7 @@
-// A loader's batch as tensors on a device. Called from the training thread only: device bytes
-// are asked for in an order that never depends on the loader's timing.
+// A loader's batch as tensors on a device. Called from the training thread only: device bytes are
+// asked for in an order that never depends on the loader's timing. Pixels stay bytes, a quarter of
+// what float32 takes; `prepare_input` (train/input.h) makes numbers of them. The copy is complete
+// on return, so the `Batch` can go at once. `Trainer` and `evaluate` call this themselves.
 #pragma once
 
 #include <cstdint>

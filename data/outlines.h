@@ -1,4 +1,7 @@
-// The outlines behind `data/shapes.h`: each says how far a point lies outside of one shape.
+// The ten outlines behind `data/shapes.h`, as signed distance functions: each says how far a point
+// lies outside of one shape. Pure functions, so loader threads call them at once. For images use
+// `data::Shapes`, which places, turns, stretches and colours them: nothing else but its tests needs
+// this header.
 #pragma once
 
 namespace brim::data {

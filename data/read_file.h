@@ -1,6 +1,6 @@
 // Reads a whole file that may come from anywhere: the path may name a folder, a device or a pipe,
 // the size may be absurd, the file may shrink while it is read. Meant for files of some
-// megabytes (images); large weight files are mapped by `io/` instead.
+// megabytes (images), not for larger ones: all of it is in memory at once.
 #pragma once
 
 #include <cstdint>

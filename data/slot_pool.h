@@ -1,5 +1,7 @@
 // The loader's host memory: a fixed number of slots, allocated once, each taken by one batch at a
-// time. Internal to `data/loader.h`. The pool outlives the loader while a Batch holds a slot.
+// time. Internal to `data/loader.h`, whose callers hold a `Batch` instead. The pool outlives the
+// loader while a Batch holds a slot. Its bytes are plain host memory in no account
+// (memory/account.h): `Loader::host_bytes` says how many.
 #pragma once
 
 #include <condition_variable>

@@ -1,5 +1,8 @@
-// Random pixels and labels made once, for timing a training step without a loader. Nothing can
-// be learned from them; for a dataset that needs no files, see `data/shapes.h`.
+// Random pixels and labels made once, for timing a training step without a loader. Nothing can be
+// learned from them; for a dataset that needs no files, see `data/shapes.h`. The same options give
+// the same bytes. They lie in plain host memory, which no account counts: `to_device`
+// (data/device_batch.h) makes tensors of them, `SyntheticSource` (train/batch_source.h) feeds a
+// trainer.
 #pragma once
 
 #include <cstdint>

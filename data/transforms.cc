@@ -26,6 +26,13 @@ Box centered_box(const Image& image, const Augment& augment) {
   return {(image.width - width) / 2, (image.height - height) / 2, width, height};
 }
 
+/// The pixel that stands at place i of a padded row of `size`; -1 for a black one.
+int padded_index(int i, int size, Augment::PaddingMode mode) {
+  if (i >= 0 && i < size) return i;
+  if (mode == Augment::PaddingMode::black) return -1;
+  return i < 0 ? -i : 2 * (size - 1) - i;
+}
+
 }  // namespace
 
 void check_augment(const Augment& augment, int size) {
@@ -36,6 +43,9 @@ void check_augment(const Augment& augment, int size) {
                      kMaxSize, augment.resize);
   expect<ValueError>(augment.padding >= 0 && augment.padding <= kMaxSize, "augment",
                      "expected padding between 0 and {}, got {}", kMaxSize, augment.padding);
+  expect<ValueError>(augment.padding_mode == Augment::PaddingMode::black || augment.padding < size,
+                     "augment", "expected reflected padding below the size {}, got {}", size,
+                     augment.padding);
   // Written so that a NaN fails.
   expect<ValueError>(
       augment.min_area > 0 && augment.min_area <= augment.max_area && augment.max_area <= 1,
@@ -104,22 +114,31 @@ void center_crop(const Image& image, int size, int shorter, uint8_t* out) {
               out);
 }
 
-void padded_crop(const Image& image, int size, int padding, RandomStream& random, uint8_t* out) {
-  const size_t row_bytes = static_cast<size_t>(size) * 3;
+void padded_crop(const Image& image, int size, const Augment& augment, RandomStream& random,
+                 uint8_t* out) {
+  const int padding = augment.padding;
   const auto places = static_cast<uint64_t>(padding) * 2 + 1;
   // Where the part starts in the unpadded square: -padding .. padding.
   const int top = static_cast<int>(random.below(places)) - padding;
   const int left = static_cast<int>(random.below(places)) - padding;
 
+  const size_t row_bytes = static_cast<size_t>(size) * 3;
   std::vector<uint8_t> square(row_bytes * static_cast<size_t>(size));
   center_crop(image, size, size, square.data());
+  std::vector<int> columns(static_cast<size_t>(size));
+  for (int x = 0; x < size; ++x)
+    columns[static_cast<size_t>(x)] = padded_index(left + x, size, augment.padding_mode);
   std::memset(out, 0, square.size());
-  const int shared = size - std::abs(left);
-  if (shared <= 0) return;
-  for (int y = std::max(0, -top); y < std::min(size, size - top); ++y)
-    std::memcpy(out + y * row_bytes + std::max(0, -left) * 3,
-                square.data() + (y + top) * row_bytes + std::max(0, left) * 3,
-                static_cast<size_t>(shared) * 3);
+  for (int y = 0; y < size; ++y) {
+    const int row = padded_index(top + y, size, augment.padding_mode);
+    if (row < 0) continue;
+    const uint8_t* from = square.data() + static_cast<size_t>(row) * row_bytes;
+    uint8_t* to = out + static_cast<size_t>(y) * row_bytes;
+    for (int column : columns) {
+      if (column >= 0) std::copy_n(from + static_cast<size_t>(column) * 3, 3, to);
+      to += 3;
+    }
+  }
 }
 
 void flip_horizontal(int size, uint8_t* pixels) {
@@ -137,7 +156,7 @@ void prepare(const Image& image, int size, const Augment& augment, RandomStream 
       center_crop(image, size, std::max(size, augment.resize), out);
       break;
     case Augment::Kind::padded_crop:
-      padded_crop(image, size, augment.padding, random, out);
+      padded_crop(image, size, augment, random, out);
       break;
     case Augment::Kind::random_resized_crop:
       random_resized_crop(image, size, augment, random, out);

@@ -14,7 +14,7 @@ namespace brim::data {
 struct Augment {
   enum class Kind {
     none,                ///< resize the shorter side, cut the centre: for evaluation
-    padded_crop,         ///< pad with black, cut at random: for small images (CIFAR)
+    padded_crop,         ///< pad, cut at random: for small images (CIFAR)
     random_resized_crop  ///< cut a random part and resize it: for photographs (ImageNet)
   };
   Kind kind = Kind::none;
@@ -23,8 +23,13 @@ struct Augment {
   /// none: the shorter side before the cut, in pixels; 0 is the square's own side. ImageNet's
   /// custom is 256 for a square of 224.
   int resize = 0;
-  /// padded_crop: black pixels added on each side.
+  /// padded_crop: pixels added on each side, and what they are.
   int padding = 4;
+  enum class PaddingMode {
+    black,   ///< torchvision's "constant"
+    reflect  ///< the image mirrored at its outermost pixels; `padding` is then below the size
+  };
+  PaddingMode padding_mode = PaddingMode::black;
   /// random_resized_crop: the part's share of the area, and width / height, drawn uniformly and
   /// log-uniformly.
   float min_area = 0.08f, max_area = 1.0f;
@@ -51,8 +56,9 @@ void random_resized_crop(const Image& image, int size, const Augment& augment, R
 /// Resizes the shorter side to `shorter` (at least `size`) and cuts out the centre.
 void center_crop(const Image& image, int size, int shorter, uint8_t* out);
 
-/// Centre crop to size x size, `padding` black pixels around it, and a random size x size part.
-void padded_crop(const Image& image, int size, int padding, RandomStream& random, uint8_t* out);
+/// Centre crop to size x size, `padding` pixels around it, and a random size x size part.
+void padded_crop(const Image& image, int size, const Augment& augment, RandomStream& random,
+                 uint8_t* out);
 
 /// Mirrors size x size pixels left and right, in place.
 void flip_horizontal(int size, uint8_t* pixels);

@@ -5,7 +5,6 @@
 //
 // A planner that breaks this is answered with `InternalError`: by the operation itself, and after a
 // release, which cannot throw, by the next one.
-//
 // Sizes are rounded up to 64 bytes before anything is counted. Thread safe.
 #pragma once
 

@@ -1,4 +1,7 @@
-// What bytes are for. The account keeps live bytes by category, and messages print them so.
+// What bytes are for. The account keeps live bytes by category, and messages print them so. It is a
+// label: neither planner places by it. Code that makes tensors of another kind than activations
+// opens a `CategoryScope`; for a tensor that changes its role later there is
+// `Storage::set_category`.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// Every request goes to the source and back: the least bytes at any moment, and the slowest.
-// For checks and for small programs; training wants the caching planner.
+// Every request goes to the source and back: the least bytes at any moment, and the slowest. For
+// checks and for small programs; training wants the caching planner. Nothing is ever cached or
+// fragmented: reserved bytes are the live ones. `planner_named("direct")` makes it.
 #pragma once
 
 #include "brim/memory/planner.h"

@@ -1,4 +1,6 @@
-// How much memory this process may hold at most, and how much it holds.
+// How much memory this process may hold at most, and how much it holds. From Linux's /proc and
+// control groups, so that the limit of a container counts. These are numbers of the whole process,
+// code and libraries included; for those of tensors and scratch ask `memory::account`.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
-// Average over windows as a layer; see `brim::avg_pool2d`.
+// Average over windows as a layer, `torch.nn.AvgPool2d` without `ceil_mode` and `divisor_override`;
+// in a `forward` of your own, call `brim::avg_pool2d`, which has the formula. No parameters. For
+// the average of whole images, before a classifier, use nn/global_avg_pool.h.
 #pragma once
 
 #include "brim/nn/module.h"

@@ -1,5 +1,8 @@
 // Batch norm layer: `brim::batch_norm` with parameters and running statistics of its own. Give the
-// residual and the activation that follow to the same call: they are free there.
+// residual and the activation that follow to the same call: they are free there. In training the
+// statistics are those of one call: a batch of a few images has poor ones, and micro-steps do not
+// add up to a larger batch. Call `eval()` to use the running ones. Weight and bias are always there
+// (no `affine=False`).
 #pragma once
 
 #include "brim/nn/module.h"

@@ -1,4 +1,7 @@
-// Convolution layer: `brim::conv2d` with a weight of its own.
+// Convolution layer, dense, grouped or depthwise: `brim::conv2d` with a weight of its own. Images
+// are NHWC and weights KRSC, so a weight of PyTorch is permuted first; the initial values are those
+// of torchvision's models, not of `torch.nn.Conv2d`. Padding is zeros, the same on both sides: for
+// any other, use `brim::pad` before it. Say `.bias = false` where a batch norm follows.
 #pragma once
 
 #include "brim/nn/module.h"

@@ -1,4 +1,7 @@
-// Dropout as a layer: active in training, nothing in evaluation; see `brim::dropout`.
+// Dropout as a layer: active in training, nothing in evaluation; see `brim::dropout`. The masks
+// follow from seed, update, module path and sample, so a `TrainStep` that runs again, or is cut
+// into other micro-steps, draws the same ones; outside of a step `autograd::manual_seed` sets the
+// seed. Drops elements, not whole channels as `torch.nn.Dropout2d` does.
 #pragma once
 
 #include "brim/nn/module.h"

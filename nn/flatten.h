@@ -1,4 +1,7 @@
-// All axes but the first become one: [N,H,W,C] -> [N,H*W*C].
+// All axes but the first become one: [N,H,W,C] -> [N,H*W*C], a view of a contiguous input. A linear
+// layer after it gets its inputs in (h, w, c) order; in PyTorch it is (c, h, w), so weights from
+// there are permuted first. It ties the layer to one size of image; `GlobalAvgPool` does not. For
+// any other shape call `brim::reshape`.
 #pragma once
 
 #include "brim/nn/module.h"

@@ -1,4 +1,7 @@
-// The module that does nothing, in a place where another might be.
+// The module that does nothing, in a place where another might be: in a `Sequential` it keeps the
+// numbers, and so the names, of the layers after it. The result is the input itself, not a copy; no
+// op runs, so neither traces nor `summarize` show it. An empty `Sequential` does the same, and can
+// be filled later.
 #pragma once
 
 #include "brim/nn/module.h"

@@ -1,4 +1,7 @@
-// All layers, for code that defines a model.
+// All layers and `Sequential`, for code that defines a model. Their parameters have no values until
+// `nn::initialize` is called on the root (nn/init.h). Layers without parameters are there for a
+// `Sequential`: a `forward` of your own can call the functions (ops/ops.h). Finished models:
+// nn/models/registry.h. A single layer: its own header.
 #pragma once
 
 #include "brim/nn/avg_pool2d.h"

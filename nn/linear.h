@@ -1,4 +1,7 @@
-// Fully connected layer: `brim::linear` with a weight of its own.
+// Fully connected layer: `brim::linear` with a weight of its own, laid out and initialised as that
+// of `torch.nn.Linear`. It maps the last axis only: images [N,H,W,C] want `GlobalAvgPool` or
+// `Flatten` first, or each pixel is mapped by itself. For a product of two tensors use
+// `brim::matmul`.
 #pragma once
 
 #include "brim/nn/module.h"

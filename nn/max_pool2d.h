@@ -1,4 +1,6 @@
-// Maximum over windows as a layer; see `brim::max_pool2d`.
+// Maximum over windows as a layer, `torch.nn.MaxPool2d` without dilation and `return_indices`; in a
+// `forward` of your own, call `brim::max_pool2d`, which has the formula. No parameters; for
+// backward it keeps one byte per output, not the images. For averages use nn/avg_pool2d.h.
 #pragma once
 
 #include "brim/nn/module.h"

@@ -1,4 +1,7 @@
-// Rectified linear unit with a ceiling of 6 as a layer; see `brim::relu6`.
+// Rectified linear unit with a ceiling of 6 as a layer, for a `Sequential`; in a `forward` of your
+// own, call `brim::relu6`. After a batch norm say `{.activation = Activation::relu6}` in that call
+// instead, as MobileNet V2 does. No gradient passes above 6: without a reason for the ceiling use
+// nn/relu.h.
 #pragma once
 
 #include "brim/nn/module.h"

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "brim/autograd/op.h"
+#include "brim/autograd/random_context.h"
 #include "brim/base/bytes.h"
 
 namespace brim::nn {
@@ -46,6 +47,7 @@ std::vector<SummaryRow> trace(Module& model, const Shape& input) {
   Dtype dtype = parameters.empty() ? Dtype::float32 : parameters.front().tensor.dtype();
   MetaScope on_meta(model);
   autograd::NoGradScope no_grad;
+  autograd::RandomScope random(0, 0);  // dropout outside takes no number of its own for this
   Collector collector;
   model(empty(input, {.dtype = dtype, .device = Device::meta()}));
   return std::move(collector.rows);

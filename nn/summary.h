@@ -1,5 +1,7 @@
 // What a model computes, layer by layer: shapes, parameters, FLOPs and bytes, found by running it
-// once on the meta device, where no byte is touched. The model may be anywhere.
+// once on the meta device, where no byte is touched. The model may be anywhere, but nobody else may
+// use it meanwhile. Forward alone, in the mode that the model is in. Bytes of activations are those
+// of all results added up, not a peak: for what a training step holds, use train/step_memory.h.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
-// Activations that an op can apply to its result before it is written.
+// Activations that an op can apply to its result before it is written; a call of their own reads
+// and writes every element once more. `batch_norm` takes one, and so do `nn::BatchNorm2d` and
+// `nn::ConvBn` over it. Behind any other op call `relu` or `relu6`.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,7 @@
-// Elementwise sum of two tensors, with broadcasting.
+// Elementwise sum of two tensors, with broadcasting. There is no operator + and no version for
+// numbers: write `full({}, 2)` for a 2. Inputs of any strides are read as they are, into a new
+// tensor. The shortcut of a residual block is cheaper as the `residual` of `batch_norm`, a bias as
+// that of `linear` or `conv2d`; to add in place, off the tape, there is `accumulate_into`.
 #pragma once
 
 #include "brim/autograd/scope.h"

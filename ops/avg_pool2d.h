@@ -1,4 +1,6 @@
-// Average over windows of an image batch. For the average of whole images, `global_avg_pool`.
+// Average over windows of an image batch in NHWC: PyTorch's `avg_pool2d` without `ceil_mode` and
+// `divisor_override`. For the average of whole images, `global_avg_pool`; for the largest value,
+// `max_pool2d`. Backward reads dy alone and writes each element of dx once, overlap or not.
 #pragma once
 
 #include "brim/autograd/scope.h"

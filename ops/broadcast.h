@@ -1,4 +1,6 @@
-// The way back through broadcasting, for backward functions of ops that broadcast.
+// The way back through broadcasting, for backward functions of ops that broadcast: an input that
+// was repeated along an axis gets the sum of the gradient over it. `add` and `mul` use it; `matmul`
+// sums within its kernel. Nothing here is recorded on the tape: in a model use `sum`.
 #pragma once
 
 #include "brim/core/tensor.h"

@@ -1,4 +1,7 @@
-// Another element type for the same values.
+// Another element type for the same values: PyTorch's `x.to(dtype)`, on the tape. Copies x in one
+// pass. Where no gradient is wanted use `convert_to`, for pixels `normalize`, which scales them in
+// the same pass. A half type saves bytes on the CPU but no work: its kernels run in float32 between
+// conversions (core/launch.h).
 #pragma once
 
 #include "brim/autograd/scope.h"

@@ -1,4 +1,7 @@
-// Tensors one behind the other along an axis.
+// Tensors one behind the other along an axis: PyTorch's `cat`. Forward copies every element into a
+// new tensor; backward copies none and hands out views, which keep all of dy alive while one is in
+// use. There is no `stack`: give each tensor an axis of size 1 with `reshape` first. For a border
+// of a constant use `pad`.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,6 @@
-// The sizes of one convolution, as kernels of every device want them.
+// The sizes of one convolution, as kernels of every device want them: by the letters of cuDNN and
+// CUTLASS. In a backward kernel dx and dy give the shapes of x and y. Nothing is checked here; to
+// check sizes and to infer y use `conv2d_shape`.
 #pragma once
 
 #include "brim/core/shape.h"

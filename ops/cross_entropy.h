@@ -1,5 +1,8 @@
-// Cross entropy between logits and class numbers: the loss of classifiers. Softmax and logarithm
-// are part of it: give it raw scores.
+// Cross entropy between logits and class numbers: the loss of classifiers,
+// -log(softmax(logits)[label]). Softmax and logarithm are part of it: give it raw scores. Classes
+// are the last axis, not axis 1 as in PyTorch. No probabilities are stored: backward takes the
+// exponentials again and writes dlogits in one pass. For distributions as targets compose
+// `log_softmax`, `mul` and `sum`.
 #pragma once
 
 #include "brim/autograd/scope.h"

@@ -1,5 +1,7 @@
 // Dropout: zeroes elements at random while training. Srivastava et al., "Dropout: A Simple Way to
-// Prevent Neural Networks from Overfitting", JMLR 2014; scaled at training time ("inverted").
+// Prevent Neural Networks from Overfitting", JMLR 2014; scaled at training time ("inverted"). It
+// does not know the model's mode: `nn::Dropout` follows it, here `training` says so. It drops
+// elements, not whole channels or paths. Random addresses: autograd/random_context.h.
 #pragma once
 
 #include "brim/autograd/scope.h"

@@ -1,4 +1,6 @@
-// Elementwise formulas, one functor each, shared by every device. T is float or double.
+// Elementwise formulas, one functor each, shared by every device. T is float or double; halves come
+// widened (core/launch.h). Nothing is included, so that any device's compiler can read this.
+// ops/cpu/elementwise.h makes kernels of them, as `F()`: formulas with attributes go elsewhere.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,4 +1,6 @@
-// Average over whole images.
+// Average over whole images, the last pooling of most classifiers: PyTorch's `AdaptiveAvgPool2d(1)`
+// and `flatten` in one, with a result that `linear` takes as it is. One pass over x with sums in
+// double; `mean` over axes 1 and 2 is the same but for rounding. For windows use `avg_pool2d`.
 #pragma once
 
 #include "brim/autograd/scope.h"

@@ -1,4 +1,6 @@
-// Affine map of the last axis, the fully connected layer.
+// Affine map of the last axis, the fully connected layer: y = x W^T + b with W as PyTorch stores
+// it. All other axes of x become the rows of one matrix product, which adds the bias as it writes
+// y. For the product of two activations use `matmul`; `nn::Linear` owns its weight.
 #pragma once
 
 #include "brim/autograd/scope.h"

@@ -1,4 +1,6 @@
-// Logarithm of softmax along an axis, without the overflow and the loss of digits of log(softmax).
+// Logarithm of softmax along an axis, x - log(sum(exp(x))), without the overflow and the loss of
+// digits of log(softmax). For a loss against class numbers use `cross_entropy`, which never writes
+// the log-probabilities; this is for losses against distributions, such as soft labels.
 #pragma once
 
 #include "brim/autograd/scope.h"

@@ -1,4 +1,7 @@
-// Matrix product, of two matrices or of batches of them.
+// Matrix product, of two matrices or of batches of them; for layers use `linear`. Where b is one
+// matrix, all rows of a make one product; else the products of a batch run one after the other,
+// each on as many threads as it repays, so many tiny ones are slow. Operands that are not
+// contiguous, such as a transpose by `permute`, are copied first. Vectors are not taken.
 #pragma once
 
 #include "brim/autograd/scope.h"

@@ -1,4 +1,6 @@
-// Maximum over windows of an image batch.
+// Maximum over windows of an image batch in NHWC: PyTorch's `max_pool2d` without dilation, and
+// without the indices as a result. What backward needs is small and independent of the dtype, and
+// is not written where no gradient is wanted. For averages use `avg_pool2d` or `global_avg_pool`.
 #pragma once
 
 #include "brim/autograd/scope.h"

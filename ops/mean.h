@@ -1,4 +1,6 @@
-// Means over axes.
+// Means over axes: `kernel::sum` with a scale, so one pass over x; backward writes dy over the
+// number of terms to every element of dx. The mean squared error is `mean(mul(e, e))`. For images
+// [N,H,W,C] to [N,C] use `global_avg_pool`; `cross_entropy` takes the mean of its rows itself.
 #pragma once
 
 #include <vector>

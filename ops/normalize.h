@@ -1,4 +1,7 @@
-// Bytes of images to numbers with mean 0 and deviation 1, the first op of most models.
+// Bytes of images to numbers with mean 0 and deviation 1, the first op of most models. One pass
+// from uint8 to the dtype of the network: batches are loaded and moved as bytes. The constants are
+// given (ImageNet's in `InputOptions`, train/input.h); for the statistics of a batch use
+// `batch_norm`. For images that are floating already use `mul` and `add` with [C] tensors.
 #pragma once
 
 #include <array>

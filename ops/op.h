@@ -1,5 +1,6 @@
-// What every op's source includes: the tape, the kernel table, and a guarantee that the kernels
-// are in it. Programs include the header of the op they call instead.
+// What every op's source includes: the tape, the kernel table, and a guarantee that the kernels are
+// in it. Programs include the header of the op they call instead; ops outside of this tree include
+// autograd/op.h and core/launch.h, and register their own kernels.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,6 @@
-// Borders of a constant around a tensor.
+// Borders of a constant around a tensor: PyTorch's constant `pad`, but with the entries in the
+// order of the axes. It copies x; the `padding` of `conv2d` and the pooling ops does not, so use
+// that where it will do. To cut a border off use `slice`. No borders that reflect or repeat.
 #pragma once
 
 #include <array>

@@ -1,4 +1,6 @@
-// A height and a width: kernel sizes, strides, paddings. `3` stands for {3, 3}.
+// A height and a width: kernel sizes, strides, paddings. `3` stands for {3, 3}. The height comes
+// first, as in [N,H,W,C] and in PyTorch's tuples. It has no default value, so that an option
+// without one, such as the kernel of a pooling op, cannot be forgotten.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
-// Axes in another order.
+// Axes in another order; the transpose of a matrix is {1, 0}. No element moves, forward or
+// backward, but most ops copy what is not contiguous each time they get it: permute NCHW images
+// once, where they enter. To regroup elements in the order they have use `reshape`.
 #pragma once
 
 #include <vector>

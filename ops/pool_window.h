@@ -1,4 +1,7 @@
 // The windows of a pooling op: sizes, what they cover, and the checks that all pooling ops share.
+// Sizes of results are PyTorch's, `ceil_mode` included. This is what kernels get, with the stride
+// filled in; callers give `MaxPool2dOptions` or `AvgPool2dOptions`. Windows of convolutions, which
+// also have dilation and groups, are in ops/conv_shape.h.
 #pragma once
 
 #include <algorithm>

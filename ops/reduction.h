@@ -1,4 +1,6 @@
-// How a loss over many samples becomes the result.
+// How a loss over many samples becomes the result, by PyTorch's names: an option of
+// `cross_entropy`. `mean` for training; `sum` to add up over batches of different sizes, as
+// evaluation does; `none` to weigh samples one by one. For axes there are `sum` and `mean`.
 #pragma once
 
 #include <cstdint>

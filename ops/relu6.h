@@ -1,4 +1,6 @@
-// Rectified linear unit with a ceiling of 6, the activation of MobileNet V2.
+// Rectified linear unit with a ceiling, min(max(x, 0), 6): the activation of MobileNet V2 (Sandler
+// et al., CVPR 2018), for low precision. Behind `batch_norm` use its `activation` instead, which
+// spares this pass over memory. It costs as much as `relu`, which has no ceiling.
 #pragma once
 
 #include "brim/autograd/scope.h"

@@ -1,4 +1,6 @@
-// Another shape for the same elements.
+// Another shape for the same elements. Free where x is contiguous; any other x is copied, also
+// where PyTorch would find strides for a view. The order of elements stays: to exchange axes use
+// `permute`. Off the tape there is `Tensor::view_as`, which never copies.
 #pragma once
 
 #include "brim/autograd/scope.h"

@@ -1,4 +1,7 @@
-// Overwriting a gradient that nobody else will read, instead of taking new bytes.
+// Overwriting a gradient that nobody else will read, instead of taking new bytes: one buffer less
+// while a backward function runs. Only with kernels that read each element of dy before they write
+// there, as their comments say ("may be dy"), and where dx has the shape and dtype of dy. Not for
+// forward, which leaves its inputs as they are.
 #pragma once
 
 #include "brim/core/tensor.h"

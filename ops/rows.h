@@ -1,4 +1,6 @@
-// Tensors of any rank as matrices.
+// Tensors of any rank as matrices, for ops on the last axis such as `linear`: all other axes become
+// rows. A view where x is contiguous, else a copy. Not recorded on the tape: in a model use
+// `reshape`. x has at least one axis.
 #pragma once
 
 #include "brim/core/tensor.h"

@@ -1,4 +1,6 @@
-// A range of indices along one axis.
+// A range of indices along one axis: Python's x[begin:end:step], one axis a call. Forward copies
+// nothing, but the view keeps all bytes of x alive. Backward fills a gradient of x's whole size for
+// each call, so taking a tensor apart into many is costly. Its opposites: `concat` and `pad`.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Softmax along an axis. For its logarithm use `log_softmax`, for a loss `cross_entropy`: both
-// are more accurate than what can be made from this.
+// Softmax along an axis, exp(x) / sum(exp(x)). For its logarithm use `log_softmax`, for a loss
+// `cross_entropy`: both are more accurate than what can be made from this. It is for where
+// probabilities themselves are wanted. Three sweeps over each line, with the sum in double.
 #pragma once
 
 #include "brim/autograd/scope.h"

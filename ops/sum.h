@@ -1,4 +1,6 @@
-// Sums over axes.
+// Sums over axes; for averages use `mean`, which has the same options. One pass over x, cut by the
+// shape alone, so the result is the same with any number of threads. Backward repeats dy into a
+// tensor of x's size. The kernel also takes a factor, for ops/broadcast.h.
 #pragma once
 
 #include <vector>

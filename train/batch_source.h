@@ -1,5 +1,7 @@
-// Where a trainer's batches come from: a loader, or one synthetic batch over and over, for timing
-// a bare step.
+// Where a trainer's batches come from: a loader, or one synthetic batch over and over, for timing a
+// bare step. Derive from `BatchSource` to train on other bytes in host memory. A `HostBatch` points
+// into its source, which must outlive it. Evaluation takes a `data::Loader` as it is, and so can a
+// loop of your own (train/train_step.h).
 #pragma once
 
 #include <optional>

@@ -1,4 +1,8 @@
-// Accuracy of a model over a dataset.
+// Top-1 accuracy and mean cross entropy of a model over a dataset. Give it a loader of its own: it
+// starts that loader's first epoch, which ends one under way. Turn off random augmentation and
+// `drop_last`, and prefer `BadImage::ignore` to `replace`, so that each image that can be read
+// counts once. The loss has no label smoothing. For other metrics call `evaluate_batch`, which
+// gives the logits.
 #pragma once
 
 #include <functional>

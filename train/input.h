@@ -1,4 +1,7 @@
-// From bytes to what a network wants: (x / 255 - mean) / deviation for each channel.
+// From bytes to what a network wants: (x / 255 - mean) / deviation for each channel, computed where
+// the images are (`device` is where `Trainer` and `evaluate` copy them). The defaults are
+// ImageNet's, so give others for other pictures, and the same to training and evaluation. Resizing
+// and augmentation come before, in data/transforms.h. The op itself is `brim::normalize`.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,8 @@
-// What a training step will hold, found before any byte is touched: the real step runs once on
-// the meta device, and the account of that device reads its peaks.
+// What a training step will hold, found before any byte is touched: the real step runs on the meta
+// device, and the account of that device reads its peaks. Run each kind of step twice, evaluation
+// and a smaller last batch too: the numbers are then those of the CPU, to the byte. They count
+// tensors and kernels' scratch, not a loader's slots or the program itself. For one model layer by
+// layer see nn/summary.h.
 #pragma once
 
 #include <functional>

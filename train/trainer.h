@@ -1,5 +1,7 @@
-// The training loop: epochs of training steps over a source of batches, with evaluation after
-// each. For a loop of your own, call `TrainStep` directly: this is little more.
+// The training loop: epochs of training steps over a source of batches, with evaluation after each.
+// For classifiers of images: bytes in, cross entropy, one micro-step an update; it neither
+// accumulates gradients nor writes checkpoints. For a loop of your own, or another loss, call
+// `TrainStep` directly: this is little more.
 #pragma once
 
 #include <functional>

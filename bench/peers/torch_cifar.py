@@ -9,15 +9,13 @@ The recipe, exactly, with T = epochs * floor(images / batch) updates in all:
   rate      torch.optim.lr_scheduler.OneCycleLR with max_lr = --lr, total_steps
             = T, pct_start = --rise, --anneal, and its other defaults, but for
             the momentum, which stays
-  optimizer SGD, Nesterov momentum 0.9; weight decay on every parameter, or,
-            with --no-decay, on convolution and linear weights only
+  optimizer SGD, Nesterov momentum 0.9; weight decay on every parameter
   loss      cross entropy, mean over the batch, label smoothing --smooth
-  images    each padded by 2 zero pixels, cropped at a random place of its own,
+  images    each padded by 2 reflected pixels, cropped at a random place of its own,
             flipped with probability 1/2, then (pixel - mean) / std by channel;
             a new shuffle each epoch, the last incomplete batch left out
   weights   He normal by fan-out for convolutions, uniform +-1/sqrt(fan-in) for
-            the classifier and its bias, batch norm 1 and 0 (the last one of each block 0 and
-            0 with --zero-last)
+            the classifier and its bias, batch norm 1 and 0
   shortcut  parameter-free: every second pixel, new channels zero (option A)
 """
 import argparse
@@ -76,7 +74,7 @@ class Block(nn.Module):
 class ResNet20(nn.Module):
     """He et al. 2015, section 4.2: 3 stages of 3 blocks, 16, 32 and 64 channels."""
 
-    def __init__(self, classes=10, zero_last=False):
+    def __init__(self, classes=10):
         super().__init__()
         self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)
@@ -92,9 +90,6 @@ class ResNet20(nn.Module):
                 nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
         nn.init.uniform_(self.fc.weight, -1 / 8, 1 / 8)  # 1/sqrt(64)
         nn.init.uniform_(self.fc.bias, -1 / 8, 1 / 8)
-        if zero_last:
-            for b in blocks:
-                nn.init.zeros_(b.bn2.weight)
 
     def forward(self, x):
         x = self.blocks(F.relu(self.bn1(self.conv1(x))))
@@ -116,9 +111,7 @@ def main():
     p.add_argument("--rise", type=float, default=0.15, help="share of the updates until the peak")
     p.add_argument("--anneal", choices=["linear", "cos"], default="linear")
     p.add_argument("--weight-decay", type=float, default=5e-4)
-    p.add_argument("--no-decay", action="store_true", help="no decay of batch norm and biases")
     p.add_argument("--smooth", type=float, default=0.0)
-    p.add_argument("--zero-last", action="store_true", help="last batch norm of a block starts at 0")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--cache", default="", help="file that keeps the decoded images")
@@ -128,15 +121,14 @@ def main():
     torch.manual_seed(a.seed)
     train_x, train_y, val_x, val_y = load_cached(a.root, a.cache)
     val_x = normalise(val_x)
-    # [N, 9, 9, 3, 32, 32]: every crop of every padded image, as a view.
+    # [N, 5, 5, 3, 32, 32]: every crop of every padded image, as a view.
     size = train_x.shape[2]
-    crops = F.pad(train_x, (PAD,) * 4).unfold(2, size, 1).unfold(3, size, 1).permute(0, 2, 3, 1, 4, 5)
+    padded = F.pad(train_x.float(), (PAD,) * 4, mode="reflect").byte()
+    crops = padded.unfold(2, size, 1).unfold(3, size, 1).permute(0, 2, 3, 1, 4, 5)
 
-    model = ResNet20(zero_last=a.zero_last).to(memory_format=torch.channels_last)
-    plain = [q for q in model.parameters() if a.no_decay and q.dim() == 1]
-    decayed = [q for q in model.parameters() if not (a.no_decay and q.dim() == 1)]
-    groups = [{"params": decayed, "weight_decay": a.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-    opt = torch.optim.SGD([g for g in groups if g["params"]], lr=a.lr, momentum=0.9, nesterov=True)
+    model = ResNet20().to(memory_format=torch.channels_last)
+    opt = torch.optim.SGD(model.parameters(), lr=a.lr, momentum=0.9, nesterov=True,
+                          weight_decay=a.weight_decay)
 
     steps = len(train_x) // a.batch
     schedule = torch.optim.lr_scheduler.OneCycleLR(

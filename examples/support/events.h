@@ -1,5 +1,7 @@
-// The machine-readable side of a program: one JSON object a line, to a file or to standard
-// output.
+// The machine-readable side of a program (`--json`): one JSON object a line, to a file or to
+// standard output. Each line is flushed, so that another program can follow a run; a file that
+// exists is overwritten. `train` names the kind of each object under "event". What people read goes
+// through progress.h.
 #pragma once
 
 #include <fstream>

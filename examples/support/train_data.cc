@@ -1,5 +1,7 @@
 #include "brim/examples/support/train_data.h"
 
+#include <algorithm>
+
 #include "brim/base/error.h"
 
 namespace brim::examples {
@@ -12,7 +14,10 @@ data::Augment training_augment(const TrainFlags& flags) {
   if (flags.data == "shapes") return {};  // as drawn: every place, size and colour occurs
   return {.kind = flags.size <= kSmallImage ? Kind::padded_crop : Kind::random_resized_crop,
           .flip = true,
-          .padding = 2};  // the usual 4 is for long trainings: small networks then learn too slowly
+          // The usual 4 is for long trainings: in short ones small networks then learn too slowly.
+          .padding = std::min(2, flags.size - 1),
+          // Black borders would be seen in training and never afterwards.
+          .padding_mode = data::Augment::PaddingMode::reflect};
 }
 
 data::Augment validation_augment(const TrainFlags& flags) {

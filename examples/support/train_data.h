@@ -1,4 +1,8 @@
-// What `train` trains on: opens the data that the flags name.
+// What `train` trains on: opens the data that the flags name, with augmentation and normalisation
+// to go with it (as for CIFAR up to 64 pixels, as for ImageNet above; shapes are not augmented). In
+// two parts, because the memory plan comes in between: `open_data` knows classes and batches,
+// `open_loaders` takes host memory. The choices are this program's; in one of your own, make a
+// `data::Loader` (data/loader.h).
 #pragma once
 
 #include <memory>

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "brim/base/bytes.h"
-#include "brim/base/nearest.h"
 #include "brim/examples/support/train_data.h"
 
 namespace brim::examples {

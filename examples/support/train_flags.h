@@ -1,4 +1,7 @@
-// The flags of `train`, and what they mean for model, optimizer and trainer.
+// The flags of `train`, and what they mean for model, optimizer and trainer. Call `add_flags`,
+// parse, then `check_flags`: until then `device`, `budget` and defaults that depend on other flags
+// are not set. A program of your own fills in `nn::ModelOptions`, `optim::SgdOptions` and
+// `TrainerOptions` itself (nn/models/registry.h, optim/sgd.h, train/trainer.h).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +22,7 @@ struct TrainFlags {
   std::string data = "shapes", model = "resnet20", json;
   int size = 0;         ///< 0: 32 for shapes and CIFAR models, else 224
   int64_t classes = 0;  ///< 0: as many as the data has
-  int64_t batch = 0;    ///< 0: 64 for small pictures, else 32
+  int64_t batch = 0;    ///< 0: 64 for small pictures of files, else 32
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};

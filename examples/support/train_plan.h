@@ -1,4 +1,7 @@
-// What the training run will hold, asked before the first byte is taken, and whether it fits.
+// What the training run will hold, asked before the first byte of a tensor is taken, whether it
+// fits, and, where it does not, which smaller batch would. Each prediction runs a few steps and
+// evaluations on the meta device, and the search for a batch makes several. For a prediction
+// without the flags and events of `train` use train/step_memory.h.
 #pragma once
 
 #include "brim/examples/support/events.h"

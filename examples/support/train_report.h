@@ -1,4 +1,6 @@
-// What a training run tells: live progress for people, events for programs.
+// What a training run tells: live progress for people (progress.h), events for programs (events.h).
+// `train` calls it from the callbacks of `Trainer`; the speed in the last line is a median without
+// the first steps, which warm caches up. Flags, data and events must outlive it.
 #pragma once
 
 #include <optional>

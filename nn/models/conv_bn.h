@@ -1,5 +1,7 @@
 // Convolution without bias, batch norm and activation: what mobile models are made of. Named as
-// torchvision's Conv2dNormActivation: the convolution is "0", the norm "1".
+// torchvision's Conv2dNormActivation: the convolution is "0", the norm "1". It has no place for a
+// residual: a block with one holds a `Conv2d` and a `BatchNorm2d` and gives the shortcut to the
+// norm, as resnet.cc does.
 #pragma once
 
 #include "brim/nn/batch_norm2d.h"

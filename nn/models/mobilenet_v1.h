@@ -1,5 +1,7 @@
 // MobileNet: Howard et al., "MobileNets: Efficient Convolutional Neural Networks for Mobile Vision
-// Applications", 2017. Depthwise 3x3 and pointwise 1x1 convolutions, each with batch norm and ReLU.
+// Applications", 2017. Depthwise 3x3 and pointwise 1x1 convolutions, each with batch norm and ReLU;
+// full width only, 4.2 million parameters for 1000 classes. Images of any size (224 in the paper)
+// are halved five times. torchvision does not have it; mobilenet_v2.h is smaller and takes a width.
 #pragma once
 
 #include "brim/nn/layers.h"

@@ -1,4 +1,7 @@
-// What the forward and backward kernels of batch norm share: the coefficients per channel.
+// What the forward and backward kernels of batch norm share: the coefficients per channel, and the
+// formula they are for. Backward computes it again to see where the activation was flat, which is
+// right only because it has the same bits: so it is written once, here. The op is ops/batch_norm.h;
+// sums over pixels are in channel_sums.h.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,7 @@
 // Sums over the pixels of tensors [..., C], two at a time, as batch norm wants them forward and
-// backward. They are kept for fixed pieces of the pixels: in T over a few rows, then in double.
+// backward. They are kept for fixed pieces of the pixels: in T over a few rows, then in double;
+// added up in order, they are the same with any number of threads. For one sum, over any axes, use
+// `kernel::sum`, for the gradient of a bias `kernel::bias_gradient`.
 #pragma once
 
 #include <algorithm>

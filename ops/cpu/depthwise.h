@@ -1,5 +1,7 @@
 // Depthwise convolution: one filter per channel (groups = C = K). Bound by memory, so each kernel
 // reads and writes every activation about once. Windows of 3x3 with stride 1 or 2 have fast paths.
+// With several filters per channel (K > C) it is a grouped convolution: see ops/cpu/conv2d.cc,
+// which chooses. The weight gradient is summed per thread: its last bits depend on their number.
 #pragma once
 
 #include "brim/ops/conv_shape.h"

@@ -1,4 +1,7 @@
-// Elementwise kernels made from the functors that all devices share.
+// Elementwise kernels made from the functors that all devices share (ops/functors.h), and the lines
+// that enter them into the table for float32 and float64. Unary and binary ones want contiguous
+// buffers of one shape, which the op provides; broadcast ones take any strides. Kernels with
+// attributes or scratch, such as dropout, have loops of their own.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // Matrix products C = A B on operands that need not exist in memory: each is a `Rows`, which
 // hands out stretches of its rows. Convolution without a library is such a product, with a matrix
 // of windows that is never stored.
-//
 // Scratch is the caller's and bounded; the order of every sum depends on the sizes alone, so
 // results are the same for any number of threads.
 //

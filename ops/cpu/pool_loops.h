@@ -1,5 +1,7 @@
 // The loops of pooling over NHWC images: which inputs an output covers, which outputs cover an
-// input, and the channels in vectors.
+// input, and the channels in vectors. Backward walks the inputs, each of which collects from its
+// windows: no element is written twice, and nothing is cleared first. The sizes are those of
+// ops/pool_window.h. Pooling of whole images needs no windows: global_avg_pool.cc.
 #pragma once
 
 #include <algorithm>

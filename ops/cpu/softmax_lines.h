@@ -1,5 +1,7 @@
 // Lines along an axis of a contiguous tensor, for kernels that reduce along it: a line's elements
 // lie `inner` apart. Lines side by side are taken together, so that memory is read in order.
+// Softmax, log_softmax and cross entropy share it: exponentials are in T, their sums in double. For
+// plain sums over axes there is `kernel::sum`.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 // The CPU's part of the kernel table for optimizers: one line per file of kernels here and in
-// register.cc.
+// register.cc. Programs need not call it: optim/optimizer.h does, before main. Kernels of ops are
+// in ops/cpu/register.h; one outside of the tree registers itself, as docs/lse_pool/lse_pool.h
+// does.
 #pragma once
 
 namespace brim::cpu {

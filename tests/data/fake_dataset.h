@@ -1,4 +1,7 @@
 // A dataset whose images are slow, bad or mislabelled on purpose, and what loader tests do with it.
+// Reading takes a different time for each image, so that workers finish out of order. Its pixels
+// are noise: where a model should learn something use `data::Shapes`, for real files a `TempFolder`
+// with tests/support/encode_image.h.
 #pragma once
 
 #include <atomic>

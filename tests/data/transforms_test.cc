@@ -99,14 +99,23 @@ TEST_CASE("where no crop fits, the centre is taken") {
   CHECK(random_resized_box(Image(1, 1), augment, random) == Box{0, 0, 1, 1});
 }
 
-TEST_CASE("a padded crop is the image moved by up to the padding, with black beside it") {
+TEST_CASE("a padded crop is the image moved by up to the padding, beside it black or its mirror") {
   constexpr int kSize = 12, kPadding = 4;
   Image image = places(kSize, kSize);
+  Augment augment{.padding = kPadding};
+  bool reflect = false;
+  SUBCASE("black") {}
+  SUBCASE("mirror") {
+    augment.padding_mode = Augment::PaddingMode::reflect;
+    reflect = true;
+  }
+  // As numpy.pad's "reflect": 2 1 0 1 2 ... 11 10 9.
+  auto mirrored = [](int i) { return i < 0 ? -i : i > kSize - 1 ? 2 * (kSize - 1) - i : i; };
   std::set<std::pair<int, int>> moves;
   for (uint64_t sample = 0; sample < 1000; ++sample) {
     std::vector<uint8_t> out(kSize * kSize * 3);
     RandomStream random = stream(sample);
-    padded_crop(image, kSize, kPadding, random, out.data());
+    padded_crop(image, kSize, augment, random, out.data());
     // The middle is never black: from it, how far the image moved.
     const uint8_t* middle = &out[(6 * kSize + 6) * 3];
     REQUIRE(middle[2] == 1);
@@ -117,9 +126,9 @@ TEST_CASE("a padded crop is the image moved by up to the padding, with black bes
       for (int x = 0; x < kSize; ++x) {
         const uint8_t* pixel = &out[static_cast<size_t>(y * kSize + x) * 3];
         bool inside = x + dx >= 0 && x + dx < kSize && y + dy >= 0 && y + dy < kSize;
-        REQUIRE(pixel[2] == (inside ? 1 : 0));
-        REQUIRE(pixel[0] == (inside ? x + dx : 0));
-        REQUIRE(pixel[1] == (inside ? y + dy : 0));
+        REQUIRE(pixel[2] == (inside || reflect ? 1 : 0));
+        REQUIRE(pixel[0] == (inside || reflect ? mirrored(x + dx) : 0));
+        REQUIRE(pixel[1] == (inside || reflect ? mirrored(y + dy) : 0));
       }
   }
   CHECK(moves.size() == 81);
@@ -130,7 +139,7 @@ TEST_CASE("padding beyond the size can leave nothing but black") {
   for (uint64_t sample = 0; sample < 50; ++sample) {
     std::vector<uint8_t> out(2 * 2 * 3, 99);
     RandomStream random = stream(sample);
-    padded_crop(image, 2, 50, random, out.data());
+    padded_crop(image, 2, {.padding = 50}, random, out.data());
     CHECK(std::ranges::max(out) <= 1);
   }
 }
@@ -212,6 +221,11 @@ TEST_CASE("options that make no sense are named") {
   CHECK(error_of({.resize = 31}, 32) ==
         "augment: expected resize to be 0 or from the size 32 to 65535, got 31");
   CHECK(error_of({.padding = -1}, 32) == "augment: expected padding between 0 and 65535, got -1");
+  CHECK(error_of({.padding = 32}, 32) == "");
+  using Mode = Augment::PaddingMode;
+  CHECK(error_of({.padding = 31, .padding_mode = Mode::reflect}, 32) == "");
+  CHECK(error_of({.padding = 32, .padding_mode = Mode::reflect}, 32) ==
+        "augment: expected reflected padding below the size 32, got 32");
   CHECK(error_of({.min_area = 0}, 32) != "");
   CHECK(error_of({.min_area = NAN}, 32) != "");
   CHECK(error_of({.max_area = 1.5f}, 32) != "");

@@ -308,6 +308,7 @@ TEST_CASE("pictures are cropped, flipped and normalised as their size and source
   auto small = opened(folder.path(), 32), large = opened(folder.path(), 224),
        shapes = opened("shapes", 32);
   CHECK(small.train_loader->options().augment.kind == Augment::Kind::padded_crop);
+  CHECK(small.train_loader->options().augment.padding_mode == Augment::PaddingMode::reflect);
   CHECK(small.train_loader->options().augment.flip);
   CHECK(small.validation->options().augment == Augment());
   CHECK(large.train_loader->options().augment.kind == Augment::Kind::random_resized_crop);

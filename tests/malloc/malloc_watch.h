@@ -1,5 +1,7 @@
 // Replaces malloc and its like in a test program, to see what goes around the account. Not for
-// programs that are built with a sanitizer: it replaces them too.
+// programs that are built with a sanitizer: it replaces them too. Run the work before watching it:
+// what is made once (oneDNN's primitives, small segments of the caching planner) comes from malloc
+// as well. Memory from mmap is not seen. One watch at a time: its state is the program's.
 #pragma once
 
 #include <cstddef>

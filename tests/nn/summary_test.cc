@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "brim/autograd/random_context.h"
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
 
@@ -84,4 +85,14 @@ TEST_CASE("summary: ResNet-50 costs what its authors say") {
   CHECK(text.find("layer4.2.conv3") != std::string::npos);
   CHECK(text.find("[1,7,7,2048]") != std::string::npos);
   CHECK(text.find("25,557,032") != std::string::npos);
+}
+
+TEST_CASE("summary: masks of dropout are as if it had not been asked for") {
+  nn::Dropout drop{0.5};
+  auto mask_after = [&](bool asked) {
+    autograd::manual_seed(3);
+    if (asked) nn::summarize(drop, {1, 64});
+    return drop(ones({1, 64})).to_vector<float>();
+  };
+  CHECK(mask_after(true) == mask_after(false));
 }

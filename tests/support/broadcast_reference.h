@@ -1,4 +1,6 @@
-// Plain loops for ops that broadcast.
+// Plain loops for ops that broadcast: the `OpSample::reference` of `add` and `mul`. Shares no code
+// with ops/broadcast.h, and finds each index anew, so it is for small tensors only. The shapes must
+// go together: nothing is checked. For sums over axes see sum_reference.h.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,6 @@
-// The checks of one sample in one dtype, of which `find_faults` is the sum.
+// The checks of one sample in one dtype, of which `find_faults` is the sum. Internal to op_spec.cc:
+// a test declares an `OpSpec` and calls `check_op` (op_spec.h, which lists the checks). Faults are
+// collected, exceptions among them, so that one run shows as many as it can.
 #pragma once
 
 #include "brim/tests/support/op_spec.h"

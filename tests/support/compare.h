@@ -1,4 +1,7 @@
-// Comparing tensors, with messages that name the worst element.
+// Comparing tensors, with messages that name an element: `bit_difference` where two runs must agree
+// exactly, `worst_error` for a result against numbers in double. The first tells 0 from -0 and, on
+// the meta device, sees dtype and shape alone; to the second NaN equals NaN. How large an error may
+// be is not decided here: see tolerance.h.
 #pragma once
 
 #include <string>

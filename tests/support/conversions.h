@@ -1,4 +1,6 @@
-// The tensors of a sample in another dtype, on another device, in another layout.
+// The tensors of a sample in another dtype, on another device, in another layout, for checker.cc.
+// Nothing is recorded: where gradients should pass, use `cast` (ops/cast.h). Undefined tensors stay
+// undefined, and one that already is of the dtype or on the device is handed on, not copied.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,7 @@
-// Gradients against numerical differences, in float64.
+// Gradients against numerical differences, in float64: one of the checks of checker.cc. Up to 600
+// elements every one is checked by `gradcheck`; beyond, four random directions an input, because
+// two forwards for each element would take too long. For a function without an `OpSample` call
+// `gradcheck` (autograd/gradcheck.h).
 #pragma once
 
 #include <string>

@@ -1,5 +1,7 @@
 // JPEG and PNG files made in memory, for tests of what reads them. Knobs for the rarer kinds of
-// both formats; errors end the program, because a test's own input is never wrong.
+// both formats; errors end the program, because a test's own input is never wrong. For tests alone:
+// brim writes no images. To change a PNG afterwards see png_bytes.h; to have files to open,
+// `TempFolder::write` (temp_folder.h).
 #pragma once
 
 // clang-format off

@@ -1,5 +1,7 @@
 // One run of a sample, forward and backward, on inputs of any dtype, layout and device; alone, or
-// under an account of its own that writes down what happens to its bytes.
+// under an account of its own that writes down what happens to its bytes. Internal to checker.cc
+// and differences.cc: tests call `check_op` (op_spec.h). A `Sandbox` replaces the device's account
+// for the whole program, so have one at a time.
 #pragma once
 
 #include <vector>
@@ -34,7 +36,7 @@ struct Isolated {
   int64_t held = 0;  ///< bytes that did not come back when everything was dropped
 };
 
-/// An account with a ledger, in force on this thread until `leave`.
+/// An account with a ledger, in force for the whole program until `leave`.
 class Sandbox {
  public:
   explicit Sandbox(Device device, int pattern = Ledger::kNan);

@@ -1,5 +1,7 @@
 // Numbers that two languages can agree on without a file: tests/golden/make_golden.py and
-// tests/nn/make_names.py make the same in Python.
+// tests/nn/make_names.py make the same in Python. A change here is a change there, and both scripts
+// must run again. Tests that need no agreement with PyTorch draw with `uniform` or `normal`
+// (core/tensor.h).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,7 @@
-// The same values in other layouts, as views of larger buffers.
+// The same values in other layouts: with gaps, with axes in reverse order, off the 64-byte
+// boundary. `check_op` (op_spec.h) holds ops to the same bits for each. They are copies in buffers
+// of their own, unknown to the tape; an undefined tensor stays undefined. For views of a tensor's
+// own storage, with gradients, use `slice` or `permute` (ops/).
 #pragma once
 
 #include "brim/core/tensor.h"

@@ -1,5 +1,7 @@
-// Writes down what an account does, and fills every fresh block with a pattern, so that code
-// which reads memory before it wrote it gives different results with different patterns.
+// Writes down what an account does, and fills every fresh block with a pattern, so that code which
+// reads memory before it wrote it gives different results with different patterns. A `Sandbox`
+// (execution.h) sets one up. Changes of category are not noted; for totals and peaks ask
+// `Account::stats()`.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,6 @@
-// What a test needs to change a PNG file and have it still be read.
+// What a test needs to change a PNG file and have it still be read: its CRC-32 and its order of
+// bytes. A library of its own, so that the fuzz targets (tests/fuzz) have it without doctest. One
+// bit at a time, which is enough for small files; to make a file use encode_image.h.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,7 @@
-// Replays every op of a run alone, right after it ran: recomputation in miniature.
+// Replays every op of a run alone, right after it ran: recomputation in miniature, and the proof
+// that `Op::forward` is a pure function, as autograd/op.h says. Part of `check_op` (op_spec.h).
+// Backward is counted, not replayed. It takes the thread's launch observer for each replay and
+// leaves none, so nobody else may have one set.
 #pragma once
 
 #include <string>

@@ -1,4 +1,6 @@
-// Plain loops for sums over axes.
+// Plain loops for sums over axes: what `sum` and `mean` are tested against. Shares no code with
+// ops/sum.h, adds one term after the other, which tolerance.h allows for, and finds each index
+// anew, so it is for small tensors only. For ops of two tensors see broadcast_reference.h.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,7 @@
-// A folder for a test's files, removed with all its contents at the end of the scope.
+// A folder for a test's files, removed with all its contents at the end of the scope. It lies in
+// the system's temporary folder under a name that is new each time, so that tests can run side by
+// side. Throws `std::runtime_error` where it cannot be made or written to. For what a program
+// printed see subprocess.h.
 #pragma once
 
 #include <stdlib.h>

@@ -1,5 +1,7 @@
-// A small network with everything that a training step must undo: batch norm's running
-// statistics, dropout's masks, momentum.
+// A small network with what a training step must undo, batch norm's running statistics and
+// dropout's masks, and images and labels for it. [N,H,W,3] -> [N,4] for images of any size; its
+// seed is fixed, so that two of them start equal. There is nothing to be learned: for that use
+// `data::Shapes`, and for models as they are used `nn::make_model`.
 #pragma once
 
 #include "brim/nn/layers.h"
@@ -43,7 +45,7 @@ inline Problem random_problem(int64_t batch, int64_t size, int64_t classes, uint
   return {uniform({batch, size, size, 3}, -1, 1, RandomKey{seed}), from_vector(labels, {batch})};
 }
 
-/// The bytes of every parameter, buffer and optimizer state, in order.
+/// The values of every parameter, buffer and optimizer state, in order.
 template <class NamedTensors>
 std::vector<float> values_of(const NamedTensors& tensors) {
   std::vector<float> all;
