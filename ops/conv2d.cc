@@ -23,7 +23,7 @@ void require_options(const Conv2dOptions& o) {
 /// Positions of a window of `taps` along an axis of `size`.
 int64_t positions(int64_t size, int64_t taps, int64_t stride, int64_t padding, int64_t dilation,
                   const char* axis) {
-  int64_t padded, reach;
+  int64_t padded = 0, reach = 0;
   bool fits = !__builtin_mul_overflow(padding, int64_t{2}, &padded) &&
               !__builtin_add_overflow(padded, size, &padded) &&
               !__builtin_mul_overflow(dilation, taps - 1, &reach) && reach < padded;
