@@ -25,9 +25,10 @@ class Storage {
   memory::Category category() const { return block_.category; }
   void set_category(memory::Category category) { account_->recategorize(block_, category); }
 
-  /// Raised by every write; what saved tensors check.
+  /// Raised by every kernel that writes, and by functions that fill a new tensor; what saved
+  /// tensors check. A write through `data()` is not seen.
   uint32_t version() const { return version_; }
-  /// The kernel that wrote last.
+  /// The kernel or function that wrote last.
   const char* last_writer() const { return last_writer_; }
   void note_write(const char* writer) {
     ++version_;

@@ -131,7 +131,8 @@ Tensor empty_like(const Tensor& like);
 Tensor zeros_like(const Tensor& like);
 /// 0, 1, ..., count - 1.
 Tensor arange(int64_t count, const TensorOptions& options = {.dtype = Dtype::int64});
-/// Uniform in [low, high), rounded to the dtype; element i is a pure function of (key, i).
+/// Uniform in [low, high), of 2^24 numbers, rounded to the dtype; element i is a pure function of
+/// (key, i).
 Tensor uniform(const Shape& shape, float low, float high, RandomKey key,
                const TensorOptions& options = {});
 /// Normal with mean 0 and the given deviation; element i is a pure function of (key, i).
@@ -149,7 +150,8 @@ void copy_into(const Tensor& to, const Tensor& from);
 void accumulate_into(const Tensor& sum, const Tensor& term);
 /// Sets every element.
 void fill(const Tensor& tensor, double value);
-/// As `uniform` and `normal`, into a contiguous tensor: there may be no room for another.
+/// As `uniform` and `normal`, into a tensor: there may be no room for another. Throw `ShapeError`
+/// unless it is contiguous.
 void fill_uniform(const Tensor& tensor, double low, double high, RandomKey key);
 void fill_normal(const Tensor& tensor, double deviation, RandomKey key);
 /// The tensor itself when contiguous, else a copy. Not recorded.

@@ -33,6 +33,12 @@ int padded_index(int i, int size, Augment::PaddingMode mode) {
   return i < 0 ? -i : 2 * (size - 1) - i;
 }
 
+void check_padding(const Augment& augment, int size) {
+  expect<ValueError>(augment.padding_mode == Augment::PaddingMode::black || augment.padding < size,
+                     "augment", "expected reflected padding below the size {}, got {}", size,
+                     augment.padding);
+}
+
 }  // namespace
 
 void check_augment(const Augment& augment, int size) {
@@ -43,9 +49,7 @@ void check_augment(const Augment& augment, int size) {
                      kMaxSize, augment.resize);
   expect<ValueError>(augment.padding >= 0 && augment.padding <= kMaxSize, "augment",
                      "expected padding between 0 and {}, got {}", kMaxSize, augment.padding);
-  expect<ValueError>(augment.padding_mode == Augment::PaddingMode::black || augment.padding < size,
-                     "augment", "expected reflected padding below the size {}, got {}", size,
-                     augment.padding);
+  if (augment.kind == Augment::Kind::padded_crop) check_padding(augment, size);
   // Written so that a NaN fails.
   expect<ValueError>(
       augment.min_area > 0 && augment.min_area <= augment.max_area && augment.max_area <= 1,
@@ -116,6 +120,7 @@ void center_crop(const Image& image, int size, int shorter, uint8_t* out) {
 
 void padded_crop(const Image& image, int size, const Augment& augment, RandomStream& random,
                  uint8_t* out) {
+  check_padding(augment, size);
   const int padding = augment.padding;
   const auto places = static_cast<uint64_t>(padding) * 2 + 1;
   // Where the part starts in the unpadded square: -padding .. padding.

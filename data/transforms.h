@@ -56,7 +56,8 @@ void random_resized_crop(const Image& image, int size, const Augment& augment, R
 /// Resizes the shorter side to `shorter` (at least `size`) and cuts out the centre.
 void center_crop(const Image& image, int size, int shorter, uint8_t* out);
 
-/// Centre crop to size x size, `padding` pixels around it, and a random size x size part.
+/// Centre crop to size x size, `padding` pixels around it, and a random size x size part. Throws
+/// `ValueError` for reflected padding that is not below the size.
 void padded_crop(const Image& image, int size, const Augment& augment, RandomStream& random,
                  uint8_t* out);
 

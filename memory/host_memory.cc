@@ -1,5 +1,6 @@
 #include "brim/memory/host_memory.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +65,10 @@ ResidentMemory resident_memory() {
     if (name == "VmRSS:") memory.now = kibibytes * 1024;
     if (name == "VmHWM:") memory.peak = kibibytes * 1024;
   }
+  // Not every container has VmHWM. What getrusage says may be of the program that started this one.
+  rusage usage{};
+  if (memory.peak == 0 && getrusage(RUSAGE_SELF, &usage) == 0)
+    memory.peak = int64_t{usage.ru_maxrss} * 1024;
   memory.peak = std::max(memory.peak, memory.now);  // the kernel's counts lag by some pages
   return memory;
 }

@@ -12,7 +12,8 @@ namespace brim::memory {
 /// this process is in, where that is less. What others hold of it is not subtracted.
 int64_t host_memory();
 
-/// What the process holds of the machine's memory, tensors or not: bytes now and at the peak.
+/// What the process holds of the machine's memory, tensors or not: bytes now and at the peak. 0
+/// where the system does not tell.
 struct ResidentMemory {
   int64_t now = 0, peak = 0;
 };

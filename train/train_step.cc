@@ -59,6 +59,8 @@ Tensor TrainStep::forward(const LossFunction& loss, uint64_t first_sample) {
 
 double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& options) {
   require_begun();
+  prepared_ = false;
+  optimizer_.cancel();
   return or_undo([&] { return forward_backward(loss, options); });
 }
 

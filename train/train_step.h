@@ -48,7 +48,8 @@ class TrainStep {
   /// Drops gradients, forgets effects that were not committed. The planner of the parameters'
   /// device is told that a step begins; `commit` and `undo` tell it that it ended.
   void begin();
-  /// Forward and backward of one part; returns its loss, unweighted. A loss that is NaN or
+  /// Forward and backward of one part; returns its loss, unweighted. After it comes `prepare`, also
+  /// where there was one before. A loss that is NaN or
   /// infinite throws `ValueError` naming the first module and op whose result was not finite,
   /// found by running the part once more under observation. Outside of a step, that is without
   /// `begin` or after a failure, it throws `ValueError`, and so does `prepare`.

@@ -76,7 +76,8 @@ void add_flags(CLI::App& app, TrainFlags& f) {
 
 void check_flags(TrainFlags& f) {
   f.device = parse_device(f.device_name);
-  if (!f.device.is_cpu()) {
+  expect<DeviceError>(!f.device.is_meta(), "device", "--device meta computes nothing; use cpu");
+  if (f.device.is_cuda()) {
     std::string why = cuda::why_no_device();
     raise<DeviceError>(
         "device", "--device {} cannot train, there are kernels for the CPU only ({})",

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "brim/memory/out_of_memory.h"
@@ -213,4 +214,37 @@ TEST_CASE("random tensors depend on key and index alone") {
   auto a = normal({10}, 1, RandomKey{3}).to_vector<float>();
   auto b = normal({5, 4}, 1, RandomKey{3}).to_vector<float>();
   CHECK(std::equal(a.begin(), a.end(), b.begin()));
+}
+
+TEST_CASE("uniform numbers fill their range, in every dtype") {
+  for (Dtype dtype : {Dtype::float64, Dtype::float32, Dtype::float16, Dtype::bfloat16}) {
+    CAPTURE(to_string(dtype));
+    std::vector<double> x =
+        uniform({10'000}, 2, 5, RandomKey{4}, {.dtype = dtype}).to_vector<double>();
+    auto [least, most] = std::ranges::minmax(x);
+    CHECK(least >= 2);
+    CHECK(least < 2.01);
+    CHECK(most <= 5);  // a half type's nearest may be 5 itself
+    CHECK(most > 4.98);
+    double sum = 0;
+    for (double value : x) sum += value;
+    // The deviation of the mean is 3 / sqrt(12 * 10,000) = 0.0087.
+    CHECK(std::abs(sum / 10'000 - 3.5) < 5 * 0.0087);
+  }
+  Tensor draws = empty({1000}, {.dtype = Dtype::float64});
+  for (double low : {0.1, -0.3, 1e-9, -7.7}) {  // low + (high - low) / 2 * (1 - 1) may round below
+    fill_uniform(draws, low, low + 0.7, RandomKey{5});
+    CHECK(std::ranges::min(draws.to_vector<double>()) >= low);
+  }
+}
+
+TEST_CASE("numbers are drawn into contiguous tensors, whatever strides their axes of size 1 have") {
+  auto storage = zeros({6}).storage();
+  Tensor permuted(storage, {.shape = {2, 1, 1, 3}, .strides = {3, 1, 1, 1}});
+  fill_normal(permuted, 1, RandomKey{6});
+  CHECK(permuted.to_vector<float>() == normal({6}, 1, RandomKey{6}).to_vector<float>());
+  Tensor transposed(storage, {.shape = {3, 2}, .strides = {1, 3}});
+  CHECK_THROWS_WITH_AS(fill_normal(transposed, 1, RandomKey{6}),
+                       "fill_normal: expected a contiguous tensor, got strides [1,3]", ShapeError);
+  CHECK_THROWS_AS(fill_uniform(transposed, 0, 1, RandomKey{6}), ShapeError);
 }

@@ -223,9 +223,14 @@ TEST_CASE("options that make no sense are named") {
   CHECK(error_of({.padding = -1}, 32) == "augment: expected padding between 0 and 65535, got -1");
   CHECK(error_of({.padding = 32}, 32) == "");
   using Mode = Augment::PaddingMode;
-  CHECK(error_of({.padding = 31, .padding_mode = Mode::reflect}, 32) == "");
-  CHECK(error_of({.padding = 32, .padding_mode = Mode::reflect}, 32) ==
-        "augment: expected reflected padding below the size 32, got 32");
+  Augment reflected{.kind = Augment::Kind::padded_crop, .padding_mode = Mode::reflect};
+  reflected.padding = 31;
+  CHECK(error_of(reflected, 32) == "");
+  reflected.padding = 32;
+  CHECK(error_of(reflected, 32) == "augment: expected reflected padding below the size 32, got 32");
+  std::vector<uint8_t> out(2 * 2 * 3);
+  RandomStream random = stream(0);
+  CHECK_THROWS_AS(padded_crop(places(2, 2), 2, reflected, random, out.data()), ValueError);
   CHECK(error_of({.min_area = 0}, 32) != "");
   CHECK(error_of({.min_area = NAN}, 32) != "");
   CHECK(error_of({.max_area = 1.5f}, 32) != "");

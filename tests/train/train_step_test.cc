@@ -128,6 +128,10 @@ TEST_CASE("calls out of order change nothing") {
   run.step.begin();
   run.step.micro_step(loss, {.weight = 0.5});
   run.step.commit();  // not prepared
+  run.step.prepare(0.1);
+  run.step.micro_step(loss, {.weight = 0.5});
+  run.step.commit();  // no longer prepared: nobody checked the second part's gradients
+  CHECK(run.state() == state);
   CHECK_THROWS(run.step.micro_step(failing, {.weight = 0.5}));
   // The part alone, run again, would be half an update.
   CHECK_THROWS_WITH_AS(run.step.micro_step(loss, {.weight = 0.5}), message, ValueError);
