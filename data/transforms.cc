@@ -130,18 +130,15 @@ void padded_crop(const Image& image, int size, const Augment& augment, RandomStr
   const size_t row_bytes = static_cast<size_t>(size) * 3;
   std::vector<uint8_t> square(row_bytes * static_cast<size_t>(size));
   center_crop(image, size, size, square.data());
-  std::vector<int> columns(static_cast<size_t>(size));
-  for (int x = 0; x < size; ++x)
-    columns[static_cast<size_t>(x)] = padded_index(left + x, size, augment.padding_mode);
   std::memset(out, 0, square.size());
   for (int y = 0; y < size; ++y) {
     const int row = padded_index(top + y, size, augment.padding_mode);
     if (row < 0) continue;
     const uint8_t* from = square.data() + static_cast<size_t>(row) * row_bytes;
     uint8_t* to = out + static_cast<size_t>(y) * row_bytes;
-    for (int column : columns) {
+    for (int x = 0; x < size; ++x, to += 3) {
+      const int column = padded_index(left + x, size, augment.padding_mode);
       if (column >= 0) std::copy_n(from + static_cast<size_t>(column) * 3, 3, to);
-      to += 3;
     }
   }
 }

@@ -44,6 +44,8 @@ class Optimizer {
   /// finite, with the first one's name; `ShapeError`, `DtypeError` or `DeviceError` for one that
   /// does not match its parameter.
   void prepare(const UpdateOptions& options);
+  /// Whether `prepare` has succeeded and neither `commit` nor `cancel` came after it.
+  bool is_prepared() const { return !updates_.empty(); }
   /// Applies what was prepared, once; does nothing when nothing was.
   void commit() noexcept;
   /// Forgets what was prepared.

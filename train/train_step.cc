@@ -59,7 +59,6 @@ Tensor TrainStep::forward(const LossFunction& loss, uint64_t first_sample) {
 
 double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& options) {
   require_begun();
-  prepared_ = false;
   optimizer_.cancel();
   return or_undo([&] { return forward_backward(loss, options); });
 }
@@ -93,12 +92,10 @@ void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& option
 void TrainStep::prepare(double rate) {
   require_begun();
   or_undo([&] { optimizer_.prepare({.rate = rate}); });
-  prepared_ = true;
 }
 
 void TrainStep::commit() noexcept {
-  if (!prepared_) return;
-  prepared_ = false;
+  if (!optimizer_.is_prepared()) return;
   optimizer_.commit();
   for (const auto& [buffer, shadow] : shadows_) copy_into(buffer, shadow);
   ++updates_;
@@ -116,7 +113,6 @@ void TrainStep::end_planner_step() noexcept {
 }
 
 void TrainStep::undo() noexcept {
-  prepared_ = false;
   optimizer_.cancel();
   drop_gradients();
   end_planner_step();

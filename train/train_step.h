@@ -84,7 +84,6 @@ class TrainStep {
   std::vector<Tensor> parameters_;
   std::vector<std::pair<Tensor, Tensor>> shadows_;  // buffer, and where effects on it go
   std::shared_ptr<memory::Account> account_;  // told of the step under way; null between steps
-  bool prepared_ = false;
   int64_t updates_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
+#include "brim/memory/host_memory.h"
 
 namespace brim::examples {
 namespace {
