@@ -48,7 +48,23 @@ def _visible_below(package):
     # __subpackages__ of its own layer: base/cuda is a package of base.
     return ["//:__pkg__"] + ["//%s:__subpackages__" % name for name in [layer] + below + _USERS]
 
-def brim_library(name, kernels = False, **kwargs):
+def _file_lists(internal):
+    """:public_headers, what programs may include, and :sources, all there is."""
+    native.filegroup(
+        name = "public_headers",
+        srcs = native.glob(
+            ["**/*.h"],
+            exclude = ["cpu/**", "cuda/**"] + internal,
+        ),
+        visibility = ["//:__pkg__"],
+    )
+    native.filegroup(
+        name = "sources",
+        srcs = native.glob(["**/*.h", "**/*.cc", "**/*.cu", "**/*.cuh"], allow_empty = True),
+        visibility = ["//:__pkg__", "//tests:__subpackages__"],
+    )
+
+def brim_library(name, kernels = False, internal = [], **kwargs):
     """One folder as a library: its headers are included as "brim/<folder>/x.h".
 
     Subfolders (memory/plan, ops/cpu) belong to it unless they have a BUILD of their own.
@@ -57,6 +73,8 @@ def brim_library(name, kernels = False, **kwargs):
     Args:
       name: the folder's name.
       kernels: whether its loops are worth the compiler's most.
+      internal: headers, beside those in cpu/ and cuda/, that programs may not include: they
+        are not installed, and no public header includes them.
       **kwargs: of cc_library; srcs and hdrs replace the globs, visibility the layering.
     """
     copts = kwargs.pop("copts", [])
@@ -69,6 +87,9 @@ def brim_library(name, kernels = False, **kwargs):
     kwargs.setdefault("srcs", native.glob(["**/*.cc"]))
     kwargs.setdefault("hdrs", native.glob(["**/*.h"]))
     kwargs.setdefault("visibility", _visible_below(native.package_name()))
+    folder = native.package_name().split("/")
+    if folder[0] in _LAYERS and folder[-1] == name:
+        _file_lists(internal)
     native.cc_library(
         name = name,
         copts = _COPTS + copts,

@@ -8,12 +8,12 @@
 
 #include "brim/autograd/op.h"
 #include "brim/core/launch.h"
-#include "brim/ops/cpu/register.h"
+#include "brim/ops/register_kernels.h"
 
 namespace brim {
 
 // A program that links any op runs this before main, and so has the whole table.
-inline const bool kernels_ready = cpu::register_kernels();
+inline const bool kernels_ready = register_kernels();
 
 /// Tensors on one device and of one dtype, as most ops want them; throws under `tag`.
 inline void require_same_kind(const char* tag, const Tensor& a, const Tensor& b) {

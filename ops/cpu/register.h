@@ -1,6 +1,6 @@
 // The CPU's part of the kernel table: one line per file of kernels here and in register.cc. They
 // are calls, not static objects of each file, because a linker leaves out files of a library that
-// nothing refers to; ops/op.h makes them before main. Ops outside of this tree call
+// nothing refers to; `brim::register_kernels` makes them. Ops outside of this tree call
 // `register_kernel` (core/launch.h) in the same way.
 #pragma once
 
