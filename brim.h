@@ -19,6 +19,7 @@
 #include "brim/nn/models/registry.h"
 #include "brim/nn/summary.h"
 #include "brim/ops/ops.h"
+#include "brim/optim/adamw.h"
 #include "brim/optim/schedule.h"
 #include "brim/optim/sgd.h"
 #include "brim/train/evaluate.h"

@@ -1,5 +1,7 @@
 #include "brim/optim/optimizer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <unordered_map>
 
@@ -11,6 +13,22 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 Device device_of(const char* name, const std::vector<nn::NamedTensor>& parameters) {
   expect<ValueError>(!parameters.empty(), name, "expected at least one parameter, got none");
   return parameters.front().tensor.device();
+}
+
+void require_valid(const char* name, const UpdateOptions& options) {
+  require_in_range(name, "learning rate", options.rate, 0, kInfinity);
+  expect<ValueError>(options.loss_scale > 0 && options.loss_scale < kInfinity, name,
+                     "expected a positive loss scale, got {}", options.loss_scale);
+  expect<ValueError>(options.clip.norm > 0, name, "expected a positive norm to clip to, got {}",
+                     options.clip.norm);
+  expect<ValueError>(options.clip.value > 0, name, "expected a positive value to clip to, got {}",
+                     options.clip.value);
+}
+
+// PyTorch's, with its 1e-6; NaN for a norm that is NaN.
+double clip_factor(double norm, double limit) {
+  double factor = limit / (norm + 1e-6);
+  return factor > 1 ? 1 : factor;
 }
 
 }  // namespace
@@ -41,8 +59,8 @@ Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters)
                        parameter);
   }
   memory::CategoryScope category(memory::Category::optimizer);
-  finite_ =
-      zeros({static_cast<int64_t>(parameters_.size())}, {.dtype = Dtype::int32, .device = device});
+  square_sums_ = zeros({static_cast<int64_t>(parameters_.size())},
+                       {.dtype = Dtype::float64, .device = device});
 }
 
 Tensor Optimizer::make_state(size_t i) const {
@@ -52,9 +70,8 @@ Tensor Optimizer::make_state(size_t i) const {
 
 void Optimizer::prepare(const UpdateOptions& options) {
   cancel();
-  require_in_range(name_, "learning rate", options.rate, 0, kInfinity);
-  expect<ValueError>(options.loss_scale > 0 && options.loss_scale < kInfinity, name_,
-                     "expected a positive loss scale, got {}", options.loss_scale);
+  gradient_norm_.reset();
+  require_valid(name_, options);
   std::vector<Update> updates = std::move(updates_);  // empty, with the room of the last step
   updates.reserve(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -64,8 +81,14 @@ void Optimizer::prepare(const UpdateOptions& options) {
     updates.push_back({i, contiguous(gradient)});
   }
   expect<ValueError>(!updates.empty(), name_, "no parameter has a gradient: call backward first");
-  if (options.check_finite) require_finite(updates);
-  values_ = {.rate = options.rate, .loss_scale = options.loss_scale, .step = steps_ + 1};
+  bool clips_norm = options.clip.norm < kInfinity;
+  if (options.check_finite || clips_norm) measure(updates, options);
+  values_ = {.rate = options.rate,
+             .loss_scale = options.loss_scale,
+             .step = steps_ + 1,
+             .clip_value = options.clip.value};
+  if (clips_norm && gradient_norm_)
+    values_.clip_factor = clip_factor(*gradient_norm_, options.clip.norm);
   updates_ = std::move(updates);
 }
 
@@ -82,16 +105,23 @@ void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gr
                       parameter.name, to_string(gradient.device()));
 }
 
-void Optimizer::require_finite(const std::vector<Update>& updates) {
+void Optimizer::measure(const std::vector<Update>& updates, const UpdateOptions& options) {
   for (const Update& update : updates) {
-    Tensor flag(finite_.storage(),
-                {{1}, {1}, static_cast<int64_t>(update.parameter), Dtype::int32});
-    launch(kernel::all_finite, update.gradient.dtype(), {update.gradient}, {flag});
+    Tensor sum(square_sums_.storage(),
+               {{1}, {1}, static_cast<int64_t>(update.parameter), Dtype::float64});
+    launch(kernel::square_sum, update.gradient.dtype(), {update.gradient}, {sum},
+           {.inverse_scale = 1 / options.loss_scale, .clip_value = options.clip.value});
   }
-  if (finite_.device().is_meta()) return;
-  const int32_t* flags = finite_.data<int32_t>();
+  if (square_sums_.device().is_meta()) return;
+  if (options.check_finite) require_finite(updates);
+  double total = 0;
+  for (const Update& update : updates) total += square_sums_.data<double>()[update.parameter];
+  gradient_norm_ = std::sqrt(total);
+}
+
+void Optimizer::require_finite(const std::vector<Update>& updates) const {
   for (const Update& update : updates)
-    expect<ValueError>(flags[update.parameter] != 0, name_,
+    expect<ValueError>(!std::isnan(square_sums_.data<double>()[update.parameter]), name_,
                        "the gradient of '{}' is not finite: it has an infinity or a NaN",
                        parameters_[update.parameter].name);
 }

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "brim/nn/module.h"
@@ -25,8 +26,10 @@ struct UpdateOptions {
   double rate = 0;  ///< the learning rate; a number from 0
   /// What the loss was multiplied by before backward; gradients are divided by it.
   double loss_scale = 1;
-  /// Refuse an update in which a gradient is infinite or NaN. Reads every gradient once.
+  /// Refuse an update in which a gradient is infinite or NaN. This and `clip.norm` read every
+  /// gradient once, together; without both the update alone does.
   bool check_finite = true;
+  ClipOptions clip = {};
 };
 
 /// Chooses parameters: `[](const nn::NamedTensor& p) { return p.tensor.dim() > 1; }` leaves out
@@ -40,9 +43,9 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Takes the gradients as they are now. A parameter without one is left as it is. Throws
-  /// `ValueError` for a rate or scale out of range, when no parameter has a gradient, or one is not
-  /// finite, with the first one's name; `ShapeError`, `DtypeError` or `DeviceError` for one that
-  /// does not match its parameter.
+  /// `ValueError` for a rate, scale or limit out of range, when no parameter has a gradient, or one
+  /// is not finite, with the first one's name; `ShapeError`, `DtypeError` or `DeviceError` for one
+  /// that does not match its parameter.
   void prepare(const UpdateOptions& options);
   /// Whether `prepare` has succeeded and neither `commit` nor `cancel` came after it.
   bool is_prepared() const { return !updates_.empty(); }
@@ -58,6 +61,11 @@ class Optimizer {
   void step(double rate) { step({.rate = rate}); }
   /// Drops all gradients.
   void zero_grad() noexcept;
+
+  /// The norm of all gradients that the last `prepare` took, as one vector, divided by the loss
+  /// scale and clipped by value but not by norm. Nothing on the meta device, and where neither
+  /// `check_finite` nor `clip.norm` asked for it. The same bits with any number of threads.
+  std::optional<double> gradient_norm() const { return gradient_norm_; }
 
   /// Updates so far.
   int64_t steps() const { return steps_; }
@@ -86,12 +94,14 @@ class Optimizer {
     Tensor gradient;
   };
   void require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const;
-  void require_finite(const std::vector<Update>& updates);
+  void measure(const std::vector<Update>& updates, const UpdateOptions& options);
+  void require_finite(const std::vector<Update>& updates) const;
 
   const char* name_;
   std::vector<nn::NamedTensor> parameters_;
   StepScalars scalars_;
-  Tensor finite_;  // int32, one flag per parameter
+  Tensor square_sums_;  // float64, one per parameter
+  std::optional<double> gradient_norm_;
   std::vector<Update> updates_;
   StepValues values_;
   int64_t steps_ = 0;
@@ -105,7 +115,12 @@ void require_in_range(const char* optimizer, const char* option, double value, d
 
 namespace brim::kernel {
 
-/// in: x, contiguous; out: int32 [1], 1 when all elements are finite, else 0.
-inline constexpr Kernel<NoAttributes> all_finite{"all_finite"};
+struct SquareSumAttributes {
+  double inverse_scale = 1;
+  double clip_value = optim::ClipOptions::kNone;
+};
+/// in: gradient, contiguous; out: float64 [1], the sum of the squares of its elements, unscaled and
+/// clipped by value. NaN when an element of the gradient is infinite or NaN, and only then.
+inline constexpr Kernel<SquareSumAttributes> square_sum{"square_sum"};
 
 }  // namespace brim::kernel

@@ -14,6 +14,8 @@ void StepScalars::write(const StepValues& values) noexcept {
   attributes.values[kRate] = values.rate;
   attributes.values[kInverseScale] = 1 / values.loss_scale;
   attributes.values[kStep] = static_cast<double>(values.step);
+  attributes.values[kClipValue] = values.clip_value;
+  attributes.values[kClipFactor] = values.clip_factor;
   launch(kernel::step_scalars, {}, {buffer_}, attributes);
 }
 

@@ -6,19 +6,22 @@
 #include <array>
 
 #include "brim/core/launch.h"
+#include "brim/optim/clip.h"
 
 namespace brim::optim {
 
 struct StepValues {
-  double rate = 0;        ///< the learning rate
-  double loss_scale = 1;  ///< gradients are this many times too large
-  int64_t step = 1;       ///< number of the update, from 1
+  double rate = 0;                         ///< the learning rate
+  double loss_scale = 1;                   ///< gradients are this many times too large
+  int64_t step = 1;                        ///< number of the update, from 1
+  double clip_value = ClipOptions::kNone;  ///< limit on the magnitude of an unscaled element
+  double clip_factor = 1;                  ///< of all elements, by their norm
 };
 
 class StepScalars {
  public:
   /// Places in the buffer, which is float64.
-  enum Place { kRate, kInverseScale, kStep, kCount };
+  enum Place { kRate, kInverseScale, kStep, kClipValue, kClipFactor, kCount };
 
   /// Throws `memory::OutOfMemory`.
   explicit StepScalars(Device device);

@@ -91,7 +91,7 @@ void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& option
 
 void TrainStep::prepare(double rate) {
   require_begun();
-  or_undo([&] { optimizer_.prepare({.rate = rate}); });
+  or_undo([&] { optimizer_.prepare({.rate = rate, .clip = options_.clip}); });
 }
 
 void TrainStep::commit() noexcept {

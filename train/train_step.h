@@ -24,6 +24,8 @@ namespace brim {
 struct TrainStepOptions {
   /// Of the random numbers that ops draw (dropout).
   uint64_t seed = 0;
+  /// Limits on the gradients of the whole update, all micro-steps added up.
+  optim::ClipOptions clip = {};
 };
 
 struct MicroStepOptions {
@@ -54,7 +56,8 @@ class TrainStep {
   /// found by running the part once more under observation. Outside of a step, that is without
   /// `begin` or after a failure, it throws `ValueError`, and so does `prepare`.
   double micro_step(const LossFunction& loss, const MicroStepOptions& options = {});
-  /// Checks the gradients and sets the learning rate. The last thing that can fail.
+  /// Checks the gradients, finds how far they are clipped (`Optimizer::gradient_norm` tells their
+  /// norm) and sets the learning rate. The last thing that can fail.
   void prepare(double rate);
   /// Updates parameters, optimizer state and buffers, counts the update, drops the gradients. Does
   /// nothing when nothing was prepared.

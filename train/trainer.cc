@@ -20,7 +20,10 @@ Tensor training_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOp
 }
 
 Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options)
-    : model_(model), options_(std::move(options)), step_(model, optimizer, {options_.seed}) {
+    : model_(model),
+      options_(std::move(options)),
+      optimizer_(optimizer),
+      step_(model, optimizer, {.seed = options_.seed, .clip = options_.clip}) {
   expect<ValueError>(options_.steps >= 1, "trainer", "expected at least 1 step, got {}",
                      options_.steps);
 }
@@ -63,6 +66,7 @@ StepReport Trainer::run_step(const HostBatch& batch) {
         options_);
   });
   report.step = step_.updates();
+  report.gradient_norm = optimizer_.gradient_norm();
   return report;
 }
 

@@ -25,6 +25,7 @@ struct TrainerOptions {
   optim::Schedule schedule = optim::ConstantSchedule{};
   double label_smoothing = 0;
   InputOptions input = {};
+  optim::ClipOptions clip = {};
 };
 
 /// The loss of a batch on the device that a step of `Trainer` differentiates: a scalar.
@@ -35,6 +36,8 @@ struct StepReport {
   int64_t epoch = 0;  ///< counted from 1
   double loss = 0;
   double rate = 0;
+  /// `Optimizer::gradient_norm` of the update: before it was clipped by norm.
+  std::optional<double> gradient_norm = {};
   double seconds = 0;  ///< of the whole step, the wait for its batch included
   int64_t images = 0;
 };
@@ -66,6 +69,7 @@ class Trainer {
 
   nn::Module& model_;
   TrainerOptions options_;
+  optim::Optimizer& optimizer_;
   TrainStep step_;
 };
 

@@ -4,8 +4,9 @@ namespace brim::cpu {
 
 bool register_optimizer_kernels() {
   static const bool done = [] {
-    register_all_finite();
+    register_adamw();
     register_sgd();
+    register_square_sum();
     register_step_scalars();
     return true;
   }();

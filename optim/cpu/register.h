@@ -9,8 +9,9 @@ namespace brim::cpu {
 /// Enters every kernel once; returns true.
 bool register_optimizer_kernels();
 
-void register_all_finite();
+void register_adamw();
 void register_sgd();
+void register_square_sum();
 void register_step_scalars();
 
 }  // namespace brim::cpu

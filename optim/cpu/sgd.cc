@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "brim/base/parallel.h"
+#include "brim/optim/cpu/gradient_reader.h"
 #include "brim/optim/cpu/register.h"
 
 namespace brim::cpu {
@@ -14,7 +15,8 @@ enum class Kind { plain, momentum, nesterov };
 
 template <class T>
 struct Numbers {
-  T rate, inverse_scale, momentum, weight_decay;
+  T rate, momentum, weight_decay;
+  GradientReader<T> read;
 };
 
 // `omp simd`: these loops are worth vectors whatever the level of optimisation.
@@ -23,7 +25,7 @@ void update(T* __restrict p, T* __restrict v, const T* __restrict gradient, int6
             int64_t end, const Numbers<T>& n) {
 #pragma omp simd
   for (int64_t i = begin; i < end; ++i) {
-    T direction = std::fma(n.weight_decay, p[i], gradient[i] * n.inverse_scale);
+    T direction = std::fma(n.weight_decay, p[i], n.read(gradient[i]));
     if constexpr (kind != Kind::plain) {
       T velocity = std::fma(n.momentum, v[i], direction);
       v[i] = velocity;
@@ -46,9 +48,8 @@ template <class T>
 void sgd(const KernelCall& call, const kernel::SgdAttributes& a) {
   using optim::StepScalars;
   const double* scalars = call.in[1].as<double>();
-  Numbers<T> numbers{static_cast<T>(scalars[StepScalars::kRate]),
-                     static_cast<T>(scalars[StepScalars::kInverseScale]),
-                     static_cast<T>(a.momentum), static_cast<T>(a.weight_decay)};
+  Numbers<T> numbers{static_cast<T>(scalars[StepScalars::kRate]), static_cast<T>(a.momentum),
+                     static_cast<T>(a.weight_decay), GradientReader<T>::from(scalars)};
   if (!call.out[1].present)
     run<T, Kind::plain>(call, numbers);
   else if (a.nesterov)

@@ -144,7 +144,7 @@ TEST_CASE("sgd: momentum is state of its own category, made at once, and by name
   };
   int64_t before = optimizer_bytes();
   Sgd sgd({{"a", a}, {"b", b}}, {.momentum = 0.9});
-  // Momentum, and 64 bytes each for the scalars and the flags.
+  // Momentum, and 64 bytes each for the scalars and the sums of squares.
   CHECK(optimizer_bytes() - before == 448 + 128 + 64 + 64);
   std::vector<nn::NamedTensor> state = sgd.named_state();
   REQUIRE(state.size() == 2);

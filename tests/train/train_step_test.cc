@@ -21,10 +21,10 @@ const optim::SgdOptions kSgd{.momentum = 0.9, .weight_decay = 1e-4};
 
 // A model in training, with all that a step may change.
 struct Run {
-  explicit Run(std::unique_ptr<nn::Module> from)
+  explicit Run(std::unique_ptr<nn::Module> from, const optim::ClipOptions& clip = {})
       : model(std::move(from)),
         sgd(model->named_parameters(), kSgd),
-        step(*model, sgd, {.seed = 5}) {}
+        step(*model, sgd, {.seed = 5, .clip = clip}) {}
 
   double update(const Problem& problem) {
     return step.run(0.05, [&] { return cross_entropy((*model)(problem.images), problem.labels); });
@@ -232,6 +232,33 @@ TEST_CASE("micro-steps add up to the update of the whole batch, dropout masks in
   // about sqrt(216) roundings of 2^-24, as they err both ways: 15, and one more where the parts
   // meet. Parts weighed wrongly would differ by a hundredth.
   for (size_t i = 0; i < a.size(); ++i) REQUIRE(std::abs(a[i] - b[i]) <= 16 * 0x1.0p-24f);
+}
+
+TEST_CASE("an update is clipped by the norm of its micro-steps together") {
+  Problem problem = random_problem(4, 8, 4);
+  auto moved = [&](const optim::ClipOptions& clip) {
+    Run run(std::make_unique<SmallNet>(/*dropout=*/0), clip);
+    std::vector<float> before = values_of(run.model->named_parameters());
+    run.step.begin();
+    for (int part = 0; part < 2; ++part)
+      run.step.micro_step(
+          [&] { return cross_entropy((*run.model)(problem.images), problem.labels); },
+          {.weight = 0.5});
+    run.step.prepare(1);
+    double norm = run.sgd.gradient_norm().value();
+    run.step.commit();
+    std::vector<float> after = values_of(run.model->named_parameters());
+    double squares = 0;
+    for (size_t i = 0; i < after.size(); ++i) squares += std::pow(after[i] - before[i], 2);
+    return std::pair(norm, std::sqrt(squares));
+  };
+  auto [norm, free] = moved({});
+  auto [same, limited] = moved({.norm = norm / 8});
+  CHECK(same == norm);
+  // Weight decay, 1e-4 of weights whose norm is below 10, comes after clipping.
+  CHECK(std::abs(free - norm) < 1e-3);
+  CHECK(std::abs(limited - norm / 8) < 1e-3);
+  CHECK(norm > 0.1);
 }
 
 TEST_CASE("two micro-steps that fail at any allocation are undone, and repeat bit for bit") {

@@ -1,0 +1,48 @@
+#include "brim/optim/adamw.h"
+
+#include <cmath>
+#include <limits>
+
+namespace brim::optim {
+namespace {
+
+const AdamWOptions& validated(const AdamWOptions& options) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double below_one = std::nextafter(1.0, 0.0);
+  require_in_range("adamw", "beta1", options.beta1, 0, below_one);
+  require_in_range("adamw", "beta2", options.beta2, 0, below_one);
+  // Zero, in float32 too, would divide 0 by 0 wherever a gradient has always been 0.
+  require_in_range("adamw", "epsilon", options.epsilon, std::numeric_limits<float>::min(),
+                   kInfinity);
+  require_in_range("adamw", "weight decay", options.weight_decay, 0, kInfinity);
+  return options;
+}
+
+}  // namespace
+
+AdamW::AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& options)
+    : Optimizer("adamw", std::move(parameters)), options_(validated(options)) {
+  for (size_t i = 0; i < this->parameters().size(); ++i) {
+    exp_avg_.push_back(make_state(i));
+    exp_avg_sq_.push_back(make_state(i));
+  }
+}
+
+void AdamW::update(size_t i, const Tensor& gradient) noexcept {
+  launch(kernel::adamw, {gradient, scalars()}, {parameter(i), exp_avg_[i], exp_avg_sq_[i]},
+         {.beta1 = options_.beta1,
+          .beta2 = options_.beta2,
+          .epsilon = options_.epsilon,
+          .weight_decay = options_.weight_decay});
+}
+
+std::vector<nn::NamedTensor> AdamW::named_state() const {
+  std::vector<nn::NamedTensor> state;
+  for (size_t i = 0; i < exp_avg_.size(); ++i) {
+    state.push_back({"exp_avg." + parameters()[i].name, exp_avg_[i]});
+    state.push_back({"exp_avg_sq." + parameters()[i].name, exp_avg_sq_[i]});
+  }
+  return state;
+}
+
+}  // namespace brim::optim

@@ -1,0 +1,51 @@
+// Adam with decoupled weight decay, as PyTorch's AdamW computes it: Kingma and Ba, "Adam", ICLR
+// 2015; Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019. The default of
+// transformers and of many MobileNets; it needs little tuning of the rate, 1e-3 is a good start.
+// It keeps two numbers for each parameter: where memory is short, SGD keeps one or none.
+#pragma once
+
+#include "brim/optim/optimizer.h"
+
+namespace brim::optim {
+
+struct AdamWOptions {
+  double beta1 = 0.9;          ///< of the average of gradients; in [0, 1)
+  double beta2 = 0.999;        ///< of the average of their squares; in [0, 1)
+  double epsilon = 1e-8;       ///< added to the root of the squares; above 0, also in float32
+  double weight_decay = 0.01;  ///< from 0; in proportion to the rate
+};
+
+/// Per element, all in one pass, in update t (from 1):
+///   g = gradient / loss_scale, clipped
+///   p = p * (1 - rate * weight_decay)
+///   m = m + (1 - beta1) * (g - m)                 m and v start at 0
+///   v = beta2 * v + (1 - beta2) * g^2
+///   p = p - rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
+/// t counts the optimizer's updates, also for a parameter that had no gradient in one of them
+/// (PyTorch then counts fewer for it). The factors are computed in double, sums fused (fma).
+class AdamW final : public Optimizer {
+ public:
+  /// Throws `ValueError` naming an option that is out of range; what `Optimizer` throws.
+  explicit AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& options = {});
+  /// "exp_avg.<parameter>" (m) and "exp_avg_sq.<parameter>" (v).
+  std::vector<nn::NamedTensor> named_state() const override;
+
+ private:
+  void update(size_t i, const Tensor& gradient) noexcept override;
+
+  AdamWOptions options_;
+  std::vector<Tensor> exp_avg_, exp_avg_sq_;
+};
+
+}  // namespace brim::optim
+
+namespace brim::kernel {
+
+struct AdamWAttributes {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double weight_decay = 0;
+};
+/// in: gradient, step scalars; out: parameter, m, v. Contiguous.
+inline constexpr Kernel<AdamWAttributes> adamw{"adamw", /*updates=*/true};
+
+}  // namespace brim::kernel

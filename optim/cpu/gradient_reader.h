@@ -1,0 +1,29 @@
+// How every kernel of an optimizer reads an element of a gradient: divided by the loss scale, then
+// clipped by value, then by norm, in this order (optim/clip.h). Without clipping the limit is
+// infinite and the factor 1, which change no bit, so there is no second path.
+#pragma once
+
+#include <algorithm>
+
+#include "brim/optim/step_scalars.h"
+
+namespace brim::cpu {
+
+template <class T>
+struct GradientReader {
+  T inverse_scale, clip_value, clip_factor = 1;
+
+  static GradientReader from(const double* scalars) {
+    using optim::StepScalars;
+    return {static_cast<T>(scalars[StepScalars::kInverseScale]),
+            static_cast<T>(scalars[StepScalars::kClipValue]),
+            static_cast<T>(scalars[StepScalars::kClipFactor])};
+  }
+  // The element comes first in both comparisons: a NaN stays one.
+  T operator()(T element) const {
+    T unscaled = element * inverse_scale;
+    return std::min(std::max(unscaled, -clip_value), clip_value) * clip_factor;
+  }
+};
+
+}  // namespace brim::cpu
