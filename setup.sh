@@ -19,6 +19,8 @@ packages=(
   libfmt-dev
   libcli11-dev
   doctest-dev         # tests
+  pkg-config          # of programs built without Bazel
+  cmake
 )
 
 is_installed() {

@@ -113,7 +113,7 @@ def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
     """A doctest program, linked dynamically: the libraries are not copied into each test.
 
     Tags that mean something: `threads` (runs under --config=tsan, and must stay out of
-    OpenMP), `no_asan` (not under asan and sanitize).
+    OpenMP), `no_asan` (not under asan and sanitize), `plain` (under no sanitizer).
 
     Args:
       name: also its source, name + ".cc", unless srcs says otherwise.

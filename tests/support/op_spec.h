@@ -60,6 +60,7 @@ struct OpSpec {
 ///  - bits are the same with gradients off, from one run to the next whatever the fresh memory
 ///    held, for strided and shifted inputs, and when each op inside is replayed alone, which also
 ///    writes to nothing that was there before;
+///  - each op inside knows the line that called it, in a file with "test" in its path;
 ///  - the meta device infers the same shapes and dtypes, and its account sees the same requests
 ///    and releases, forward and backward;
 ///  - inputs and incoming gradients stay as they are; all bytes come back, also when any single

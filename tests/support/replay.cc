@@ -24,9 +24,10 @@ void ReplayObserver::ran(const autograd::OpEvent& event) {
   ++ops_;
   if (event.phase != autograd::Phase::forward) return;
   op_ = event.op.name();
-  if (std::string_view file = event.where.file_name(); file.find("tests/") == file.npos)
-    faults_.push_back(fmt::format("{} says that it was called at {}:{}, not in a test", op_, file,
-                                  event.where.line()));
+  if (std::string_view file = event.where.file_name(); file.find("test") == file.npos)
+    faults_.push_back(
+        fmt::format("{} says that it was called at {}:{}, a path without 'test' in it", op_, file,
+                    event.where.line()));
   Tensors again = replay(event);
   if (again.size() != event.outputs.size()) {
     faults_.push_back(fmt::format("replay of {} gives {} outputs, not {}", op_, again.size(),

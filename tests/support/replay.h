@@ -15,8 +15,9 @@ namespace brim::testing {
 
 /// While it lives, calls `forward` of each op of this thread a second time, with the same inputs
 /// and context and another pattern in fresh memory, and compares all outputs bit for bit, those
-/// for backward included. Each op must name a line of a test as its caller's. A replay must write
-/// to no buffer that was there before it. Needs the ledger of the account in force.
+/// for backward included. Each op must name a line of a file with "test" in its path as its
+/// caller's. A replay must write to no buffer that was there before it. Needs the ledger of the
+/// account in force.
 class ReplayObserver final : public autograd::OpObserver, public LaunchObserver {
  public:
   explicit ReplayObserver(Ledger& ledger) : ledger_(ledger) {}
