@@ -49,7 +49,6 @@ class BatchNorm final : public autograd::Op {
   bool masks_by_y() const { return masks() && has_residual_; }
 
   void validate(const Tensors& in) const;
-  void validate_channels(const Tensor& x, const Tensor& values, const char* what) const;
   void statistics(const Tensors& in, const Tensor& x, Tensor& mean, Tensor& variance) const;
 
   BatchNormAttributes attributes_;
@@ -59,31 +58,17 @@ class BatchNorm final : public autograd::Op {
   Tensor running_mean_, running_var_;
 };
 
-void BatchNorm::validate_channels(const Tensor& x, const Tensor& values, const char* what) const {
-  int64_t channels = x.size(-1);
-  expect<ShapeError>(values.shape() == Shape{channels}, name(),
-                     "expected {} of shape [{}] for input {}, got {}", what, channels,
-                     to_string(x.shape()), to_string(values.shape()));
-  expect<DeviceError>(values.device() == x.device(), name(), "expected {} on {}, got it on {}",
-                      what, to_string(x.device()), to_string(values.device()));
-  bool fits = values.dtype() == x.dtype() ||
-              (is_low_precision(x.dtype()) && values.dtype() == Dtype::float32);
-  expect<DtypeError>(fits, name(), "expected {} of {}, got {}", what,
-                     is_low_precision(x.dtype()) ? "float32 or " + std::string(to_string(x.dtype()))
-                                                 : std::string(to_string(x.dtype())),
-                     to_string(values.dtype()));
-}
-
 void BatchNorm::validate(const Tensors& in) const {
   const Tensor& x = in[kX];
   require_floating(name(), x);
   expect<ShapeError>(x.dim() >= 1, name(), "expected an input with channels, got a scalar");
-  validate_channels(x, in[kWeight], "weight");
-  validate_channels(x, in[kBias], "bias");
+  Shape channels{x.size(-1)};
+  require_values_for(name(), x, in[kWeight], channels, "weight");
+  require_values_for(name(), x, in[kBias], channels, "bias");
   const Tensor& mean = attributes_.training ? running_mean_ : in[kRunningMean];
   const Tensor& var = attributes_.training ? running_var_ : in[kRunningVar];
-  if (mean.defined()) validate_channels(x, mean, "running_mean");
-  if (var.defined()) validate_channels(x, var, "running_var");
+  if (mean.defined()) require_values_for(name(), x, mean, channels, "running_mean");
+  if (var.defined()) require_values_for(name(), x, var, channels, "running_var");
   if (attributes_.training && mean.defined() && var.defined()) {
     expect<DtypeError>(mean.dtype() == var.dtype(), name(),
                        "expected running_mean and running_var of one dtype, got {} and {}",

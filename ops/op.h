@@ -28,4 +28,18 @@ inline void require_floating(const char* tag, const Tensor& x) {
                      to_string(x.dtype()));
 }
 
+/// `values`, one for each channel or class of x, in this shape, on x's device and of its dtype;
+/// float32 also where that is lower. Throws under `tag`; `what` is their name.
+inline void require_values_for(const char* tag, const Tensor& x, const Tensor& values,
+                               const Shape& shape, const char* what) {
+  expect<ShapeError>(values.shape() == shape, tag, "expected {} of shape {} for input {}, got {}",
+                     what, to_string(shape), to_string(x.shape()), to_string(values.shape()));
+  expect<DeviceError>(values.device() == x.device(), tag, "expected {} on {}, got it on {}", what,
+                      to_string(x.device()), to_string(values.device()));
+  bool low = is_low_precision(x.dtype());
+  expect<DtypeError>(values.dtype() == x.dtype() || (low && values.dtype() == Dtype::float32), tag,
+                     "expected {} of {}{}, got {}", what, low ? "float32 or " : "",
+                     to_string(x.dtype()), to_string(values.dtype()));
+}
+
 }  // namespace brim

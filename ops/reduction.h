@@ -1,6 +1,6 @@
-// How a loss over many samples becomes the result, by PyTorch's names: an option of
-// `cross_entropy`. `mean` for training; `sum` to add up over batches of different sizes, as
-// evaluation does; `none` to weigh samples one by one. For axes there are `sum` and `mean`.
+// How a loss over many samples becomes the result, by PyTorch's names: an option of every loss.
+// `mean` for training; `sum` to add up over batches of different sizes, as evaluation does; `none`
+// to weigh samples one by one. For axes there are `sum` and `mean`.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,10 @@
 namespace brim {
 
 enum class Reduction : uint8_t {
-  mean,  ///< a scalar: the sum over the samples that count, divided by their number
-  sum,   ///< a scalar
-  none,  ///< one value per sample
+  mean,        ///< a scalar: the sum over what counts, divided by its number (or weight)
+  sum,         ///< a scalar
+  none,        ///< one value for each sample or element
+  batch_mean,  ///< a scalar: the sum divided by the size of axis 0
 };
 
 }  // namespace brim

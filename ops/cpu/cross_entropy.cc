@@ -10,49 +10,122 @@
 namespace brim::cpu {
 namespace {
 
-struct Rows {
-  explicit Rows(const KernelCall& call, size_t logits)
-      : classes(call.in[logits].shape.back()),
-        count(call.in[logits + 1].numel()),
-        labels(call.in[logits + 1].as<int64_t>()) {}
-  int64_t grain() const { return 4096 / classes + 1; }
-  /// Rows that are not ignored.
-  int64_t counted(int64_t ignore) const {
-    return count - std::count(labels, labels + count, ignore);
+using kernel::CrossEntropyAttributes;
+
+// What the classes of a row weigh, w[c] q[c] with the smoothed target q: `at(i, c)`; their sum over
+// c; what the row counts in the mean; whether it counts at all. Two sources of q:
+
+template <class T>
+struct Labels {
+  Labels(const View& logits, const View& target, const View& weight,
+         const CrossEntropyAttributes& by)
+      : labels(target.as<int64_t>()),
+        weights(weight.present ? weight.as<T>() : nullptr),
+        ignored(by.ignore_index),
+        own(1 - by.label_smoothing),
+        even(by.label_smoothing / static_cast<double>(logits.shape.back())) {
+    auto classes = logits.shape.back();
+    check(target.numel(), classes);
+    double all = 0;
+    for (int64_t c = 0; c < classes; ++c) all += weight_of(c);
+    even_sum = even * all;
   }
 
-  int64_t classes, count;
+  void check(int64_t rows, int64_t classes) const {
+    for (int64_t i = 0; i < rows; ++i)
+      expect<ValueError>(labels[i] == ignored || (labels[i] >= 0 && labels[i] < classes),
+                         kernel::cross_entropy.name,
+                         "expected labels in [0, {}), got {} at position {}", classes, labels[i],
+                         i);
+  }
+  double weight_of(int64_t c) const {
+    return weights == nullptr ? 1 : static_cast<double>(weights[c]);
+  }
+  bool counts(int64_t i) const { return labels[i] != ignored; }
+  double share(int64_t i) const { return counts(i) ? weight_of(labels[i]) : 0; }
+  double at(int64_t i, int64_t c) const {
+    return weight_of(c) * (even + (c == labels[i] ? own : 0.0));
+  }
+  double sum(int64_t i) const { return own * weight_of(labels[i]) + even_sum; }
+  // Without smoothing the loss is that of one class.
+  template <class Term>
+  double total(int64_t i, int64_t classes, const Term& term) const {
+    double one = own * weight_of(labels[i]) * term(labels[i]);
+    if (even == 0) return one;
+    double all = 0;
+    for (int64_t c = 0; c < classes; ++c) all += weight_of(c) * term(c);
+    return one + even * all;
+  }
+
   const int64_t* labels;
+  const T* weights;
+  int64_t ignored;
+  double own, even, even_sum;
 };
 
-void check_labels(const Rows& rows, int64_t ignore) {
-  for (int64_t i = 0; i < rows.count; ++i) {
-    int64_t label = rows.labels[i];
-    expect<ValueError>(label == ignore || (label >= 0 && label < rows.classes),
-                       kernel::cross_entropy.name,
-                       "expected labels in [0, {}), got {} at position {}", rows.classes, label, i);
+template <class T>
+struct Distributions {
+  Distributions(const View& logits, const View& target, const View& weight,
+                const CrossEntropyAttributes& by)
+      : target(target.as<T>()),
+        weights(weight.present ? weight.as<T>() : nullptr),
+        classes(logits.shape.back()),
+        own(1 - by.label_smoothing),
+        even(by.label_smoothing / static_cast<double>(classes)) {}
+
+  double weight_of(int64_t c) const {
+    return weights == nullptr ? 1 : static_cast<double>(weights[c]);
   }
+  bool counts(int64_t) const { return true; }
+  double share(int64_t) const { return 1; }
+  double at(int64_t i, int64_t c) const {
+    return weight_of(c) * (even + own * static_cast<double>(target[i * classes + c]));
+  }
+  double sum(int64_t i) const {
+    return total(i, classes, [](int64_t) { return 1.0; });
+  }
+  template <class Term>
+  double total(int64_t i, int64_t, const Term& term) const {
+    double all = 0;
+    for (int64_t c = 0; c < classes; ++c) all += at(i, c) * term(c);
+    return all;
+  }
+
+  const T *target, *weights;
+  int64_t classes;
+  double own, even;
+};
+
+struct Rows {
+  explicit Rows(const View& logits)
+      : classes(logits.shape.back()), count(logits.numel() / classes) {}
+  int64_t grain() const { return 4096 / classes + 1; }
+
+  int64_t classes, count;
+};
+
+// What the sum of the losses is divided by.
+template <class Target>
+double divisor(const Target& target, const View& logits, Reduction reduction) {
+  double total = 1;
+  if (reduction == Reduction::batch_mean) total = static_cast<double>(logits.shape[0]);
+  if (reduction == Reduction::mean) {
+    total = 0;
+    for (int64_t i = 0; i < Rows(logits).count; ++i) total += target.share(i);
+  }
+  return total;
 }
 
-int64_t loss_scratch(const KernelCall& call, const CrossEntropyOptions&) {
+int64_t loss_scratch(const KernelCall& call, const CrossEntropyAttributes&) {
   ScratchCursor scratch(nullptr);
-  scratch.take<double>(call.in[1].numel());
+  scratch.take<double>(Rows(call.in[0]).count);
   return scratch.used();
 }
 
-template <class T>
-double row_loss(const T* x, int64_t classes, int64_t label, double log_sum, double smoothing) {
-  double loss = (1 - smoothing) * (log_sum - static_cast<double>(x[label]));
-  if (smoothing == 0) return loss;
-  double sum = 0;
-  for (int64_t c = 0; c < classes; ++c) sum += log_sum - static_cast<double>(x[c]);
-  return loss + smoothing / static_cast<double>(classes) * sum;
-}
-
-template <class T>
-void cross_entropy(const KernelCall& call, const CrossEntropyOptions& options) {
-  Rows rows(call, 0);
-  check_labels(rows, options.ignore_index);
+template <class T, class Target>
+void loss_with(const KernelCall& call, const CrossEntropyAttributes& by) {
+  Rows rows(call.in[0]);
+  Target target(call.in[0], call.in[1], call.in[2], by);
   const T* logits = call.in[0].as<T>();
   double* log_sums = call.out[1].present ? call.out[1].as<double>() : nullptr;
   double* losses = ScratchCursor(call.scratch).take<double>(rows.count);
@@ -64,55 +137,73 @@ void cross_entropy(const KernelCall& call, const CrossEntropyOptions& options) {
       line_maxima(x, 1, rows.classes, 1, &most);
       line_log_sums(x, 1, rows.classes, 1, &most, &log_sum);
       if (log_sums != nullptr) log_sums[i] = log_sum;
-      losses[i] = rows.labels[i] == options.ignore_index
-                      ? 0
-                      : row_loss(x, rows.classes, rows.labels[i], log_sum, options.label_smoothing);
+      auto surprise = [=](int64_t c) { return log_sum - static_cast<double>(x[c]); };
+      losses[i] = target.counts(i) ? target.total(i, rows.classes, surprise) : 0;
     }
   });
   T* loss = call.out[0].as<T>();
-  if (options.reduction == Reduction::none) {
+  if (by.reduction == Reduction::none) {
     for (int64_t i = 0; i < rows.count; ++i) loss[i] = static_cast<T>(losses[i]);
     return;
   }
   double total = 0;
   for (int64_t i = 0; i < rows.count; ++i) total += losses[i];
-  if (options.reduction == Reduction::mean)
-    total /= static_cast<double>(rows.counted(options.ignore_index));
-  *loss = static_cast<T>(total);
+  *loss = static_cast<T>(total / divisor(target, call.in[0], by.reduction));
 }
 
-// dx[c] = g * (p[c] - (c == label) * (1 - s) - s / C), with the loss's gradient g per row.
-template <class T>
-void row_gradient(const T* x, T* dx, int64_t classes, int64_t label, double log_sum, double g,
-                  double smoothing) {
-  double even = smoothing / static_cast<double>(classes);
+// dx[c] = g * (p[c] * sum over all classes of w q - w[c] q[c]), with the loss's gradient g per row.
+template <class T, class Target>
+void row_gradient(const Target& target, int64_t i, const T* x, T* dx, int64_t classes,
+                  double log_sum, double g) {
+  double sum = target.sum(i);
   for (int64_t c = 0; c < classes; ++c) {
     auto p = static_cast<double>(std::exp(static_cast<T>(static_cast<double>(x[c]) - log_sum)));
-    double target = even + (c == label ? 1 - smoothing : 0.0);
-    dx[c] = static_cast<T>(g * (p - target));
+    dx[c] = static_cast<T>(g * (p * sum - target.at(i, c)));
   }
 }
 
+// dq[c] = -g * w[c] * log p[c] of a distribution, before it is smoothed.
 template <class T>
-void cross_entropy_backward(const KernelCall& call, const CrossEntropyOptions& options) {
-  Rows rows(call, 1);
-  const T *g = call.in[0].as<T>(), *logits = call.in[1].as<T>();
-  const double* log_sums = call.in[3].as<double>();
-  T* dlogits = call.out[0].as<T>();
-  bool each = options.reduction == Reduction::none;
-  double share = options.reduction == Reduction::mean
-                     ? 1 / static_cast<double>(rows.counted(options.ignore_index))
-                     : 1;
+void target_gradient(const Distributions<T>& target, const T* x, T* dq, double log_sum, double g) {
+  for (int64_t c = 0; c < target.classes; ++c)
+    dq[c] = static_cast<T>(g * target.own * target.weight_of(c) *
+                           (log_sum - static_cast<double>(x[c])));
+}
+
+template <class T, class Target>
+void backward_with(const KernelCall& call, const CrossEntropyAttributes& by) {
+  const View &logits = call.in[1], &dlogits = call.out[0], &dtarget = call.out[1];
+  Rows rows(logits);
+  Target target(logits, call.in[2], call.in[3], by);
+  const T* g = call.in[0].as<T>();
+  const double* log_sums = call.in[4].as<double>();
+  bool each = by.reduction == Reduction::none;
+  double share = 1 / divisor(target, logits, by.reduction);
   parallel_for(rows.count, rows.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      T* dx = dlogits + i * rows.classes;
-      if (rows.labels[i] == options.ignore_index)
-        std::fill_n(dx, rows.classes, T(0));
-      else
-        row_gradient(logits + i * rows.classes, dx, rows.classes, rows.labels[i], log_sums[i],
-                     static_cast<double>(each ? g[i] : g[0]) * share, options.label_smoothing);
+      int64_t at = i * rows.classes;
+      const T* x = logits.as<T>() + at;
+      double scale = static_cast<double>(each ? g[i] : g[0]) * share;
+      if (dlogits.present && target.counts(i))
+        row_gradient(target, i, x, dlogits.as<T>() + at, rows.classes, log_sums[i], scale);
+      else if (dlogits.present)
+        std::fill_n(dlogits.as<T>() + at, rows.classes, T(0));
+      if constexpr (std::is_same_v<Target, Distributions<T>>)
+        if (dtarget.present) target_gradient(target, x, dtarget.as<T>() + at, log_sums[i], scale);
     }
   });
+}
+
+template <class T>
+void cross_entropy(const KernelCall& call, const CrossEntropyAttributes& by) {
+  bool labels = call.in[1].dtype == Dtype::int64;
+  labels ? loss_with<T, Labels<T>>(call, by) : loss_with<T, Distributions<T>>(call, by);
+}
+
+template <class T>
+void cross_entropy_backward(const KernelCall& call, const CrossEntropyAttributes& by) {
+  bool labels = call.in[2].dtype == Dtype::int64;
+  labels ? backward_with<T, Labels<T>>(call, by) : backward_with<T, Distributions<T>>(call, by);
 }
 
 template <class T>
