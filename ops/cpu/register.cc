@@ -22,6 +22,9 @@ bool register_kernels() {
     register_softmax();
     register_log_softmax();
     register_cross_entropy();
+    register_mse_loss();
+    register_binary_cross_entropy_with_logits();
+    register_kl_div();
     register_dropout();
     return true;
   }();

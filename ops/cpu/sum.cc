@@ -9,11 +9,11 @@
 #include "brim/base/parallel.h"
 #include "brim/core/strided_loop.h"
 #include "brim/ops/cpu/register.h"
+#include "brim/ops/cpu/row_sum.h"
 
 namespace brim::cpu {
 namespace {
 
-constexpr int64_t kBlock = 256;    // elements added in T before their sum goes into a double
 constexpr int64_t kChunk = 4096;   // elements of a long reduced row that are one unit of work
 constexpr int64_t kColumns = 512;  // sums that a task holds on its stack
 constexpr int64_t kRows = 8;       // rows added in T before their sum goes into a double
@@ -101,27 +101,6 @@ struct Product {
   const T *x, *factor;
   T operator()(int64_t i) const { return x[i] * factor[i]; }
 };
-
-template <class Load>
-double row_sum(const Load& load, int64_t begin, int64_t count) {
-  using T = decltype(load(0));
-  constexpr int64_t lanes = 16;
-  double total = 0;
-  int64_t done = 0;
-  if (count >= lanes) {
-    double sums[lanes] = {};
-    while (done + lanes <= count) {
-      T block[lanes] = {};
-      int64_t end = std::min(done + kBlock, count - count % lanes);
-      for (; done < end; done += lanes)
-        for (int64_t k = 0; k < lanes; ++k) block[k] += load(begin + done + k);
-      for (int64_t k = 0; k < lanes; ++k) sums[k] += static_cast<double>(block[k]);
-    }
-    for (double sum : sums) total += sum;
-  }
-  for (; done < count; ++done) total += static_cast<double>(load(begin + done));
-  return total;
-}
 
 // sums[k] += the sum over units [begin, end) of element `at + unit + k`
 template <class Load>

@@ -147,6 +147,12 @@ TEST_CASE("every other op keeps to the account, in every floating dtype") {
   Tensor labels = zeros({64}, {.dtype = Dtype::int64});
   check_each_dtype("cross_entropy", {rows},
                    [&](const auto& in) { return cross_entropy(in[0], labels); });
+  check_each_dtype("mse_loss", {image, image},
+                   [](const auto& in) { return mse_loss(in[0], in[1]); });
+  check_each_dtype("binary_cross_entropy_with_logits", {rows, rows},
+                   [](const auto& in) { return binary_cross_entropy_with_logits(in[0], in[1]); });
+  check_each_dtype("kl_div", {rows, rows},
+                   [](const auto& in) { return kl_div(in[0], in[1], {.log_target = true}); });
   Tensor pixels = zeros({4, 64, 64, 3}, {.dtype = Dtype::uint8});
   CHECK(largest_allocation([&] {
           normalize(pixels, {.mean = {0.5f, 0.5f, 0.5f}, .std = {0.2f, 0.2f, 0.2f}});
