@@ -16,11 +16,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "brim/ops/add.h"
 #include "brim/ops/batch_norm.h"
+#include "brim/ops/elementwise_kernels.h"
 #include "brim/ops/op.h"
-#include "brim/ops/relu.h"
-#include "brim/ops/relu6.h"
 
 namespace brim {
 namespace {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "brim/core/kernel.h"
 #include "brim/core/tensor.h"
 
 namespace brim {
@@ -32,15 +33,6 @@ struct View {
   }
   int64_t numel() const { return brim::numel(shape); }
 };
-
-/// Names a kernel and the struct of its attributes.
-template <class Attributes>
-struct Kernel {
-  const char* name;
-  /// The kernel reads its outputs before it writes them (accumulates, updates in place).
-  bool updates = false;
-};
-struct NoAttributes {};
 
 /// What a kernel gets.
 struct KernelCall {

@@ -1,7 +1,7 @@
 #include "brim/ops/add.h"
 
+#include "brim/ops/binary.h"
 #include "brim/ops/broadcast.h"
-#include "brim/ops/op.h"
 
 namespace brim {
 namespace {
@@ -11,12 +11,7 @@ class Add final : public autograd::Op {
   const char* name() const override { return "add"; }
 
   Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
-    require_floating(name(), in[0]);
-    require_same_kind(name(), in[0], in[1]);
-    Tensor y = empty(broadcast_shapes(in[0].shape(), in[1].shape(), name()),
-                     {.dtype = in[0].dtype(), .device = in[0].device()});
-    launch(kernel::add, {in[0], in[1]}, {y});
-    return {y};
+    return {launch_binary(kernel::add, in[0], in[1])};
   }
 
   Tensors backward(autograd::BackwardCall& call) const override {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "brim/autograd/scope.h"
-#include "brim/core/launch.h"
+#include "brim/core/tensor.h"
 
 namespace brim {
 
@@ -15,10 +15,5 @@ namespace brim {
 /// Throws `ShapeError` when the shapes do not broadcast, `DtypeError` for two dtypes or whole
 /// numbers, `DeviceError` for two devices.
 Tensor add(Tensor a, Tensor b, Where where = Where::current());
-
-namespace kernel {
-/// in: a, b, any strides; out: y of the shape that they broadcast to, contiguous.
-inline constexpr Kernel<NoAttributes> add{"add"};
-}  // namespace kernel
 
 }  // namespace brim

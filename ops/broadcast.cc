@@ -1,6 +1,6 @@
 #include "brim/ops/broadcast.h"
 
-#include "brim/ops/mul.h"
+#include "brim/ops/elementwise_kernels.h"
 #include "brim/ops/sum.h"
 
 namespace brim {

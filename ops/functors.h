@@ -1,6 +1,10 @@
-// Elementwise formulas, one functor each, shared by every device. T is float or double; halves come
-// widened (core/launch.h). Nothing is included, so that any device's compiler can read this.
-// ops/cpu/elementwise.h makes kernels of them, as `F()`: formulas with attributes go elsewhere.
+// Elementwise formulas, one functor each, shared by every device: trivially copyable, with their
+// attributes as members. T is float or double; halves come widened (core/launch.h). A functor is
+// the attributes of its kernel (`Kernel<functor::Relu>`), and ops/elementwise_kernels.h names the
+// kernels. Formulas that need more than the elements at one place have kernels of their own.
+//
+// Those of `Activation` (ops/activation.h) take GCC's vectors too (ops/cpu/vector.h), for kernels
+// that fuse them: they make numbers as T{} + 6 and choose with ?: alone.
 #pragma once
 
 #ifdef __CUDACC__
@@ -15,7 +19,8 @@ namespace brim::functor {
 struct Relu {
   template <class T>
   BRIM_HOST_DEVICE T operator()(T x) const {
-    return x < T(0) ? T(0) : x;
+    const T zero{};
+    return x < zero ? zero : x;
   }
 };
 
@@ -23,7 +28,8 @@ struct Relu {
 struct ReluBackward {
   template <class T>
   BRIM_HOST_DEVICE T operator()(T dy, T y) const {
-    return y > T(0) ? dy : T(0);
+    const T zero{};
+    return y > zero ? dy : zero;
   }
 };
 
@@ -31,7 +37,9 @@ struct ReluBackward {
 struct Relu6 {
   template <class T>
   BRIM_HOST_DEVICE T operator()(T x) const {
-    return x < T(0) ? T(0) : x > T(6) ? T(6) : x;
+    const T zero{}, six = zero + 6;
+    x = x < zero ? zero : x;
+    return x > six ? six : x;
   }
 };
 
@@ -39,7 +47,9 @@ struct Relu6 {
 struct Relu6Backward {
   template <class T>
   BRIM_HOST_DEVICE T operator()(T dy, T y) const {
-    return y > T(0) && y < T(6) ? dy : T(0);
+    const T zero{}, six = zero + 6;
+    dy = y > zero ? dy : zero;
+    return y < six ? dy : zero;
   }
 };
 

@@ -1,35 +1,11 @@
 #include "brim/ops/relu.h"
 
-#include "brim/ops/op.h"
-#include "brim/ops/reuse.h"
+#include "brim/ops/unary.h"
 
 namespace brim {
-namespace {
-
-class Relu final : public autograd::Op {
- public:
-  const char* name() const override { return "relu"; }
-
-  Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
-    require_floating(name(), in[0]);
-    Tensor x = contiguous(in[0]), y = empty_like(x);
-    launch(kernel::relu, {x}, {y});
-    return {y};
-  }
-
-  autograd::Saves saves(const autograd::Needs&) const override { return {.outputs = {0}}; }
-
-  Tensors backward(autograd::BackwardCall& call) const override {
-    Tensor dy = call.take_grad(), dx = reuse_or_empty(dy);
-    launch(kernel::relu_backward, {dy, call.output(0)}, {dx});
-    return {dx};
-  }
-};
-
-}  // namespace
 
 Tensor relu(Tensor x, Where where) {
-  return autograd::apply_one(std::make_shared<Relu>(), {std::move(x)}, where);
+  return apply_unary(std::move(x), where, UnarySaves::output, kernel::relu, kernel::relu_backward);
 }
 
 }  // namespace brim

@@ -4,19 +4,12 @@
 #pragma once
 
 #include "brim/autograd/scope.h"
-#include "brim/core/launch.h"
+#include "brim/core/tensor.h"
 
 namespace brim {
 
 /// y = max(x, 0), elementwise; any shape, floating dtypes. The gradient at 0 is 0, as in PyTorch.
 /// Saves its output, so that the input need not be kept.
 Tensor relu(Tensor x, Where where = Where::current());
-
-namespace kernel {
-/// in: x; out: y of the same shape. Contiguous.
-inline constexpr Kernel<NoAttributes> relu{"relu"};
-/// in: dy, y; out: dx, which may be dy. Contiguous.
-inline constexpr Kernel<NoAttributes> relu_backward{"relu_backward"};
-}  // namespace kernel
 
 }  // namespace brim

@@ -4,19 +4,12 @@
 #pragma once
 
 #include "brim/autograd/scope.h"
-#include "brim/core/launch.h"
+#include "brim/core/tensor.h"
 
 namespace brim {
 
 /// y = min(max(x, 0), 6), elementwise; any shape, floating dtypes. NaN stays NaN. The gradient
 /// passes where 0 < y < 6, as in PyTorch. Saves its output, so that the input need not be kept.
 Tensor relu6(Tensor x, Where where = Where::current());
-
-namespace kernel {
-/// in: x; out: y of the same shape. Contiguous.
-inline constexpr Kernel<NoAttributes> relu6{"relu6"};
-/// in: dy, y; out: dx, which may be dy. Contiguous.
-inline constexpr Kernel<NoAttributes> relu6_backward{"relu6_backward"};
-}  // namespace kernel
 
 }  // namespace brim

@@ -4,13 +4,10 @@ namespace brim::cpu {
 
 bool register_kernels() {
   static const bool done = [] {
-    register_relu();
+    register_elementwise();
     register_normalize();
     register_pad();
     register_sum();
-    register_mul();
-    register_add();
-    register_relu6();
     register_conv2d();
     register_linear();
     register_matmul();

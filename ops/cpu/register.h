@@ -9,13 +9,10 @@ namespace brim::cpu {
 /// Enters every kernel once; returns true.
 bool register_kernels();
 
-void register_relu();
+void register_elementwise();
 void register_normalize();
 void register_pad();
 void register_sum();
-void register_mul();
-void register_add();
-void register_relu6();
 void register_conv2d();
 void register_linear();
 void register_matmul();

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "brim/memory/out_of_memory.h"
+#include "brim/ops/elementwise_kernels.h"
 #include "brim/ops/mul.h"
 #include "brim/ops/op.h"
 #include "brim/tests/support/compare.h"
