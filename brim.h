@@ -13,6 +13,8 @@
 #include "brim/data/loader.h"
 #include "brim/data/shapes.h"
 #include "brim/data/synthetic.h"
+#include "brim/io/npy.h"
+#include "brim/io/safetensors.h"
 #include "brim/memory/account.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/nn/layers.h"

@@ -1,0 +1,38 @@
+// Writes a file so that whoever looks sees the old one or the whole new one: the bytes go to a
+// temporary file in the same folder, which takes the name with `commit`, after they are on the
+// disk. Without `commit` nothing is left behind. Not for streams of events that others follow.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace brim::io {
+
+class AtomicFile {
+ public:
+  /// Makes the temporary file. All errors are `FileError`s under `tag` that name the path: a folder
+  /// that is missing or may not be written to, something at `path` that is no regular file or is
+  /// write-protected. A link is followed.
+  AtomicFile(const std::string& path, const char* tag);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  /// Gives the file its name. Nothing can be written afterwards.
+  void commit();
+
+ private:
+  [[noreturn]] void refuse(int error) const;
+
+  std::string path_, target_, temporary_;  // as it was given; where links lead; until `commit`
+  const char* tag_;
+  int descriptor_ = -1;
+};
+
+/// Throws what making and leaving an `AtomicFile` at `path` throws: asks, before hours of work,
+/// whether their result can be written. What is there stays as it is.
+inline void check_writable(const std::string& path, const char* tag) { AtomicFile(path, tag); }
+
+}  // namespace brim::io

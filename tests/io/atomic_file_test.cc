@@ -1,0 +1,132 @@
+// Proves that a file which is written shows its old bytes until it is whole, that nothing else is
+// left behind, and that a place which cannot be written to is named before anything is done.
+#include "brim/io/atomic_file.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <vector>
+
+#include "brim/base/error.h"
+#include "brim/tests/support/errors.h"
+#include "brim/tests/support/temp_folder.h"
+
+using namespace brim;
+using io::AtomicFile;
+using testing::contains;
+using testing::error_text;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(AtomicFile& file, std::string_view text) {
+  file.write(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+int files_in(const testing::TempFolder& folder) {
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder.path())) ++count;
+  return count;
+}
+
+/// Files of this process may not grow beyond `bytes`: writing fails as on a full disk.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit now{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+}  // namespace
+
+TEST_CASE("the old file is there until the new one is whole") {
+  testing::TempFolder folder;
+  std::string path = folder.path() + "/a.txt";
+  {
+    AtomicFile file(path, "here");
+    write(file, "first");
+    CHECK(!fs::exists(path));
+    file.commit();
+  }
+  CHECK(text_of(path) == "first");
+  {
+    AtomicFile file(path, "here");
+    write(file, "sec");
+    write(file, "ond");
+    CHECK(text_of(path) == "first");
+    file.commit();
+    CHECK(text_of(path) == "second");
+  }
+  CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("without commit everything stays as it was") {
+  testing::TempFolder folder;
+  std::string path = folder.path() + "/a.txt";
+  { AtomicFile(path, "here"); }
+  CHECK(files_in(folder) == 0);
+  folder.write("a.txt", std::vector<uint8_t>{'x'});
+  io::check_writable(path, "here");
+  CHECK(text_of(path) == "x");
+  CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("a disk that fills up leaves the old file, and no other") {
+  testing::TempFolder folder;
+  std::string path = folder.write("a.txt", std::vector<uint8_t>{'x'});
+  std::string text = error_text<FileError>([&] {
+    AtomicFile file(path, "here");
+    FullDisk full(10);
+    write(file, "twelve bytes");
+    file.commit();
+  });
+  CHECK(contains(text, "here: cannot write '" + path + "'"));
+  CHECK(text_of(path) == "x");
+  CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("places that cannot be written to are named") {
+  testing::TempFolder folder;
+  auto refused = [](const std::string& path) {
+    std::string text = error_text<FileError>([&] { io::check_writable(path, "here"); });
+    CHECK(contains(text, path));
+    return text;
+  };
+  CHECK(contains(refused(folder.path() + "/no/such/a.txt"), "No such file"));
+  CHECK(contains(refused(folder.path()), "not a regular file"));
+  CHECK(contains(refused("/dev/full"), "not a regular file"));
+  CHECK(contains(refused(""), "cannot write"));
+}
+
+TEST_CASE("links are followed, and permissions of the old file are kept") {
+  testing::TempFolder folder;
+  std::string path = folder.write("a.txt", std::vector<uint8_t>{'x'});
+  std::string link = folder.path() + "/link";
+  fs::create_symlink(path, link);
+  REQUIRE(::chmod(path.c_str(), 0600) == 0);
+  AtomicFile file(link, "here");
+  write(file, "new");
+  file.commit();
+  CHECK(text_of(path) == "new");
+  CHECK(fs::is_symlink(link));
+  CHECK(fs::status(path).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+}
