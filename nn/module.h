@@ -76,6 +76,8 @@ class Module {
   Tensor tensor(std::string_view name) const;
   /// The child, at any depth, of that name; throws `ValueError` with the nearest one otherwise.
   Module& module(std::string_view name);
+  /// Throws `ValueError` naming the first parameter that has no values yet.
+  void require_values() const;
   /// Elements of all parameters.
   int64_t parameter_count() const;
 
@@ -136,7 +138,6 @@ class Module {
 
  private:
   bool has_all_values() const;
-  void require_values() const;
   void require_new_name(const std::string& name) const;
 
   std::string name_;

@@ -1,0 +1,124 @@
+#include "brim/nn/model_card.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "brim/io/plain_text.h"
+
+namespace brim::nn {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kTag = "model_card";
+constexpr int kLargestSide = 16384;
+constexpr size_t kLongestEntry = 1 << 20;  // its tree takes many times the bytes of its text
+constexpr size_t kChannels = 3;
+
+/// What is wrong with a card; "" for nothing.
+std::string fault_of(const ModelCard& card) {
+  if (!io::is_plain_text(card.model)) return "brim.model has control characters";
+  for (const std::string& name : card.classes)
+    if (name.empty() || !io::is_plain_text(name))
+      return "brim.classes has a name that is empty, too long or has control characters";
+  for (int side : {card.size, card.resize})
+    if (side < 0 || side > kLargestSide)
+      return fmt::format("brim.size and brim.resize are 1 to {}, got {}", kLargestSide, side);
+  if (card.resize != 0 && card.resize < card.size)
+    return fmt::format("brim.resize {} is below brim.size {}", card.resize, card.size);
+  if (card.mean.empty() && card.deviation.empty()) return "";
+  bool valid = card.mean.size() == kChannels && card.deviation.size() == kChannels;
+  for (float value : card.mean) valid &= std::isfinite(value);
+  for (float value : card.deviation) valid &= std::isfinite(value) && value > 0;
+  return valid ? "" : "brim.mean and brim.deviation are not three numbers, the latter above 0";
+}
+
+/// The entries of one file.
+class Entries {
+ public:
+  explicit Entries(const io::SafetensorsFile& file) : file_(file) {}
+
+  std::string text(const char* key) const {
+    auto found = file_.metadata().find(key);
+    return found == file_.metadata().end() ? "" : found->second;
+  }
+
+  int whole(const char* key) const {
+    json value = parsed(key);
+    if (value.is_null()) return 0;
+    bool valid = value.is_number_unsigned() && value > 0 && value <= kLargestSide;
+    if (!valid) refuse(key, fmt::format("expected a whole number from 1 to {}", kLargestSide));
+    return value;
+  }
+
+  template <class T>
+  std::vector<T> list(const char* key, bool (json::*is_right)() const noexcept,
+                      const char* kind) const {
+    json value = parsed(key);
+    if (value.is_null()) return {};
+    if (!value.is_array() ||
+        !std::ranges::all_of(value, [&](const json& entry) { return (entry.*is_right)(); }))
+      refuse(key, fmt::format("expected a list of {}", kind));
+    return value;
+  }
+
+ private:
+  /// Null where the file does not have it.
+  json parsed(const char* key) const {
+    std::string entry = text(key);
+    if (entry.empty()) return {};
+    if (entry.size() > kLongestEntry) refuse(key, "it is too long");
+    json value = json::parse(entry, nullptr, /*allow_exceptions=*/false);
+    if (value.is_discarded() || value.is_null()) refuse(key, "it is not JSON");
+    return value;
+  }
+
+  [[noreturn]] void refuse(const char* key, std::string_view why) const {
+    raise<FileError>(kTag, "'{}': {}: {}", file_.path(), key, why);
+  }
+
+  const io::SafetensorsFile& file_;
+};
+
+std::string list_of(const std::vector<float>& values) {
+  return fmt::format("[{}]", fmt::join(values, ","));
+}
+
+}  // namespace
+
+io::Metadata to_metadata(const ModelCard& card) {
+  std::string fault = fault_of(card);
+  expect<ValueError>(fault.empty(), kTag, "{}", fault);
+  io::Metadata metadata{{"format", "pt"}};
+  if (!card.model.empty()) metadata["brim.model"] = card.model;
+  if (!card.classes.empty()) try {
+      metadata["brim.classes"] = json(card.classes).dump();
+    } catch (const json::exception&) {
+      raise<ValueError>(kTag, "brim.classes has a name that is not UTF-8");
+    }
+  if (card.size > 0) metadata["brim.size"] = std::to_string(card.size);
+  if (card.resize > 0) metadata["brim.resize"] = std::to_string(card.resize);
+  if (!card.mean.empty()) {
+    metadata["brim.mean"] = list_of(card.mean);
+    metadata["brim.deviation"] = list_of(card.deviation);
+  }
+  return metadata;
+}
+
+ModelCard card_of(const io::SafetensorsFile& file) {
+  Entries entries(file);
+  ModelCard card{.model = entries.text("brim.model"),
+                 .classes = entries.list<std::string>("brim.classes", &json::is_string, "names"),
+                 .size = entries.whole("brim.size"),
+                 .resize = entries.whole("brim.resize"),
+                 .mean = entries.list<float>("brim.mean", &json::is_number, "numbers"),
+                 .deviation = entries.list<float>("brim.deviation", &json::is_number, "numbers")};
+  std::string fault = fault_of(card);
+  expect<FileError>(fault.empty(), kTag, "'{}': {}", file.path(), fault);
+  return card;
+}
+
+}  // namespace brim::nn

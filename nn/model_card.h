@@ -1,0 +1,38 @@
+// What a file of weights says of itself, so that it can be used alone: which model it is, the names
+// of its classes, and what is done to an image before the model sees it. Strings in the metadata of
+// a safetensors file (io/safetensors.h), under keys that other programs ignore:
+//
+//   brim.model      resnet18
+//   brim.classes    ["cat","dog"]         in the order of the outputs
+//   brim.size       224                   height and width of the input, in pixels
+//   brim.resize     256                   the shorter side before the centre is cut out
+//   brim.mean       [0.485,0.456,0.406]   of each channel, in [0, 1]
+//   brim.deviation  [0.229,0.224,0.225]
+//
+// All may be missing: a file of PyTorch has none of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "brim/io/safetensors.h"
+
+namespace brim::nn {
+
+struct ModelCard {
+  std::string model;                 ///< a name of `make_model`; "" where it is not known
+  std::vector<std::string> classes;  ///< empty where they are not known
+  int size = 0, resize = 0;          ///< 0 where they are not known; resize is at least size
+  std::vector<float> mean, deviation;
+};
+
+/// The entries that are known, and "format": "pt", which tells others that names and layouts are
+/// PyTorch's. Throws `ValueError` for a card that `card_of` would refuse.
+io::Metadata to_metadata(const ModelCard& card);
+
+/// The card of a file. It is untrusted: throws `FileError` naming the file and the entry where a
+/// name could not be shown, a number is out of range, or mean and deviation are not one number for
+/// each of three channels, the deviation above 0.
+ModelCard card_of(const io::SafetensorsFile& file);
+
+}  // namespace brim::nn

@@ -1,0 +1,54 @@
+#include "brim/nn/models/load_model.h"
+
+#include "brim/nn/models/registry.h"
+#include "brim/nn/weights.h"
+
+namespace brim::nn {
+namespace {
+
+constexpr const char* kTag = "load_model";
+
+void choose_model(ModelCard& card, const std::string& wanted, const std::string& path) {
+  if (card.model.empty()) card.model = wanted;
+  expect<ValueError>(!card.model.empty(), kTag,
+                     "'{}' does not say which model it is (it has no brim.model in its metadata): "
+                     "name one",
+                     path);
+  expect<ValueError>(wanted.empty() || wanted == card.model, kTag, "'{}' is a {}, not a {}", path,
+                     card.model, wanted);
+}
+
+std::unique_ptr<Module> on_meta(const std::string& model, int64_t classes) {
+  return make_model(model, {.classes = classes, .seed = {}, .device = Device::meta()});
+}
+
+/// As many as the classifier in the file has; 1000 where it has none, so that what is missing is
+/// listed.
+int64_t count_classes(const io::SafetensorsFile& file, const std::string& model) {
+  std::string head = classifier_head(*on_meta(model, 1));
+  const io::TensorInfo* weight = file.find(head + ".weight");
+  return weight != nullptr && weight->shape.size() == 2 ? weight->shape[0] : 1000;
+}
+
+}  // namespace
+
+LoadedModel load_model(const std::string& path, const LoadModelOptions& options) {
+  io::SafetensorsFile file(path);
+  LoadedModel loaded{.module = nullptr, .card = card_of(file)};
+  choose_model(loaded.card, options.model, path);
+  const std::string& model = loaded.card.model;
+  loaded.classes = count_classes(file, model);
+  check_weights(*on_meta(model, loaded.classes), file);
+  auto named = static_cast<int64_t>(loaded.card.classes.size());
+  expect<FileError>(named == 0 || named == loaded.classes, kTag,
+                    "'{}' names {} classes, but its classifier has {}", path, named,
+                    loaded.classes);
+  loaded.module = make_model(
+      model,
+      {.classes = loaded.classes, .seed = {}, .dtype = options.dtype, .device = options.device});
+  load_weights(*loaded.module, file);
+  loaded.module->eval();
+  return loaded;
+}
+
+}  // namespace brim::nn

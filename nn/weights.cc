@@ -1,0 +1,179 @@
+#include "brim/nn/weights.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "brim/base/nearest.h"
+#include "brim/nn/batch_norm2d.h"
+#include "brim/nn/linear.h"
+
+namespace brim::nn {
+namespace {
+
+using io::SafetensorsFile;
+
+constexpr const char* kTag = "weights";
+constexpr size_t kNamesShown = 3;
+constexpr size_t kNamesCompared = 5000;  // of a file that may have many
+
+/// The same elements in PyTorch's order of axes: [N,H,W,C] as [N,C,H,W].
+Tensor in_file_layout(const Tensor& tensor) {
+  if (tensor.dim() != 4) return tensor;
+  Layout layout = tensor.layout();
+  const Shape& n = tensor.shape();
+  const Strides& s = tensor.strides();
+  layout.shape = {n[0], n[3], n[1], n[2]};
+  layout.strides = {s[0], s[3], s[1], s[2]};
+  return Tensor(tensor.storage(), layout);
+}
+
+using ByName = std::map<std::string, Tensor, std::less<>>;
+
+/// All that a file of this module holds but the counters, in the file's layout.
+ByName tensors_of(const Module& module) {
+  ByName tensors;
+  module.for_each_slot([&](const std::string& name, const Module::Slot& slot) {
+    tensors.emplace(name, in_file_layout(*slot.tensor));
+  });
+  return tensors;
+}
+
+std::string below(const std::string& module, const char* name) {
+  return module.empty() ? name : module + "." + name;
+}
+
+std::set<std::string> counters_of(Module& module) {
+  std::set<std::string> names;
+  for (const NamedModule& part : module.named_modules())
+    if (dynamic_cast<const BatchNorm2d*>(&part.module) != nullptr)
+      names.insert(below(part.name, "num_batches_tracked"));
+  return names;
+}
+
+/// "'fc.weight' (nearest: 'head.weight'), 'fc.bias' and 3 more".
+std::string listed(const std::vector<std::string>& names, const std::vector<std::string>& others) {
+  auto compared = std::span(others).first(std::min(others.size(), kNamesCompared));
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kNamesShown); ++i) {
+    std::string nearest = nearest_name(names[i], compared);
+    text += fmt::format("{}'{}'", i > 0 ? ", " : "", names[i]);
+    if (!nearest.empty()) text += fmt::format(" (nearest: '{}')", nearest);
+  }
+  if (names.size() > kNamesShown) text += fmt::format(" and {} more", names.size() - kNamesShown);
+  return text;
+}
+
+/// The nearest names are looked for among those that only the other side has.
+void require_all(const LoadReport& report, const std::string& path) {
+  const auto& [missing, unexpected] = report;
+  if (missing.empty() && unexpected.empty()) return;
+  std::string text;
+  if (!missing.empty()) text = "the file has no " + listed(missing, unexpected);
+  if (!missing.empty() && !unexpected.empty()) text += "; ";
+  if (!unexpected.empty()) text += "the model has no " + listed(unexpected, missing);
+  raise<FileError>(kTag, "'{}' is not of this model: {}", path, text);
+}
+
+bool is_at_or_below(std::string_view name, std::string_view module) {
+  return name.starts_with(module) && (name.size() == module.size() || name[module.size()] == '.');
+}
+
+/// What is to be read, and the names that only one side has.
+struct Match {
+  ByName tensors;
+  LoadReport report;
+};
+
+Match match(Module& module, const SafetensorsFile& file, const LoadOptions& options) {
+  Match match{tensors_of(module), {}};
+  std::set<std::string> ignored = counters_of(module);
+  if (options.new_head) {
+    std::string head = classifier_head(module);
+    std::erase_if(match.tensors, [&](const auto& entry) {
+      bool of_head = is_at_or_below(entry.first, head);
+      if (of_head) ignored.insert(entry.first);
+      return of_head;
+    });
+  }
+  for (const io::TensorInfo& tensor : file.tensors())
+    if (!match.tensors.contains(tensor.name) && !ignored.contains(tensor.name))
+      match.report.unexpected.push_back(tensor.name);
+  std::erase_if(match.tensors, [&](const auto& entry) {
+    bool missing = file.find(entry.first) == nullptr;
+    if (missing) match.report.missing.push_back(entry.first);
+    return missing;
+  });
+  if (options.strict) require_all(match.report, file.path());
+  return match;
+}
+
+/// Shapes and dtypes; a classifier of other classes is the most likely reason for another shape.
+void check_tensors(const ByName& wanted, const SafetensorsFile& file, const std::string& head) {
+  for (const auto& [name, tensor] : wanted) {
+    const io::TensorInfo& info = file.info(name);
+    bool of_head = !head.empty() && is_at_or_below(name, head);
+    expect<FileError>(info.shape == tensor.shape(), kTag,
+                      "'{}': tensor '{}' is {}, but {} in the model{}", file.path(), name,
+                      to_string(info.shape), to_string(tensor.shape()),
+                      of_head ? "; for other classes ask for a new head" : "");
+    expect<FileError>(is_floating(info.dtype) == is_floating(tensor.dtype()), kTag,
+                      "'{}': tensor '{}' is of {}, but of {} in the model", file.path(), name,
+                      to_string(info.dtype), to_string(tensor.dtype()));
+  }
+}
+
+/// The last `Linear`, or "".
+std::string last_linear(Module& module) {
+  std::string last;
+  for (const NamedModule& part : module.named_modules())
+    if (dynamic_cast<const Linear*>(&part.module) != nullptr) last = part.name;
+  return last;
+}
+
+Match checked_match(Module& module, const SafetensorsFile& file, const LoadOptions& options) {
+  Match found = match(module, file, options);
+  check_tensors(found.tensors, file, last_linear(module));
+  return found;
+}
+
+/// What is read and written is staged in host memory of its own: the peaks of the account in force
+/// do not depend on whether weights came from a file.
+class StagingScope {
+  memory::AccountScope scope_{memory::capped_host_account("direct")};
+};
+
+}  // namespace
+
+std::string classifier_head(Module& module) {
+  std::string head = last_linear(module);
+  expect<ValueError>(!head.empty(), kTag, "the model has no Linear layer that could be its head");
+  return head;
+}
+
+void save_weights(Module& module, const std::string& path, const ModelCard& card) {
+  module.require_values();
+  StagingScope staging;
+  std::vector<io::NamedBytes> entries;
+  for (const auto& [name, tensor] : tensors_of(module)) entries.push_back({name, tensor});
+  for (const std::string& name : counters_of(module))
+    entries.push_back({name, zeros({}, {.dtype = Dtype::int64})});
+  io::write_safetensors(path, entries, to_metadata(card));
+}
+
+LoadReport check_weights(Module& module, const SafetensorsFile& file, const LoadOptions& options) {
+  return checked_match(module, file, options).report;
+}
+
+LoadReport load_weights(Module& module, const SafetensorsFile& file, const LoadOptions& options) {
+  Match found = checked_match(module, file, options);
+  StagingScope staging;
+  for (const auto& [name, tensor] : found.tensors) file.read_into(name, tensor);
+  return std::move(found.report);
+}
+
+LoadReport load_weights(Module& module, const std::string& path, const LoadOptions& options) {
+  return load_weights(module, SafetensorsFile(path), options);
+}
+
+}  // namespace brim::nn

@@ -1,0 +1,95 @@
+// Proves that what a file says of itself comes back, and that entries which make no sense are
+// refused by name, when they are written and when they are read.
+#include "brim/nn/model_card.h"
+
+#include <doctest/doctest.h>
+
+#include "brim/tests/support/errors.h"
+#include "brim/tests/support/temp_folder.h"
+
+using namespace brim;
+using testing::contains;
+using testing::error_text;
+
+namespace {
+
+nn::ModelCard read(const io::Metadata& metadata) {
+  testing::TempFolder folder;
+  std::string path = folder.path() + "/a";
+  io::write_safetensors(path, {}, metadata);
+  return nn::card_of(io::SafetensorsFile(path));
+}
+
+void check_refused(const std::string& key, const std::string& entry, const std::string& why) {
+  CAPTURE(entry);
+  std::string text = error_text<FileError>([&] { read({{key, entry}}); });
+  CAPTURE(text);
+  CHECK(contains(text, key));
+  CHECK(contains(text, why));
+}
+
+}  // namespace
+
+TEST_CASE("a card comes back from a file") {
+  nn::ModelCard card{.model = "resnet18",
+                     .classes = {"cat", "\"dog\", big", "\xC3\xA9t\xC3\xA9"},
+                     .size = 224,
+                     .resize = 256,
+                     .mean = {0.485f, 0.456f, 0.406f},
+                     .deviation = {0.229f, 0.224f, 1e-3f}};
+  io::Metadata metadata = nn::to_metadata(card);
+  CHECK(metadata.at("format") == "pt");
+  CHECK(metadata.at("brim.mean") == "[0.485,0.456,0.406]");
+  nn::ModelCard again = read(metadata);
+  CHECK(again.model == card.model);
+  CHECK(again.classes == card.classes);
+  CHECK(again.size == card.size);
+  CHECK(again.resize == card.resize);
+  CHECK(again.mean == card.mean);
+  CHECK(again.deviation == card.deviation);
+}
+
+TEST_CASE("a file without entries has an empty card") {
+  nn::ModelCard card = read({{"format", "pt"}, {"other", "[[["}});
+  CHECK(card.model.empty());
+  CHECK(card.classes.empty());
+  CHECK(card.size == 0);
+  CHECK(card.mean.empty());
+  CHECK(nn::to_metadata({}) == io::Metadata{{"format", "pt"}});
+}
+
+TEST_CASE("entries that make no sense are refused") {
+  check_refused("brim.model", "\x1b[2J", "control characters");
+  check_refused("brim.classes", "cat", "not JSON");
+  check_refused("brim.classes", "null", "not JSON");
+  check_refused("brim.classes", R"({"0":"cat"})", "expected a list of names");
+  check_refused("brim.classes", R"(["cat",1])", "expected a list of names");
+  check_refused("brim.classes", R"(["cat",""])", "a name that is empty");
+  check_refused("brim.classes", R"(["\u001b[2J"])", "control characters");
+  check_refused("brim.classes", "[\"" + std::string(1 << 20, 'x') + "\"]", "too long");
+  check_refused("brim.classes", std::string(100'000, '['), "not JSON");
+  for (const char* size : {"0", "-1", "2.5", "16385", "99999999999999999999", "\"224\"", "[]"})
+    check_refused("brim.size", size, "expected a whole number from 1 to 16384");
+  for (const char* mean : {"[1,2,3]", "[1]", "[1,2,3,4]"})
+    check_refused("brim.mean", mean, "brim.mean and brim.deviation are not three numbers");
+  check_refused("brim.mean", R"(["1",2,3])", "expected a list of numbers");
+  auto both = [](const std::string& mean, const std::string& deviation) {
+    return error_text<FileError>([&] {
+      read({{"brim.mean", mean}, {"brim.deviation", deviation}});
+    });
+  };
+  CHECK(both("[0,0,0]", "[1,1,1]").empty());
+  CHECK(contains(both("[0,0,0]", "[1,1,0]"), "above 0"));
+  CHECK(contains(both("[0,0,1e300]", "[1,1,1]"), "not three numbers"));
+  std::string text = error_text<FileError>([&] {
+    read({{"brim.size", "224"}, {"brim.resize", "100"}});
+  });
+  CHECK(contains(text, "brim.resize 100 is below brim.size 224"));
+}
+
+TEST_CASE("what would be refused is not written") {
+  CHECK_THROWS_AS(nn::to_metadata({.classes = {"\n"}}), ValueError);
+  CHECK_THROWS_AS(nn::to_metadata({.classes = {"\xFF"}}), ValueError);
+  CHECK_THROWS_AS(nn::to_metadata({.size = -1}), ValueError);
+  CHECK_THROWS_AS(nn::to_metadata({.mean = {0, 0, 0}}), ValueError);
+}
