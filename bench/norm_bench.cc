@@ -40,11 +40,12 @@ struct Case {
 
 std::vector<Case> cases() {
   constexpr Activation kNone = Activation::none, kRelu = Activation::relu,
-                       kRelu6 = Activation::relu6;
+                       kRelu6 = Activation::relu6, kHardswish = Activation::hardswish;
   return {{32, 32, 112, kRelu6},      {32, 96, 112, kRelu6},      {32, 24, 56, kNone},
           {32, 144, 56, kRelu6},      {32, 192, 28, kRelu6},      {32, 576, 14, kRelu6},
           {32, 960, 7, kRelu6},       {16, 64, 112, kRelu},       {16, 64, 56, kRelu},
-          {16, 256, 56, kRelu, true}, {16, 512, 28, kRelu, true}, {16, 2048, 7, kRelu, true}};
+          {16, 256, 56, kRelu, true}, {16, 512, 28, kRelu, true}, {16, 2048, 7, kRelu, true},
+          {32, 16, 112, kHardswish},  {32, 240, 28, kHardswish},  {32, 960, 7, kHardswish}};
 }
 
 /// Median seconds of each, one after the other in every round.
@@ -101,7 +102,7 @@ Work fused_backward(const Case& c, const Buffers& b) {
   return [=] {
     launch(kernel::batch_norm_backward,
            {b.dy, b.x, b.weight, b.mean, b.variance, by_x ? b.bias : Tensor(),
-            c.residual ? b.y : Tensor()},
+            c.residual ? b.y : Tensor(), Tensor()},
            {b.dx, b.dweight, b.dbias, b.dresidual}, {.activation = c.activation});
   };
 }
@@ -114,6 +115,7 @@ Work plain_forward(const Case& c, const Buffers& b) {
     if (c.activation == Activation::relu)
       launch(kernel::relu, {c.residual ? b.dx : b.middle}, {b.y});
     if (c.activation == Activation::relu6) launch(kernel::relu6, {b.middle}, {b.y});
+    if (c.activation == Activation::hardswish) launch(kernel::hardswish, {b.middle}, {b.y});
   };
 }
 
@@ -121,14 +123,16 @@ Work plain_backward(const Case& c, const Buffers& b) {
   return [=] {
     if (c.activation == Activation::relu) launch(kernel::relu_backward, {b.dy, b.y}, {b.middle});
     if (c.activation == Activation::relu6) launch(kernel::relu6_backward, {b.dy, b.y}, {b.middle});
+    if (c.activation == Activation::hardswish)
+      launch(kernel::hardswish_backward, {b.dy, b.x}, {b.middle});
     launch(kernel::batch_norm_backward,
            {c.activation == Activation::none ? b.dy : b.middle, b.x, b.weight, b.mean, b.variance,
-            Tensor(), Tensor()},
+            Tensor(), Tensor(), Tensor()},
            {b.dx, b.dweight, b.dbias, Tensor()});
   };
 }
 
-/// oneDNN's batch norm: relu for either activation, no residual.
+/// oneDNN's batch norm: relu for any activation, no residual.
 class OneDnn {
  public:
   OneDnn(const Case& c, const Buffers& b) : b_(b) {

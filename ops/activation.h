@@ -1,6 +1,7 @@
 // Activations that an op can apply to its result before it is written; a call of their own reads
 // and writes every element once more. `batch_norm` takes one, and so do `nn::BatchNorm2d` and
-// `nn::ConvBn` over it. Behind any other op call `relu` or `relu6`.
+// `nn::ConvBn` over it. Behind any other op call `relu`, `relu6` or `hardswish`. With a residual
+// hardswish keeps one tensor more than the others: see `batch_norm`.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,9 @@ namespace brim {
 
 enum class Activation : uint8_t {
   none,
-  relu,   ///< max(x, 0)
-  relu6,  ///< min(max(x, 0), 6)
+  relu,       ///< max(x, 0)
+  relu6,      ///< min(max(x, 0), 6)
+  hardswish,  ///< x * min(max(x + 3, 0), 6) / 6
 };
 
 constexpr std::string_view to_string(Activation activation) {
@@ -22,6 +24,8 @@ constexpr std::string_view to_string(Activation activation) {
       return "relu";
     case Activation::relu6:
       return "relu6";
+    case Activation::hardswish:
+      return "hardswish";
   }
   return "?";
 }

@@ -43,10 +43,13 @@ class BatchNorm final : public autograd::Op {
 
  private:
   int residual_index() const { return attributes_.training ? kRunningMean : kRunningVar + 1; }
-  bool masks() const { return attributes_.activation != Activation::none; }
-  // Where the activation was flat is found again from x; a residual would have to be saved too.
-  bool masks_by_x() const { return masks() && !has_residual_; }
-  bool masks_by_y() const { return masks() && has_residual_; }
+  bool activates() const { return attributes_.activation != Activation::none; }
+  // The derivative of the activation comes from y where that spares saving the residual. The y of
+  // hardswish does not tell what went into it: that is found again, from x and the residual.
+  bool derives_from_y() const {
+    return activates() && has_residual_ && attributes_.activation != Activation::hardswish;
+  }
+  bool derives_from_x() const { return activates() && !derives_from_y(); }
 
   void validate(const Tensors& in) const;
   void statistics(const Tensors& in, const Tensor& x, Tensor& mean, Tensor& variance) const;
@@ -126,26 +129,27 @@ void BatchNorm::apply_effects(const Tensors& in, const Tensors& out) const {
 
 autograd::Saves BatchNorm::saves(const autograd::Needs& needs) const {
   autograd::Saves saves;
-  if (masks_by_x() || needs[kWeight] || (needs[kX] && attributes_.training))
+  if (derives_from_x() || needs[kWeight] || (needs[kX] && attributes_.training))
     saves.inputs.push_back(kX);
-  if (masks_by_x() || needs[kX]) saves.inputs.push_back(kWeight);
-  if (masks_by_x()) saves.inputs.push_back(kBias);
-  if (masks_by_y()) saves.outputs.push_back(kY);
-  if (masks_by_x() || needs[kX] || needs[kWeight]) {
+  if (derives_from_x() || needs[kX]) saves.inputs.push_back(kWeight);
+  if (derives_from_x()) saves.inputs.push_back(kBias);
+  if (derives_from_x() && has_residual_) saves.inputs.push_back(residual_index());
+  if (derives_from_y()) saves.outputs.push_back(kY);
+  if (derives_from_x() || needs[kX] || needs[kWeight]) {
     saves.outputs.push_back(kMean);
     saves.outputs.push_back(kVariance);
   }
   return saves;
 }
 
-// With g = dy where the activation was not flat, n values per channel and
+// With g = dy * the derivative of the activation, n values per channel and
 // xhat = (x - mean) / sqrt(variance + epsilon):
 //   dbias = sum(g), dweight = sum(g * xhat), dresidual = g,
 //   dx = weight / sqrt(variance + epsilon) * (g - dbias / n - xhat * dweight / n),
 // the last two terms in training only.
 Tensors BatchNorm::backward(autograd::BackwardCall& call) const {
   auto saved = saves({call.needs(kX), call.needs(kWeight), call.needs(kBias)});
-  Tensor in[kBias + 1], out[kVariance + 1];
+  Tensor in[kRunningVar + 2], out[kVariance + 1];
   for (int i : saved.inputs) in[i] = contiguous(call.input(i));
   for (int i : saved.outputs) out[i] = call.output(i);
 
@@ -157,12 +161,14 @@ Tensors BatchNorm::backward(autograd::BackwardCall& call) const {
   grads[kBias] = like_input(kBias);
   bool residual_needs = has_residual_ && call.needs(residual_index());
   Tensor dy = call.take_grad(), dresidual;
-  if (residual_needs && masks()) dresidual = reuse_or_empty(dy);
-  if (residual_needs && !masks()) dresidual = dy;
+  if (residual_needs && activates()) dresidual = reuse_or_empty(dy);
+  if (residual_needs && !activates()) dresidual = dy;
   if (call.needs(kX)) grads[kX] = residual_needs ? empty_like(dy) : reuse_or_empty(dy);
   launch(kernel::batch_norm_backward, dy.dtype(),
-         {dy, in[kX], in[kWeight], out[kMean], out[kVariance], in[kBias], out[kY]},
-         {grads[kX], grads[kWeight], grads[kBias], masks() ? dresidual : Tensor()}, attributes_);
+         {dy, in[kX], in[kWeight], out[kMean], out[kVariance], in[kBias], out[kY],
+          has_residual_ ? in[residual_index()] : Tensor()},
+         {grads[kX], grads[kWeight], grads[kBias], activates() ? dresidual : Tensor()},
+         attributes_);
   if (residual_needs) grads[static_cast<size_t>(residual_index())] = dresidual;
   return grads;
 }

@@ -30,8 +30,10 @@ struct BatchNormOptions {
 /// tensors may then be undefined. Their change is an effect: it happens once, goes through
 /// `autograd::effect_target`, and not again when the op is replayed.
 ///
-/// Saves x, weight and the statistics; for an activation also bias, from which the sign of the
-/// result is found again, or, with a residual, the result y.
+/// Saves x, weight and the statistics; for an activation also bias, to find again what went into
+/// it. With a residual, relu and relu6 save the result y in place of bias: its value tells where
+/// they were flat. That of hardswish does not, which falls and rises again: it saves bias and the
+/// residual.
 ///
 /// Throws `ShapeError`, `DtypeError` or `DeviceError` for tensors that do not go together, and
 /// `ValueError` in training when a channel has a single value (its variance means nothing), for an
@@ -50,9 +52,10 @@ struct BatchNormAttributes {
 inline constexpr Kernel<NoAttributes> batch_norm_statistics{"batch_norm_statistics"};
 /// in: x, weight, bias, mean, variance, residual or absent; out: y.
 inline constexpr Kernel<BatchNormAttributes> batch_norm{"batch_norm"};
-/// in: dy, x, weight, mean, variance, bias (activation without residual), y (activation with
-/// residual); out: dx, dweight, dbias, dresidual (activation with residual). Each output may be
-/// absent. dx (or dresidual, when there is one) may be dy.
+/// in: dy, x, weight, mean, variance, bias, y, residual, of which an activation without residual
+/// needs bias, relu and relu6 with residual y, hardswish with residual bias and residual;
+/// out: dx, dweight, dbias, dresidual (activation with residual). Each output may be absent. dx (or
+/// dresidual, when there is one) may be dy.
 inline constexpr Kernel<BatchNormAttributes> batch_norm_backward{"batch_norm_backward"};
 
 struct RunningStatisticsAttributes {

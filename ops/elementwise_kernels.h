@@ -15,10 +15,14 @@ namespace kernel {
 // in: x; out: y. Contiguous.
 inline constexpr Kernel<functor::Relu> relu{"relu"};
 inline constexpr Kernel<functor::Relu6> relu6{"relu6"};
+inline constexpr Kernel<functor::Hardsigmoid> hardsigmoid{"hardsigmoid"};
+inline constexpr Kernel<functor::Hardswish> hardswish{"hardswish"};
 
-// in: dy, y; out: dx, which may be dy. Contiguous.
+// in: dy, and x or y as the functor says; out: dx, which may be dy. Contiguous.
 inline constexpr Kernel<functor::ReluBackward> relu_backward{"relu_backward"};
 inline constexpr Kernel<functor::Relu6Backward> relu6_backward{"relu6_backward"};
+inline constexpr Kernel<functor::HardsigmoidBackward> hardsigmoid_backward{"hardsigmoid_backward"};
+inline constexpr Kernel<functor::HardswishBackward> hardswish_backward{"hardswish_backward"};
 
 // in: a, b, any strides; out: y of the shape that they broadcast to, contiguous.
 inline constexpr Kernel<functor::Add> add{"add"};
@@ -36,9 +40,13 @@ template <class Registrar>
 void for_each_elementwise_kernel(const Registrar& registrar) {
   registrar.unary(kernel::relu);
   registrar.unary(kernel::relu6);
+  registrar.unary(kernel::hardsigmoid);
+  registrar.unary(kernel::hardswish);
 
   registrar.binary(kernel::relu_backward);
   registrar.binary(kernel::relu6_backward);
+  registrar.binary(kernel::hardsigmoid_backward);
+  registrar.binary(kernel::hardswish_backward);
 
   registrar.broadcast(kernel::add);
   registrar.broadcast(kernel::mul);

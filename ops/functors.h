@@ -53,6 +53,43 @@ struct Relu6Backward {
   }
 };
 
+/// min(max(x + 3, 0), 6) / 6; NaN stays NaN.
+struct Hardsigmoid {
+  template <class T>
+  BRIM_HOST_DEVICE T operator()(T x) const {
+    return Relu6()(x + 3) / 6;
+  }
+};
+
+/// From the output y of hardsigmoid: a sixth of the gradient passes where 0 < y < 1.
+struct HardsigmoidBackward {
+  template <class T>
+  BRIM_HOST_DEVICE T operator()(T dy, T y) const {
+    const T zero{}, one = zero + 1;
+    dy = y > zero ? dy / 6 : zero;
+    return y < one ? dy : zero;
+  }
+};
+
+/// x * min(max(x + 3, 0), 6) / 6; NaN stays NaN.
+struct Hardswish {
+  template <class T>
+  BRIM_HOST_DEVICE T operator()(T x) const {
+    return x * Relu6()(x + 3) / 6;
+  }
+};
+
+/// From the input x of hardswish: the slope is 0 up to -3, 1 from 3 on and x / 3 + 1/2 between.
+struct HardswishBackward {
+  template <class T>
+  BRIM_HOST_DEVICE T operator()(T dy, T x) const {
+    const T zero{}, three = zero + 3;
+    T dx = dy * (x / 3 + 0.5f);
+    dx = x <= -three ? zero : dx;
+    return x >= three ? dy : dx;
+  }
+};
+
 struct Add {
   template <class T>
   BRIM_HOST_DEVICE T operator()(T a, T b) const {

@@ -14,6 +14,8 @@
 #include "brim/ops/cross_entropy.h"
 #include "brim/ops/dropout.h"
 #include "brim/ops/global_avg_pool.h"
+#include "brim/ops/hardsigmoid.h"
+#include "brim/ops/hardswish.h"
 #include "brim/ops/kl_div.h"
 #include "brim/ops/linear.h"
 #include "brim/ops/log_softmax.h"

@@ -126,14 +126,6 @@ int64_t normalize_scratch(const KernelCall& call, const kernel::BatchNormAttribu
   return scratch.used();
 }
 
-template <Activation activation, class V>
-inline V activate(V y) {
-  V zero{}, six = zero + 6;
-  if constexpr (activation != Activation::none) y = y < zero ? zero : y;
-  if constexpr (activation == Activation::relu6) y = y > six ? six : y;
-  return y;
-}
-
 template <class T, Activation activation, bool kResidual, bool kStream>
 void normalize_rows(const KernelCall& call, const ChannelRows& rows,
                     const NormCoefficients<T>& by) {
@@ -176,6 +168,8 @@ void normalize(const KernelCall& call, const kernel::BatchNormAttributes& attrib
       return normalize_with<T, Activation::relu>(call, rows, by);
     case Activation::relu6:
       return normalize_with<T, Activation::relu6>(call, rows, by);
+    case Activation::hardswish:
+      return normalize_with<T, Activation::hardswish>(call, rows, by);
   }
 }
 

@@ -1,13 +1,14 @@
-// What the forward and backward kernels of batch norm share: the coefficients per channel, and the
-// formula they are for. Backward computes it again to see where the activation was flat, which is
-// right only because it has the same bits: so it is written once, here. The op is ops/batch_norm.h;
-// sums over pixels are in channel_sums.h.
+// What the forward and backward kernels of batch norm share: the coefficients per channel, the
+// formula they are for, and the activations. Backward computes the formula again to take the
+// derivative of the activation there, which is right only because it has the same bits: so it is
+// written once, here. The op is ops/batch_norm.h; sums over pixels are in channel_sums.h.
 #pragma once
 
 #include <cmath>
 
 #include "brim/ops/batch_norm.h"
 #include "brim/ops/cpu/channel_rows.h"
+#include "brim/ops/functors.h"
 
 namespace brim::cpu {
 
@@ -40,6 +41,23 @@ struct NormCoefficients {
 template <class V>
 inline V normalized(V x, V mean, V scale, V shift) {
   return fma(x - mean, scale, shift);
+}
+
+template <Activation activation, class V>
+inline V activate(V z) {
+  if constexpr (activation == Activation::relu) return functor::Relu()(z);
+  if constexpr (activation == Activation::relu6) return functor::Relu6()(z);
+  if constexpr (activation == Activation::hardswish) return functor::Hardswish()(z);
+  return z;
+}
+
+/// dy times the derivative of the activation at z; relu and relu6 take activate(z) as well.
+template <Activation activation, class V>
+inline V activate_backward(V dy, V z) {
+  if constexpr (activation == Activation::relu) return functor::ReluBackward()(dy, z);
+  if constexpr (activation == Activation::relu6) return functor::Relu6Backward()(dy, z);
+  if constexpr (activation == Activation::hardswish) return functor::HardswishBackward()(dy, z);
+  return dy;
 }
 
 }  // namespace brim::cpu

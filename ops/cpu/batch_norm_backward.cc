@@ -7,57 +7,55 @@ namespace {
 
 using kernel::BatchNormAttributes;
 
-/// Where the activation was flat is seen from y: recomputed from x, or read.
-enum class MaskFrom { nothing, x, y };
+/// What the derivative of the activation is taken at: what went into it, found again from x alone
+/// or from x and the residual, or y, read.
+enum class At { nothing, x, x_and_residual, y };
 
 template <class T>
 struct Buffers {
   explicit Buffers(const KernelCall& call)
       : dy(call.in[0].as<T>()),
         x(call.in[1].as<T>()),
-        y(call.in[6].as<T>()),
+        beside(call.in[call.in[6].present ? 6 : 7].as<T>()),
         dx(call.out[0].as<T>()),
         dresidual(call.out[3].as<T>()) {
     // Without x its sums mean nothing and nobody asks for them; anything that can be read will do.
     if (x == nullptr) x = dy;
   }
-  const T *dy, *x, *y;
+  const T *dy, *x;
+  const T* beside;  ///< y or the residual, as `At` says
   T *dx, *dresidual;
 };
 
-/// g: dy where the activation was not flat.
-template <Activation activation, class V>
-inline V passed(V dy, V y) {
-  V zero{}, six = zero + 6;
-  if constexpr (activation == Activation::relu) return y > zero ? dy : zero;
-  if constexpr (activation == Activation::relu6) return (y > zero) & (y < six) ? dy : zero;
-  return dy;
-}
-
-template <class V, MaskFrom mask, Activation activation, class T>
-inline V masked(const NormCoefficients<T>& by, const T* dy, V x, const T* y, int64_t i) {
+/// g: the gradient of what went into the activation.
+template <class V, At at, Activation activation, class T>
+inline V gradient(const NormCoefficients<T>& by, const T* dy, V x, const T* beside, int64_t i) {
   V g = load<V>(dy);
-  if constexpr (mask == MaskFrom::x)
-    return passed<activation>(
-        g, normalized(x, load<V>(by.mean + i), load<V>(by.scale + i), load<V>(by.shift + i)));
-  if constexpr (mask == MaskFrom::y) return passed<activation>(g, load<V>(y));
+  if constexpr (at == At::y) return activate_backward<activation>(g, load<V>(beside));
+  if constexpr (at == At::x || at == At::x_and_residual) {
+    V z = normalized(x, load<V>(by.mean + i), load<V>(by.scale + i), load<V>(by.shift + i));
+    if constexpr (at == At::x_and_residual) z += load<V>(beside);
+    return activate_backward<activation>(g, z);
+  }
   return g;
 }
 
-/// Adds `kRows` rows from element `at` to the sums of g and of g * (x - mean); keeps g if asked to.
-template <int kRows, MaskFrom mask, Activation activation, bool kKeep, class T>
+/// Adds `kRows` rows from element `first` to the sums of g and of g * (x - mean); keeps g if asked
+/// to.
+template <int kRows, At at, Activation activation, bool kKeep, class T>
 void add_rows(const ChannelSums<T>& sums, const Buffers<T>& b, const NormCoefficients<T>& by,
-              int64_t at, int64_t length, int64_t width) {
+              int64_t first, int64_t length, int64_t width) {
   for_lanes<T>(width, [&]<class V>(int64_t i) {
     V mean = load<V>(by.mean + i), sum_g{}, sum_gx{};
-    prefetch_next<kRows>(b.x + at, length, i);
-    prefetch_next<kRows>(b.dy + at, length, i);
-    if constexpr (mask == MaskFrom::y) prefetch_next<kRows>(b.y + at, length, i);
+    prefetch_next<kRows>(b.x + first, length, i);
+    prefetch_next<kRows>(b.dy + first, length, i);
+    if constexpr (at == At::y || at == At::x_and_residual)
+      prefetch_next<kRows>(b.beside + first, length, i);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      int64_t j = at + r * length + i;
+      int64_t j = first + r * length + i;
       V x = load<V>(b.x + j);
-      V g = masked<V, mask, activation>(by, b.dy + j, x, b.y + j, i);
+      V g = gradient<V, at, activation>(by, b.dy + j, x, b.beside + j, i);
       if constexpr (kKeep) store(b.dresidual + j, g);
       sum_g += g;
       sum_gx = fma(g, x - mean, sum_gx);
@@ -98,7 +96,7 @@ int64_t backward_scratch(const KernelCall& call, const BatchNormAttributes&) {
   return Scratch<T>(nullptr, rows).pieces + rows.pieces() * Scratch<T>::bytes_of_sums(rows);
 }
 
-template <class T, MaskFrom mask, Activation activation>
+template <class T, At at, Activation activation>
 class Backward {
  public:
   Backward(const KernelCall& call, const BatchNormAttributes& attributes)
@@ -124,11 +122,11 @@ class Backward {
       finish_sums();
     }
     if (!x) return;
-    // What the first sweep stored is masked already.
+    // What the first sweep stored has gone through the activation already.
     if (residual)
-      write<MaskFrom::nothing>(buffers_.dresidual);
+      write<At::nothing>(buffers_.dresidual);
     else
-      write<mask>(buffers_.dy);
+      write<at>(buffers_.dy);
   }
 
  private:
@@ -154,9 +152,9 @@ class Backward {
       sums.clear(rows_);
       for_row_groups<T>(
           rows_, first, last,
-          [&](auto group, int64_t at, int64_t width) {
-            add_rows<group(), mask, activation, kKeep>(sums, buffers_, scratch_.forward, at,
-                                                       rows_.length, width);
+          [&](auto group, int64_t first_of_group, int64_t width) {
+            add_rows<group(), at, activation, kKeep>(sums, buffers_, scratch_.forward,
+                                                     first_of_group, rows_.length, width);
           },
           [&] { sums.flush(rows_); });
     });
@@ -199,28 +197,28 @@ class Backward {
     rows_.repeat(level);
   }
 
-  template <MaskFrom from>
-  void write(const T* gradient) {
+  template <At from>
+  void write(const T* dy) {
     // Where dx takes the place of the gradient, its lines are in the cache.
-    bool stream = buffers_.dx != gradient && worth_streaming(rows_, buffers_.dx);
+    bool stream = buffers_.dx != dy && worth_streaming(rows_, buffers_.dx);
     if (attributes_.training && stream)
-      write<from, true, true>(gradient);
+      write<from, true, true>(dy);
     else if (attributes_.training)
-      write<from, true, false>(gradient);
+      write<from, true, false>(dy);
     else if (stream)
-      write<from, false, true>(gradient);
+      write<from, false, true>(dy);
     else
-      write<from, false, false>(gradient);
+      write<from, false, false>(dy);
   }
 
-  template <MaskFrom from, bool kTraining, bool kStream>
-  void write(const T* gradient) {
+  template <At from, bool kTraining, bool kStream>
+  void write(const T* dy) {
     for_rows_backwards(rows_, [=, b = buffers_, by = scratch_.forward, to = scratch_.backward](
-                                  int64_t at, int64_t width) {
+                                  int64_t first, int64_t width) {
       for_lanes<T>(width, [&]<class V>(int64_t i) {
-        int64_t j = at + i;
+        int64_t j = first + i;
         V x = load<V>(b.x + j), scale = load<V>(by.scale + i);
-        V value = scale * masked<V, from, activation>(by, gradient + j, x, b.y + j, i);
+        V value = scale * gradient<V, from, activation>(by, dy + j, x, b.beside + j, i);
         if constexpr (kTraining)
           value += fma(x - load<V>(by.mean + i), load<V>(to.slope + i), load<V>(to.level + i));
         put<kStream>(b.dx + j, value);
@@ -238,20 +236,24 @@ class Backward {
 template <class T, Activation activation>
 void backward_with(const KernelCall& call, const BatchNormAttributes& attributes) {
   if (call.in[6].present)
-    Backward<T, MaskFrom::y, activation>(call, attributes).run();
+    Backward<T, At::y, activation>(call, attributes).run();
   else
-    Backward<T, MaskFrom::x, activation>(call, attributes).run();
+    Backward<T, At::x, activation>(call, attributes).run();
 }
 
 template <class T>
 void backward(const KernelCall& call, const BatchNormAttributes& attributes) {
   switch (attributes.activation) {
     case Activation::none:
-      return Backward<T, MaskFrom::nothing, Activation::none>(call, attributes).run();
+      return Backward<T, At::nothing, Activation::none>(call, attributes).run();
     case Activation::relu:
       return backward_with<T, Activation::relu>(call, attributes);
     case Activation::relu6:
       return backward_with<T, Activation::relu6>(call, attributes);
+    case Activation::hardswish:
+      if (call.in[7].present)
+        return Backward<T, At::x_and_residual, Activation::hardswish>(call, attributes).run();
+      return Backward<T, At::x, Activation::hardswish>(call, attributes).run();
   }
 }
 

@@ -1,7 +1,7 @@
 // Vectors as wide as the machine's registers, on GCC's vector extensions: arithmetic operators work
 // on them. Another instruction set needs only another width, which is fixed when compiled: 64 bytes
 // with AVX-512, else 32. For loops that keep sums in registers; plain elementwise loops are left to
-// the compiler (ops/cpu/elementwise.h).
+// the compiler (ops/cpu/elementwise.cc).
 #pragma once
 
 #include <cmath>

@@ -112,7 +112,7 @@ TEST_CASE("batch norm keeps to the account, in every floating dtype") {
     Tensor residual = ones(x.shape(), {.dtype = dtype}).set_requires_grad();
     Tensor weight = channels().set_requires_grad(), bias = channels().set_requires_grad();
     Tensor mean = channels(), var = channels(), dy = ones(x.shape(), {.dtype = dtype});
-    for (Activation activation : {Activation::none, Activation::relu})
+    for (Activation activation : {Activation::none, Activation::relu, Activation::hardswish})
       CHECK(largest_allocation([&] {
               Tensor y = batch_norm(x, weight, bias, mean, var,
                                     {.residual = residual, .activation = activation});
@@ -128,6 +128,8 @@ TEST_CASE("every other op keeps to the account, in every floating dtype") {
   };
   unary("relu", image, [](Tensor x) { return relu(std::move(x)); });
   unary("relu6", image, [](Tensor x) { return relu6(std::move(x)); });
+  unary("hardsigmoid", image, [](Tensor x) { return hardsigmoid(std::move(x)); });
+  unary("hardswish", image, [](Tensor x) { return hardswish(std::move(x)); });
   unary("softmax", rows, [](Tensor x) { return softmax(std::move(x)); });
   unary("log_softmax", rows, [](Tensor x) { return log_softmax(std::move(x), 0); });
   unary("sum", image, [](Tensor x) { return sum(std::move(x), {0, 2}); });

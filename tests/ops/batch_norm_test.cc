@@ -2,12 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/effects.h"
 #include "brim/base/parallel.h"
 #include "brim/ops/add.h"
+#include "brim/ops/hardswish.h"
 #include "brim/ops/relu.h"
 #include "brim/ops/relu6.h"
 #include "brim/tests/support/op_spec.h"
@@ -18,7 +20,9 @@ namespace {
 // Inputs of the samples: x, weight, bias, running mean, running variance, perhaps a residual.
 
 double activate(double y, Activation activation) {
-  if (activation != Activation::none) y = std::max(y, 0.0);
+  if (activation == Activation::none) return y;
+  if (activation == Activation::hardswish) return y * std::clamp(y + 3, 0.0, 6.0) / 6;
+  y = std::max(y, 0.0);
   return activation == Activation::relu6 ? std::min(y, 6.0) : y;
 }
 
@@ -101,7 +105,8 @@ std::vector<float> bits(const Shape& shape, const std::function<Tensor(const Val
   return all;
 }
 
-constexpr Activation kNone = Activation::none, kRelu = Activation::relu, kRelu6 = Activation::relu6;
+constexpr Activation kNone = Activation::none, kRelu = Activation::relu, kRelu6 = Activation::relu6,
+                     kHardswish = Activation::hardswish;
 
 }  // namespace
 
@@ -121,12 +126,18 @@ TEST_CASE("batch_norm: spec") {
                    sample("residual", {2, 3, 3, 5}, {}, true),
                    sample("residual and relu", {2, 3, 3, 5}, {.activation = kRelu}, true),
                    sample("residual and relu6", {2, 3, 3, 5}, {.activation = kRelu6}, true),
+                   sample("hardswish", {2, 5, 3, 40}, {.activation = kHardswish}),
+                   sample("residual and hardswish", {2, 3, 3, 5}, {.activation = kHardswish}, true),
                    sample("evaluation", {2, 3, 3, 5}, {.training = false}),
                    sample("evaluation, relu", {2, 3, 3, 5},
                           {.activation = kRelu, .training = false}),
                    sample("evaluation, one value", {1, 5}, {.training = false}),
                    sample("evaluation, residual and relu6", {2, 3, 3, 5},
-                          {.activation = kRelu6, .training = false}, true)},
+                          {.activation = kRelu6, .training = false}, true),
+                   sample("evaluation, hardswish", {2, 3, 3, 5},
+                          {.activation = kHardswish, .training = false}),
+                   sample("evaluation, residual and hardswish", {2, 3, 3, 5},
+                          {.activation = kHardswish, .training = false}, true)},
        .errors = {
            {call({1, 1, 1, 3}, {3}),
             "batch_norm: expected more than 1 value per channel when training, got input "
@@ -170,7 +181,7 @@ TEST_CASE("batch_norm: spec") {
 }
 
 TEST_CASE("batch_norm: residual and activation have the bits of ops of their own") {
-  for (Activation activation : {kNone, kRelu, kRelu6})
+  for (Activation activation : {kNone, kRelu, kRelu6, kHardswish})
     for (bool residual : {false, true})
       for (bool training : {false, true}) {
         CAPTURE(to_string(activation));
@@ -187,6 +198,7 @@ TEST_CASE("batch_norm: residual and activation have the bits of ops of their own
           if (residual) y = add(y, v.residual);
           if (activation == kRelu) y = relu(y);
           if (activation == kRelu6) y = relu6(y);
+          if (activation == kHardswish) y = hardswish(y);
           return y;
         };
         CHECK(bits({5, 7, 9, 24}, fused) == bits({5, 7, 9, 24}, composed));
