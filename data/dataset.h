@@ -1,5 +1,6 @@
 // What a loader reads from: a numbered set of images with a class each. Implementations here:
-// `ImageFolder` (files), `Shapes` (drawn). To add one, implement these five functions.
+// `ImageFolder`, `Cifar`, `Idx` (files), `Shapes` (drawn). To add one, implement these five
+// functions. To have one chosen by what is in a folder, use `open_dataset` (data/open_dataset.h).
 //
 // All functions are const and are called by many loader threads at once; they must not use
 // OpenMP. The same index always gives the same image.

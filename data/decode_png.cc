@@ -12,11 +12,6 @@
 namespace brim::data {
 namespace {
 
-// Text, profiles and palettes are inflated by libpng: what one of them may take, and how many
-// there may be.
-constexpr png_alloc_size_t kMaxChunkBytes = 1 << 20;
-constexpr png_uint_32 kMaxChunks = 1000;
-
 class PngReader {
  public:
   explicit PngReader(std::span<const uint8_t> bytes) : rest_(bytes) {}
@@ -73,8 +68,10 @@ bool PngReader::read_header() {
     // The product of the sides is checked by the caller; libpng's own limit of 1,000,000 a side
     // would refuse long thin images with another message.
     png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-    png_set_chunk_malloc_max(png, kMaxChunkBytes);
-    png_set_chunk_cache_max(png, kMaxChunks);
+    // Text, profiles and the like do not change a pixel and may inflate to a thousand times their
+    // length: every ancillary chunk but the transparent colours is passed over, however long.
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+    png_set_chunk_malloc_max(png, 0);
     png_read_info(png, info);
   });
 }

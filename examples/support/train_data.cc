@@ -9,11 +9,11 @@ namespace {
 
 constexpr int kSmallImage = 64;  // up to here pictures are cropped like CIFAR's
 
-data::Augment training_augment(const TrainFlags& flags) {
+data::Augment training_augment(const TrainFlags& flags, const TrainData& data) {
   using Kind = data::Augment::Kind;
   if (flags.data == "shapes") return {};  // as drawn: every place, size and colour occurs
   return {.kind = flags.size <= kSmallImage ? Kind::padded_crop : Kind::random_resized_crop,
-          .flip = true,
+          .flip = data.format != data::DatasetFormat::idx,  // a mirrored digit is none
           // The usual 4 is for long trainings: in short ones small networks then learn too slowly.
           .padding = std::min(2, flags.size - 1),
           // Black borders would be seen in training and never afterwards.
@@ -25,9 +25,12 @@ data::Augment validation_augment(const TrainFlags& flags) {
   return {.resize = flags.size * 256 / 224};
 }
 
-InputOptions input_options(const TrainFlags& flags) {
+InputOptions input_options(const TrainFlags& flags, const TrainData& data) {
   InputOptions input{.device = flags.device};
-  if (flags.size <= kSmallImage) {  // CIFAR's statistics; ImageNet's otherwise
+  if (data.format == data::DatasetFormat::idx) {  // MNIST's statistics
+    input.mean = {0.1307f, 0.1307f, 0.1307f};
+    input.deviation = {0.3081f, 0.3081f, 0.3081f};
+  } else if (flags.size <= kSmallImage) {  // CIFAR's; ImageNet's otherwise
     input.mean = {0.4914f, 0.4822f, 0.4465f};
     input.deviation = {0.2470f, 0.2435f, 0.2616f};
   }
@@ -42,8 +45,9 @@ void open_sets(const TrainFlags& flags, TrainData& data) {
     data.val_set = std::make_shared<data::Shapes>(
         data::ShapesOptions{.split = Split::val, .size = flags.size});
   } else {
-    data.train_set = data::open_split(flags.data, "train");
-    data.val_set = data::open_split(flags.data, "val");
+    data.format = data::detect_format(flags.data);
+    data.train_set = data::open_dataset(flags.data, "train");
+    data.val_set = data::open_dataset(flags.data, "val");
   }
   data.classes = data.train_set->classes();
 }
@@ -52,13 +56,14 @@ void open_sets(const TrainFlags& flags, TrainData& data) {
 
 TrainData open_data(const TrainFlags& flags) {
   TrainData data;
-  data.input = input_options(flags);
   if (flags.data == "synthetic") {
+    data.input = input_options(flags, data);
     data.classes = flags.classes > 0 ? flags.classes : 1000;
     data.batches = flags.steps;
     return data;
   }
   open_sets(flags, data);
+  data.input = input_options(flags, data);
   expect<ValueError>(flags.classes == 0 || flags.classes >= data.classes, "classes",
                      "--classes {} is fewer than the {} classes of {}", flags.classes, data.classes,
                      flags.data);
@@ -84,7 +89,7 @@ void open_loaders(const TrainFlags& flags, TrainData& data) {
       .workers = flags.workers,
       .seed = flags.seed,
       .drop_last = true,
-      .augment = training_augment(flags),
+      .augment = training_augment(flags, data),
       .bad_image = flags.skip_bad_images ? data::BadImage::replace : data::BadImage::fail};
   data.train_loader = std::make_unique<data::Loader>(data.train_set, options);
   data.training = std::make_unique<LoaderSource>(*data.train_loader);

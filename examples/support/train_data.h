@@ -1,11 +1,12 @@
 // What `train` trains on: opens the data that the flags name, with augmentation and normalisation
-// to go with it (as for CIFAR up to 64 pixels, as for ImageNet above; shapes are not augmented). In
-// two parts, because the memory plan comes in between: `open_data` knows classes and batches,
-// `open_loaders` takes host memory. The choices are this program's; in one of your own, make a
-// `data::Loader` (data/loader.h).
+// to go with it (as for CIFAR up to 64 pixels, as for ImageNet above; shapes are not augmented,
+// digits not mirrored). In two parts, because the memory plan comes in between: `open_data` knows
+// classes and batches, `open_loaders` takes host memory. The choices are this program's; in one of
+// your own, make a `data::Loader` (data/loader.h).
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 namespace brim::examples {
 
 struct TrainData {
+  std::optional<data::DatasetFormat> format;  ///< of files; none for shapes and synthetic
   std::shared_ptr<const data::Dataset> train_set, val_set;  // null for synthetic
   int64_t classes = 0;
   int64_t batches = 0;  ///< in an epoch

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   train                                        ten drawn shapes, about a minute
   train --data photos --model mobilenet_v2     photos/train/<class>/*.jpg, photos/val/<class>/*.jpg
-  train --data cifar10 --epochs 10             small pictures, ResNet-20
+  train --data cifar-10-batches-bin --epochs 10   CIFAR-10, ResNet-20
   train --data synthetic --model resnet50 --batch 16 --steps 10   time a bare step
   train --data photos --model resnet50 --budget 2GiB   refused at once where that is too little
 )";
@@ -43,13 +43,15 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   app.footer(kExamples);
   app.option_defaults()->take_last();  // so that a script can append to a list of flags
   app.add_option("--data", f.data,
-                 "shapes, synthetic, or a folder with train/<class>/* and val/<class>/*")
+                 "shapes, synthetic, or a folder: of train/<class>/* and val/<class>/*, of CIFAR's "
+                 "binary files, or of MNIST's")
       ->capture_default_str();
   app.add_option("--model", f.model, "resnet20, resnet18 ... resnet152, mobilenet_v1, mobilenet_v2")
       ->capture_default_str();
   app.add_option(
          "--size", f.size,
-         "height and width of the input in pixels (default 32 for shapes and resnet20, else 224)")
+         "height and width of the input in pixels (default: that of CIFAR and MNIST, 32 for shapes "
+         "and resnet20, else 224)")
       ->check(CLI::PositiveNumber);
   app.add_option("--classes", f.classes, "outputs of the model (default: the data's)")
       ->check(CLI::PositiveNumber);
@@ -87,6 +89,8 @@ void check_flags(TrainFlags& f) {
     f.budget = parse_bytes(f.budget_text);
     expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);
   }
+  bool files = f.data != "shapes" && f.data != "synthetic";
+  if (f.size == 0 && files) f.size = data::native_size(f.data);
   bool small = f.data == "shapes" || f.model == "resnet20";
   if (f.size == 0) f.size = small ? 32 : 224;
   if (f.batch == 0) f.batch = f.size <= 64 && f.data != "shapes" ? 64 : 32;

@@ -20,7 +20,7 @@ struct TrainData;
 
 struct TrainFlags {
   std::string data = "shapes", model = "resnet20", json;
-  int size = 0;         ///< 0: 32 for shapes and CIFAR models, else 224
+  int size = 0;         ///< 0: the data's own, 32 for shapes and CIFAR models, else 224
   int64_t classes = 0;  ///< 0: as many as the data has
   int64_t batch = 0;    ///< 0: 64 for small pictures of files, else 32
   int64_t epochs = 0, steps = 0;

@@ -239,6 +239,26 @@ TEST_CASE("alpha, transparent colours and gamma leave the colours alone") {
   CHECK(decode_image(encode_png(options, Bytes{0}), kName).pixels == Bytes{5, 6, 7});
 }
 
+TEST_CASE("texts and profiles are passed over, however long, many and damaged") {
+  const std::string text(2'000'000, 'x');
+  PngOptions options{.width = 1, .height = 1};
+  options.more = [&](png_structp png, png_infop info) {
+    for (int compression : {PNG_TEXT_COMPRESSION_NONE, PNG_TEXT_COMPRESSION_zTXt}) {
+      png_text entry{};
+      entry.compression = compression;
+      entry.key = const_cast<char*>("Comment");
+      entry.text = const_cast<char*>(text.c_str());
+      entry.text_length = text.size();
+      for (int i = 0; i < 3; ++i) png_set_text(png, info, &entry, 1);
+    }
+  };
+  Bytes png = encode_png(options, Bytes{10, 20, 30});
+  CHECK(png.size() > 3 * text.size());
+  CHECK(decode_image(png, kName).pixels == Bytes{10, 20, 30});
+  png[100'000] ^= 1;  // the chunk's checksum is then wrong
+  CHECK(decode_image(png, kName).pixels == Bytes{10, 20, 30});
+}
+
 TEST_CASE("what is no image is refused by name") {
   CHECK(error_of({}) == "decode_image: 'some/where.img' is empty (0 bytes)");
   CHECK(error_of(Bytes{'G', 'I', 'F', '8', '9', 'a', 0, 0, 0}) ==

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "brim/examples/support/train_data.h"
 #include "brim/memory/host_memory.h"
 #include "brim/tests/support/encode_image.h"
+#include "brim/tests/support/small_datasets.h"
 #include "brim/tests/support/subprocess.h"
 
 using namespace brim::testing;
@@ -253,6 +255,27 @@ TEST_CASE("pictures of one's own are trained on") {
   CHECK(run.out.find("done: accuracy") != std::string::npos);
 }
 
+TEST_CASE("CIFAR's and MNIST's files are trained on at their own size") {
+  TempFolder cifar, mnist;
+  write_cifar10(cifar);
+  write_mnist(mnist, 20);
+  for (auto [folder, size, images] : {std::tuple(&cifar, "32x32", "50 images, 10 to validate"),
+                                      std::tuple(&mnist, "28x28", "20 images, 20 to validate")}) {
+    Finished run = train("--data " + folder->path() + " --model mobilenet_v2" + kQuick);
+    CAPTURE(run.err);
+    CHECK(run.code == 0);
+    for (const char* text : {images, "10 classes", size, "done: accuracy"}) {
+      CAPTURE(text);
+      CHECK(run.out.find(text) != std::string::npos);
+    }
+  }
+  std::filesystem::rename(mnist.path() + "/train-images-idx3-ubyte", mnist.path() + "/swap");
+  std::filesystem::rename(mnist.path() + "/train-labels-idx1-ubyte",
+                          mnist.path() + "/train-images-idx3-ubyte");
+  std::filesystem::rename(mnist.path() + "/swap", mnist.path() + "/train-labels-idx1-ubyte");
+  check_error("--data " + mnist.path(), "the two files are swapped");
+}
+
 TEST_CASE("folders that are missing, empty or do not match are named") {
   check_error("--data /no/such/place", "/no/such/place");
   TempFolder folder;
@@ -295,8 +318,9 @@ TEST_CASE("a bad picture to validate stops the run, or is left out of the accura
 
 TEST_CASE("pictures are cropped, flipped and normalised as their size and source want") {
   using brim::data::Augment;
-  TempFolder folder;
+  TempFolder folder, mnist;
   write_pictures(folder, 4);
+  write_mnist(mnist, 10);
   auto opened = [](const std::string& source, int size) {
     brim::examples::TrainFlags flags;
     flags.data = source;
@@ -307,7 +331,7 @@ TEST_CASE("pictures are cropped, flipped and normalised as their size and source
     return data;
   };
   auto small = opened(folder.path(), 32), large = opened(folder.path(), 224),
-       shapes = opened("shapes", 32);
+       shapes = opened("shapes", 32), digits = opened(mnist.path(), 28);
   CHECK(small.train_loader->options().augment.kind == Augment::Kind::padded_crop);
   CHECK(small.train_loader->options().augment.padding_mode == Augment::PaddingMode::reflect);
   CHECK(small.train_loader->options().augment.flip);
@@ -317,6 +341,9 @@ TEST_CASE("pictures are cropped, flipped and normalised as their size and source
   CHECK(large.validation->options().augment == Augment{.resize = 256});
   CHECK(shapes.train_loader->options().augment == Augment());
   CHECK(shapes.validation->options().augment == Augment());
+  CHECK(digits.train_loader->options().augment.kind == Augment::Kind::padded_crop);
+  CHECK_FALSE(digits.train_loader->options().augment.flip);
+  CHECK(digits.input.mean == std::vector{0.1307f, 0.1307f, 0.1307f});
   CHECK(small.input.mean == std::vector{0.4914f, 0.4822f, 0.4465f});
   CHECK(large.input.mean == std::vector{0.485f, 0.456f, 0.406f});
   for (auto* data : {&small, &large, &shapes}) {
