@@ -59,6 +59,8 @@ void check_augment(const Augment& augment, int size) {
       augment.min_ratio > 0 && augment.min_ratio <= augment.max_ratio && augment.max_ratio < 1e4f,
       "augment", "expected 0 < min_ratio <= max_ratio < 10000, got {} and {}", augment.min_ratio,
       augment.max_ratio);
+  check_color_jitter(augment.color_jitter);
+  check_random_erasing(augment.random_erasing);
 }
 
 int decode_target(int size, const Augment& augment) {
@@ -165,6 +167,8 @@ void prepare(const Image& image, int size, const Augment& augment, RandomStream 
       break;
   }
   if (augment.flip && random.bits() >> 31) flip_horizontal(size, out);
+  color_jitter({out, static_cast<size_t>(size) * size * 3}, augment.color_jitter, random);
+  random_erasing(size, out, augment.random_erasing, random);
 }
 
 }  // namespace brim::data

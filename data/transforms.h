@@ -6,7 +6,9 @@
 #include <cstdint>
 
 #include "brim/base/random.h"
+#include "brim/data/color_jitter.h"
 #include "brim/data/image.h"
+#include "brim/data/random_erasing.h"
 
 namespace brim::data {
 
@@ -34,6 +36,9 @@ struct Augment {
   /// log-uniformly.
   float min_area = 0.08f, max_area = 1.0f;
   float min_ratio = 3.0f / 4, max_ratio = 4.0f / 3;
+  /// Of the square, in this order and after the flip.
+  ColorJitter color_jitter = {};
+  RandomErasing random_erasing = {};
 
   friend bool operator==(const Augment&, const Augment&) = default;
 };
@@ -64,7 +69,8 @@ void padded_crop(const Image& image, int size, const Augment& augment, RandomStr
 /// Mirrors size x size pixels left and right, in place.
 void flip_horizontal(int size, uint8_t* pixels);
 
-/// Crops as `augment` says, then flips. `out` takes size x size x 3 bytes.
+/// Crops as `augment` says, then flips, jitters colours and erases. `out` takes size x size x 3
+/// bytes.
 void prepare(const Image& image, int size, const Augment& augment, RandomStream random,
              uint8_t* out);
 
