@@ -4,10 +4,13 @@
 // nn/models/registry.h. A single layer: its own header.
 #pragma once
 
+#include "brim/nn/adaptive_avg_pool2d.h"
 #include "brim/nn/avg_pool2d.h"
 #include "brim/nn/batch_norm2d.h"
 #include "brim/nn/conv2d.h"
+#include "brim/nn/conv_transpose2d.h"
 #include "brim/nn/dropout.h"
+#include "brim/nn/embedding.h"
 #include "brim/nn/flatten.h"
 #include "brim/nn/global_avg_pool.h"
 #include "brim/nn/identity.h"
@@ -16,3 +19,4 @@
 #include "brim/nn/relu.h"
 #include "brim/nn/relu6.h"
 #include "brim/nn/sequential.h"
+#include "brim/nn/upsample.h"

@@ -1,9 +1,8 @@
-#include "brim/ops/conv2d.h"
+#include "brim/ops/cpu/conv2d.h"
 
 #include <string_view>
 #include <type_traits>
 
-#include "brim/ops/conv_shape.h"
 #include "brim/ops/cpu/conv2d_generic.h"
 #include "brim/ops/cpu/conv2d_weight.h"
 #include "brim/ops/cpu/depthwise.h"
@@ -71,23 +70,13 @@ void forward(const KernelCall& call, const Conv2dOptions& options) {
 
 template <class T>
 int64_t backward_data_scratch(const KernelCall& call, const Conv2dOptions& options) {
-  ConvShape shape = data_shape(call, options);
-  if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
-  if (auto* convolution = library<T>(shape, Pass::backward_data))
-    return onednn::scratch_bytes(*convolution);
-  return conv2d_generic_backward_data_scratch<T>(shape);
+  return conv2d_backward_data_scratch<T>(data_shape(call, options));
 }
 
 template <class T>
 void backward_data(const KernelCall& call, const Conv2dOptions& options) {
-  ConvShape shape = data_shape(call, options);
-  const T *dy = call.in[0].as<T>(), *weight = call.in[1].as<T>();
-  T* dx = call.out[0].as<T>();
-  if (shape.is_depthwise()) return depthwise_backward_data(shape, dy, weight, dx, call.scratch);
-  if constexpr (std::is_same_v<T, float>)
-    if (auto* convolution = library<T>(shape, Pass::backward_data))
-      return onednn::run(*convolution, dy, weight, nullptr, dx, call.scratch);
-  conv2d_generic_backward_data(shape, dy, weight, dx, call.scratch);
+  conv2d_backward_data(data_shape(call, options), call.in[0].as<T>(), call.in[1].as<T>(),
+                       call.out[0].as<T>(), call.scratch);
 }
 
 template <class T>
@@ -124,6 +113,29 @@ void register_for() {
 }
 
 }  // namespace
+
+template <class T>
+int64_t conv2d_backward_data_scratch(const ConvShape& shape) {
+  if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
+  if (auto* convolution = library<T>(shape, Pass::backward_data))
+    return onednn::scratch_bytes(*convolution);
+  return conv2d_generic_backward_data_scratch<T>(shape);
+}
+
+template <class T>
+void conv2d_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
+                          void* scratch) {
+  if (shape.is_depthwise()) return depthwise_backward_data(shape, dy, weight, dx, scratch);
+  if constexpr (std::is_same_v<T, float>)
+    if (auto* convolution = library<T>(shape, Pass::backward_data))
+      return onednn::run(*convolution, dy, weight, nullptr, dx, scratch);
+  conv2d_generic_backward_data(shape, dy, weight, dx, scratch);
+}
+
+template int64_t conv2d_backward_data_scratch<float>(const ConvShape&);
+template int64_t conv2d_backward_data_scratch<double>(const ConvShape&);
+template void conv2d_backward_data(const ConvShape&, const float*, const float*, float*, void*);
+template void conv2d_backward_data(const ConvShape&, const double*, const double*, double*, void*);
 
 void register_conv2d() {
   register_for<float>();

@@ -23,6 +23,12 @@ bool register_kernels() {
     register_binary_cross_entropy_with_logits();
     register_kl_div();
     register_dropout();
+    register_max();
+    register_adaptive_avg_pool2d();
+    register_interpolate();
+    register_conv_transpose2d();
+    register_embedding();
+    register_gather();
     return true;
   }();
   return done;

@@ -28,5 +28,11 @@ void register_avg_pool2d();
 void register_max_pool2d();
 void register_batch_norm();
 void register_batch_norm_backward();
+void register_max();
+void register_adaptive_avg_pool2d();
+void register_interpolate();
+void register_conv_transpose2d();
+void register_embedding();
+void register_gather();
 
 }  // namespace brim::cpu

@@ -1,13 +1,12 @@
-// Sums over any axes of a contiguous tensor. Neighbouring axes that are all kept or all reduced
-// are merged; the last group is the inner loop. Pieces are cut by shape alone, and their sums are
+// Sums over any axes of a contiguous tensor. Pieces are cut by shape alone, and their sums are
 // added in order, so the result does not depend on the number of threads.
 #include "brim/ops/sum.h"
 
 #include <algorithm>
-#include <array>
 
 #include "brim/base/parallel.h"
 #include "brim/core/strided_loop.h"
+#include "brim/ops/cpu/reduced_axes.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/cpu/row_sum.h"
 
@@ -20,75 +19,21 @@ constexpr int64_t kRows = 8;       // rows added in T before their sum goes into
 constexpr int64_t kPiece = 32768;  // least elements of a piece
 constexpr int64_t kTasks = 64;     // enough for every thread
 
-// Groups of axes, walked in row-major order.
-struct Walk {
-  std::array<int64_t, Dims::kMax> size{}, stride{};
-  size_t rank = 0;
-  int64_t count = 1;
-
-  void add_outer(int64_t n, int64_t step) {
-    size[rank] = n;
-    stride[rank++] = step;
-    count *= n;
-  }
-  int64_t offset(int64_t index) const {
-    int64_t at = 0;
-    for (size_t k = 0; k + 1 < rank; ++k) {  // groups were added inner first
-      at += index % size[k] * stride[k];
-      index /= size[k];
-    }
-    return rank == 0 ? 0 : at + index * stride[rank - 1];
-  }
-};
-
-struct Plan {
-  Walk kept, reduced;  // without the inner group
-  int64_t inner = 1;
-  bool inner_reduced = true;
+struct Plan : ReducedAxes {
   int64_t chunks = 1, tiles = 1, pieces = 1;
 
+  Plan(const Shape& x, const Shape& y) : ReducedAxes(x, y) {
+    if (inner_reduced)
+      chunks = (inner + kChunk - 1) / kChunk;
+    else
+      tiles = (inner + kColumns - 1) / kColumns;
+    int64_t tasks = std::max<int64_t>(kept.count * tiles, 1);
+    pieces = std::clamp<int64_t>(std::min(numel(x) / tasks / kPiece, kTasks / tasks), 1,
+                                 std::max<int64_t>(units(), 1));
+  }
   int64_t units() const { return reduced.count * chunks; }
   int64_t width() const { return inner_reduced ? 1 : inner; }
 };
-
-Plan make_plan(const Shape& x, const Shape& y) {
-  Plan plan;
-  int64_t stride = 1, size = 1, start = 1;
-  bool any = false, reduced = true, first = true;
-  auto close = [&] {
-    if (!any) return;
-    if (first) {
-      plan.inner = size;
-      plan.inner_reduced = reduced;
-    } else {
-      (reduced ? plan.reduced : plan.kept).add_outer(size, start);
-    }
-    first = false;
-  };
-  for (int axis = x.size() - 1; axis >= 0; --axis) {
-    if (x[axis] == 1) continue;
-    bool goes = y[axis] == 1;
-    if (any && goes == reduced) {
-      size *= x[axis];
-    } else {
-      close();
-      any = true;
-      reduced = goes;
-      size = x[axis];
-      start = stride;
-    }
-    stride *= x[axis];
-  }
-  close();
-  if (plan.inner_reduced)
-    plan.chunks = (plan.inner + kChunk - 1) / kChunk;
-  else
-    plan.tiles = (plan.inner + kColumns - 1) / kColumns;
-  int64_t tasks = std::max<int64_t>(plan.kept.count * plan.tiles, 1);
-  plan.pieces = std::clamp<int64_t>(std::min(numel(x) / tasks / kPiece, kTasks / tasks), 1,
-                                    std::max<int64_t>(plan.units(), 1));
-  return plan;
-}
 
 // x, or x * factor.
 template <class T>
@@ -104,7 +49,7 @@ struct Product {
 
 // sums[k] += the sum over units [begin, end) of element `at + unit + k`
 template <class Load>
-void column_sums(const Load& load, const Walk& rows, int64_t at, int64_t begin, int64_t end,
+void column_sums(const Load& load, const AxisWalk& rows, int64_t at, int64_t begin, int64_t end,
                  double* sums, int64_t count) {
   int64_t unit = begin;
   for (; unit + kRows <= end; unit += kRows) {
@@ -182,7 +127,7 @@ double* partial_sums(const Plan& plan, ScratchCursor& cursor) {
 
 int64_t sum_scratch(const KernelCall& call, const kernel::SumAttributes&) {
   ScratchCursor cursor(nullptr);
-  partial_sums(make_plan(call.in[0].shape, call.out[0].shape), cursor);
+  partial_sums(Plan(call.in[0].shape, call.out[0].shape), cursor);
   return cursor.used();
 }
 
@@ -194,7 +139,7 @@ void sum_kernel(const KernelCall& call, const kernel::SumAttributes& attributes)
     std::fill_n(to, y.numel(), static_cast<T>(0 * attributes.scale));
     return;
   }
-  Plan plan = make_plan(x.shape, y.shape);
+  Plan plan(x.shape, y.shape);
   ScratchCursor cursor(call.scratch);
   double* partial = partial_sums(plan, cursor);
   if (call.in.size() > 1 && call.in[1].present)

@@ -97,6 +97,9 @@ TEST_CASE("convolutions and matrix products keep to the account, in every floati
   check_each_dtype("conv2d depthwise", {image, {32, 3, 3, 1}, {32}},
                    conv({.stride = 2, .padding = 1, .groups = 32}));
   check_each_dtype("conv2d grouped", {image, {32, 3, 3, 4}, {32}}, conv({.groups = 8}));
+  check_each_dtype("conv_transpose2d", {image, {32, 2, 2, 24}, {24}}, [](const auto& in) {
+    return conv_transpose2d(in[0], in[1], in[2], {.stride = 2});
+  });
   check_each_dtype("linear", {{64, 300}, {100, 300}, {100}},
                    [](const auto& in) { return linear(in[0], in[1], in[2]); });
   check_each_dtype("matmul", {{3, 60, 70}, {70, 80}},
@@ -134,13 +137,20 @@ TEST_CASE("every other op keeps to the account, in every floating dtype") {
   unary("log_softmax", rows, [](Tensor x) { return log_softmax(std::move(x), 0); });
   unary("sum", image, [](Tensor x) { return sum(std::move(x), {0, 2}); });
   unary("mean", image, [](Tensor x) { return mean(std::move(x)); });
+  unary("max", image, [](Tensor x) { return max(std::move(x), {1, 2}); });
   unary("max_pool2d", image, [](Tensor x) { return max_pool2d(std::move(x), {.kernel = 2}); });
   unary("avg_pool2d", image, [](Tensor x) { return avg_pool2d(std::move(x), {.kernel = 2}); });
   unary("global_avg_pool", image, [](Tensor x) { return global_avg_pool(std::move(x)); });
+  unary("adaptive_avg_pool2d", image,
+        [](Tensor x) { return adaptive_avg_pool2d(std::move(x), 7); });
+  unary("interpolate", image, [](Tensor x) {
+    return interpolate(std::move(x), {.scale = 2, .mode = InterpolateMode::bilinear});
+  });
   unary("reshape", image, [](Tensor x) { return reshape(std::move(x), {4, -1}); });
   unary("permute", image, [](Tensor x) { return permute(std::move(x), {0, 3, 1, 2}); });
   unary("pad", image, [](Tensor x) { return pad(std::move(x), {{}, {1, 1}, {1, 1}, {}}); });
   unary("slice", image, [](Tensor x) { return slice(std::move(x), 1, {.step = 2}); });
+  unary("split", image, [](Tensor x) { return split(std::move(x), 8, 3)[1]; });
   unary("cast", image, [](Tensor x) { return cast(cast(x, Dtype::float64), x.dtype()); });
   unary("dropout", image, [](Tensor x) { return dropout(std::move(x)); });
   check_each_dtype("add", {image, {32}}, [](const auto& in) { return add(in[0], in[1]); });
@@ -155,7 +165,11 @@ TEST_CASE("every other op keeps to the account, in every floating dtype") {
                    [](const auto& in) { return binary_cross_entropy_with_logits(in[0], in[1]); });
   check_each_dtype("kl_div", {rows, rows},
                    [](const auto& in) { return kl_div(in[0], in[1], {.log_target = true}); });
+  Tensor places = zeros({64, 400}, {.dtype = Dtype::int64});
+  check_each_dtype("gather", {rows}, [&](const auto& in) { return gather(in[0], 1, places); });
+  check_each_dtype("embedding", {rows}, [&](const auto& in) { return embedding(labels, in[0]); });
   Tensor pixels = zeros({4, 64, 64, 3}, {.dtype = Dtype::uint8});
+  CHECK(largest_allocation([&] { argmax(ones(image), 3); }) == 0);
   CHECK(largest_allocation([&] {
           normalize(pixels, {.mean = {0.5f, 0.5f, 0.5f}, .std = {0.2f, 0.2f, 0.2f}});
         }) == 0);

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "brim/autograd/backward.h"
 #include "brim/ops/conv2d.h"
 
 using namespace brim;
@@ -34,13 +38,50 @@ TEST_CASE("layers: each gives what its op gives") {
               max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1}));
   check_equal(nn::AvgPool2d({.kernel = 2})(x), avg_pool2d(x, {.kernel = 2}));
   check_equal(nn::GlobalAvgPool()(x), global_avg_pool(x));
+  check_equal(nn::AdaptiveAvgPool2d({2, 3})(x), adaptive_avg_pool2d(x, {2, 3}));
+  InterpolateOptions twice{.scale = 2, .mode = InterpolateMode::bilinear};
+  check_equal(nn::Upsample(twice)(x), interpolate(x, twice));
   check_equal(nn::Identity()(x), x);
+}
+
+TEST_CASE("layers: transposed convolution") {
+  nn::ConvTranspose2d up(
+      4, 6, {.kernel = {3, 2}, .stride = 2, .padding = {1, 0}, .output_padding = 1, .groups = 2});
+  nn::initialize(up, 1);
+  CHECK(up.weight.shape() == Shape{4, 3, 2, 3});
+  Tensor x = image();
+  check_equal(up(x),
+              conv_transpose2d(x, up.weight, up.bias,
+                               {.stride = 2, .padding = {1, 0}, .output_padding = 1, .groups = 2}));
+  // The bound is 1 / sqrt(3 * 2 * 3), for the bias too.
+  for (const Tensor& parameter : {up.weight, up.bias})
+    for (float value : parameter.to_vector<float>()) CHECK(std::abs(value) <= 1 / std::sqrt(18.0));
+  CHECK(std::ranges::max(up.weight.to_vector<float>()) > 0.9 / std::sqrt(18.0));
+}
+
+TEST_CASE("layers: an embedding is normal, but for the padding row") {
+  nn::Embedding words(1000, 16, {.padding_index = 3});
+  nn::initialize(words, 1);
+  Tensor indices = from_vector<int64_t>({3, 0, 3, 7}, {2, 2});
+  check_equal(words(indices), embedding(indices, words.weight));
+  std::vector<float> weight = words.weight.to_vector<float>();
+  CHECK(std::all_of(weight.begin() + 48, weight.begin() + 64, [](float v) { return v == 0; }));
+  double squares = 0;
+  for (float value : weight) squares += static_cast<double>(value) * value;
+  // 15,984 squares of deviation sqrt(2): their mean is off by less than 5 of 0.0112.
+  CHECK(std::abs(squares / 15984 - 1) < 0.056);
+  backward(words(indices), {.grad = ones({2, 2, 16})});
+  std::vector<float> gradient = words.weight.grad().to_vector<float>();
+  CHECK(gradient[0] == 1);
+  CHECK(gradient[48] == 0);
 }
 
 TEST_CASE("layers: without bias there is none") {
   nn::Conv2d conv(4, 8, {.kernel = 3, .bias = false});
   CHECK_FALSE(conv.bias.defined());
   CHECK(conv.named_parameters().size() == 1);
+  nn::ConvTranspose2d up(4, 8, {.kernel = 2, .bias = false});
+  CHECK(up.named_parameters().size() == 1);
   nn::Linear fc(4, 3, {.bias = false});
   nn::initialize(fc, 1);
   CHECK(fc.named_parameters().size() == 1);
@@ -85,6 +126,10 @@ TEST_CASE("layers: dropout only in training") {
 TEST_CASE("layers: sizes out of range") {
   CHECK_THROWS_AS(nn::Conv2d(0, 3), ValueError);
   CHECK_THROWS_AS(nn::Conv2d(3, 4, {.groups = 2}), ValueError);
+  CHECK_THROWS_AS(nn::ConvTranspose2d(0, 3), ValueError);
+  CHECK_THROWS_AS(nn::ConvTranspose2d(4, 3, {.groups = 2}), ValueError);
+  CHECK_THROWS_AS(nn::Embedding(0, 3), ValueError);
+  CHECK_THROWS_AS(nn::Embedding(2, 3, {.padding_index = 2}), ValueError);
   CHECK_THROWS_AS(nn::Linear(3, 0), ValueError);
   CHECK_THROWS_AS(nn::BatchNorm2d(0), ValueError);
 }

@@ -1,0 +1,145 @@
+#include "brim/ops/conv_transpose2d.h"
+
+#include <algorithm>
+
+#include "brim/ops/linear.h"
+#include "brim/ops/op.h"
+
+namespace brim {
+namespace {
+
+constexpr const char* kName = "conv_transpose2d";
+
+void require_options(const ConvTranspose2dOptions& o) {
+  expect<ValueError>(std::min(o.stride.h, o.stride.w) >= 1, kName,
+                     "expected strides of at least 1, got {}", to_string(o.stride));
+  expect<ValueError>(std::min(o.padding.h, o.padding.w) >= 0, kName,
+                     "expected paddings of at least 0, got {}", to_string(o.padding));
+  expect<ValueError>(std::min(o.dilation.h, o.dilation.w) >= 1, kName,
+                     "expected dilations of at least 1, got {}", to_string(o.dilation));
+  expect<ValueError>(std::min(o.output_padding.h, o.output_padding.w) >= 0 &&
+                         o.output_padding.h < o.stride.h && o.output_padding.w < o.stride.w,
+                     kName, "expected output paddings of at least 0 and below strides {}, got {}",
+                     to_string(o.stride), to_string(o.output_padding));
+  expect<ValueError>(o.groups >= 1, kName, "expected at least 1 group, got {}", o.groups);
+}
+
+struct Axis {
+  const char* name;
+  int64_t size, taps, stride, padding, output_padding, dilation;
+};
+
+/// (size - 1) * stride - 2 * padding + dilation * (taps - 1) + output_padding + 1
+int64_t result_size(const Axis& a) {
+  int64_t steps = 0, reach = 0, cut = 0, result = 0;
+  bool fits = a.size >= 1 && !__builtin_mul_overflow(a.size - 1, a.stride, &steps) &&
+              !__builtin_mul_overflow(a.taps - 1, a.dilation, &reach) &&
+              !__builtin_mul_overflow(a.padding, int64_t{2}, &cut) &&
+              !__builtin_add_overflow(steps, reach, &result) &&
+              !__builtin_add_overflow(result, a.output_padding + 1, &result) && result > cut;
+  expect<ShapeError>(fits, kName,
+                     "expected a result of at least one pixel, got {} {} with stride {}, padding "
+                     "{}, output padding {} and a window of {} with dilation {}",
+                     a.name, a.size, a.stride, a.padding, a.output_padding, a.taps, a.dilation);
+  return result - cut;
+}
+
+class ConvTranspose2d final : public autograd::Op {
+ public:
+  explicit ConvTranspose2d(const ConvTranspose2dOptions& options)
+      : options_(options),
+        convolution_{options.stride, options.padding, options.dilation, options.groups} {}
+  const char* name() const override { return kName; }
+
+  Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+    require_floating(name(), in[0]);
+    require_same_kind(name(), in[0], in[1]);
+    Shape shape = conv_transpose2d_shape(in[0].shape(), in[1].shape(), options_);
+    if (in.size() > 2) {
+      require_same_kind(name(), in[1], in[2]);
+      expect<ShapeError>(in[2].shape() == Shape{shape[3]}, name(),
+                         "expected bias of shape [{}] to match weight {}, got {}", shape[3],
+                         to_string(in[1].shape()), to_string(in[2].shape()));
+    }
+    Tensor x = contiguous(in[0]), weight = contiguous(in[1]);
+    Tensor bias = in.size() > 2 ? contiguous(in[2]) : Tensor();
+    Tensor y = empty(shape, {.dtype = x.dtype(), .device = x.device()});
+    launch(kernel::conv_transpose2d, {x, weight, bias}, {y}, convolution_);
+    return {y};
+  }
+
+  autograd::Saves saves(const autograd::Needs& needs) const override {
+    autograd::Saves saves;
+    if (needs[1]) saves.inputs.push_back(0);
+    if (needs[0]) saves.inputs.push_back(1);
+    return saves;
+  }
+
+  // The transpose of the transpose: x and y have changed places.
+  Tensors backward(autograd::BackwardCall& call) const override {
+    Tensor dy = call.take_grad();
+    Tensors grads(static_cast<size_t>(call.inputs()));
+    auto grad_for = [&](int i) {
+      return grads[static_cast<size_t>(i)] =
+                 empty(call.input_info(i).shape, call.input_info(i).options());
+    };
+    if (grads.size() > 2 && call.needs(2)) launch(kernel::bias_gradient, {dy}, {grad_for(2)});
+    if (call.needs(1))
+      launch(kernel::conv2d_backward_weight, {dy, contiguous(call.input(0))}, {grad_for(1)},
+             convolution_);
+    if (call.needs(0))
+      launch(kernel::conv2d, {dy, contiguous(call.input(1)), Tensor()}, {grad_for(0)},
+             convolution_);
+    return grads;
+  }
+
+  /// Two per multiply and add.
+  double flops(std::span<const autograd::TensorInfo> inputs,
+               std::span<const autograd::TensorInfo>) const override {
+    const Shape& weight = inputs[1].shape;
+    return 2 * static_cast<double>(numel(inputs[0].shape)) *
+           static_cast<double>(weight[1] * weight[2] * weight[3]);
+  }
+
+ private:
+  ConvTranspose2dOptions options_;
+  Conv2dOptions convolution_;  // from y to x
+};
+
+}  // namespace
+
+Shape conv_transpose2d_shape(const Shape& x, const Shape& weight, const ConvTranspose2dOptions& o) {
+  require_options(o);
+  expect<ShapeError>(x.size() == 4, kName, "expected input [N,H,W,in], got {}", to_string(x));
+  expect<ShapeError>(weight.size() == 4, kName, "expected weight [in,R,S,out/groups], got {}",
+                     to_string(weight));
+  expect<ShapeError>(weight[1] >= 1 && weight[2] >= 1, kName,
+                     "expected a window of at least 1x1, got weight {}", to_string(weight));
+  expect<ShapeError>(weight[0] % o.groups == 0, kName,
+                     "expected groups to divide input channels {}, got {} groups", weight[0],
+                     o.groups);
+  expect<ShapeError>(x[3] == weight[0], kName,
+                     "expected input channels {} to match weight {}, got input {}", weight[0],
+                     to_string(weight), to_string(x));
+  int64_t channels = 0;
+  expect<ShapeError>(!__builtin_mul_overflow(weight[3], o.groups, &channels), kName,
+                     "expected fewer output channels than weight {} in {} groups has",
+                     to_string(weight), o.groups);
+  return {x[0],
+          result_size({"height", x[1], weight[1], o.stride.h, o.padding.h, o.output_padding.h,
+                       o.dilation.h}),
+          result_size({"width", x[2], weight[2], o.stride.w, o.padding.w, o.output_padding.w,
+                       o.dilation.w}),
+          channels};
+}
+
+Tensor conv_transpose2d(Tensor x, Tensor weight, Tensor bias, const ConvTranspose2dOptions& options,
+                        Where where) {
+  Tensors inputs;
+  inputs.push_back(std::move(x));
+  inputs.push_back(std::move(weight));
+  if (bias.defined()) inputs.push_back(std::move(bias));
+  return autograd::apply_one(std::make_shared<ConvTranspose2d>(options), std::move(inputs), where);
+}
+
+}  // namespace brim
