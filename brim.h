@@ -27,6 +27,7 @@
 #include "brim/nn/weights.h"
 #include "brim/ops/ops.h"
 #include "brim/optim/adamw.h"
+#include "brim/optim/ema.h"
 #include "brim/optim/schedule.h"
 #include "brim/optim/sgd.h"
 #include "brim/train/evaluate.h"

@@ -10,11 +10,6 @@ std::string join(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + '.' + name;
 }
 
-bool is_at_or_below(std::string_view name, std::string_view prefix) {
-  if (prefix.empty()) return true;
-  return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
-}
-
 // A tensor like `like`, elsewhere or of another type, in the same role.
 Tensor empty_in_role(const Tensor& like, const TensorOptions& options) {
   memory::CategoryScope category(like.storage()->category());
@@ -29,6 +24,11 @@ bool has_values(const Tensor& tensor) {
 }
 
 }  // namespace
+
+bool is_at_or_below(std::string_view name, std::string_view prefix) {
+  if (prefix.empty()) return true;
+  return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
+}
 
 void Module::for_each_slot(const std::function<void(const std::string&, const Slot&)>& body) const {
   for (const Slot& slot : slots_)
@@ -91,7 +91,7 @@ int64_t Module::parameter_count() const {
 }
 
 void Module::train(bool training) {
-  training_ = training;
+  training_ = training && !frozen_;
   for (Module* child : children_) child->train(training);
 }
 
@@ -101,7 +101,11 @@ void Module::zero_grad() {
   });
 }
 
-void Module::set_trainable(std::string_view prefix, bool trainable) {
+void Module::freeze(std::string_view prefix) { set_frozen(prefix, true); }
+
+void Module::unfreeze(std::string_view prefix) { set_frozen(prefix, false); }
+
+void Module::set_frozen(std::string_view prefix, bool frozen) {
   bool any = false;
   std::vector<std::string> known;
   for (const NamedModule& below : named_modules())
@@ -109,11 +113,16 @@ void Module::set_trainable(std::string_view prefix, bool trainable) {
   for (NamedTensor& parameter : named_parameters()) {
     known.push_back(parameter.name);
     if (!is_at_or_below(parameter.name, prefix)) continue;
-    parameter.tensor.set_requires_grad(trainable);
+    parameter.tensor.set_requires_grad(!frozen);
     any = true;
   }
   expect<ValueError>(any, "module", "has no parameters at or below '{}'{}", prefix,
                      did_you_mean(prefix, known));
+  for (const NamedModule& below : named_modules())
+    if (is_at_or_below(below.name, prefix)) {
+      below.module.frozen_ = frozen;
+      below.module.training_ = !frozen;
+    }
 }
 
 void Module::to(Dtype dtype) {
@@ -134,14 +143,14 @@ void Module::register_parameter(std::string name, Tensor& member, const Shape& s
   memory::CategoryScope category(memory::Category::parameters);
   member = empty(shape, creation_options());
   member.set_requires_grad();
-  slots_.push_back({std::move(name), &member, std::move(init), true});
+  slots_.push_back({std::move(name), &member, std::move(init), true, this});
 }
 
 void Module::register_buffer(std::string name, Tensor& member, const Shape& shape, double value) {
   require_new_name(name);
   memory::CategoryScope category(memory::Category::other);
   member = full(shape, value, creation_options());
-  slots_.push_back({std::move(name), &member, init::constant(value), false});
+  slots_.push_back({std::move(name), &member, init::constant(value), false, this});
 }
 
 void Module::register_module(std::string name, Module& child) {

@@ -81,16 +81,23 @@ class Module {
   /// Elements of all parameters.
   int64_t parameter_count() const;
 
-  /// Batch norm and dropout behave differently in training, which is how a module starts.
+  /// Batch norm and dropout behave differently in training, which is how a module starts. Frozen
+  /// modules stay in eval mode.
   void train(bool training = true);
   void eval() { train(false); }
   bool training() const { return training_; }
 
   /// Drops all gradients.
   void zero_grad();
-  /// Parameters at or below `prefix` ("layer1", "fc.weight"; "" for all) no longer ask for a
-  /// gradient, or do again. Throws `ValueError` when there are none.
-  void set_trainable(std::string_view prefix, bool trainable);
+  /// For fine-tuning: parameters at or below `prefix` ("layer1", "fc.weight"; "" for all) no longer
+  /// ask for a gradient, and the modules there are in eval mode from now on, whatever `train` says:
+  /// their batch norms use the running statistics and leave them, their dropouts do nothing. Make
+  /// optimizers and `TrainStep` afterwards: they keep no state for what is frozen. Throws
+  /// `ValueError` with the nearest name when there are no parameters.
+  void freeze(std::string_view prefix);
+  /// Parameters ask for a gradient again, and modules there are in training mode: freeze("") and
+  /// then unfreeze("fc") leaves the last layer to train.
+  void unfreeze(std::string_view prefix);
   /// Converts parameters and buffers to float32 or float64. They are new tensors then: make
   /// optimizers afterwards.
   void to(Dtype dtype);
@@ -101,6 +108,7 @@ class Module {
     Tensor* tensor;
     Init init;
     bool is_parameter;
+    const Module* owner;
   };
   /// Calls `body` with the dotted name of every slot whose tensor is defined.
   void for_each_slot(const std::function<void(const std::string&, const Slot&)>& body) const;
@@ -137,6 +145,7 @@ class Module {
   const std::vector<Module*>& children() const { return children_; }
 
  private:
+  void set_frozen(std::string_view prefix, bool frozen);
   bool has_all_values() const;
   void require_new_name(const std::string& name) const;
 
@@ -146,8 +155,12 @@ class Module {
   std::vector<Module*> children_;
   std::vector<std::unique_ptr<Module>> owned_;
   Where where_;
-  bool training_ = true;
+  bool training_ = true, frozen_ = false;
 };
+
+/// Whether the dotted `name` is `prefix` or below it: "layer1.0.bn1" is below "layer1", "layer10"
+/// is not. Everything is below "".
+bool is_at_or_below(std::string_view name, std::string_view prefix);
 
 /// While it lives, all parameters and buffers of a module are on the meta device, without bytes:
 /// the module can be traced, summarised or asked for its shapes. Their values come back with its

@@ -21,7 +21,8 @@ const AdamWOptions& validated(const AdamWOptions& options) {
 }  // namespace
 
 AdamW::AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& options)
-    : Optimizer("adamw", std::move(parameters)), options_(validated(options)) {
+    : Optimizer("adamw", std::move(parameters), validated(options).weight_decay, options.groups),
+      options_(options) {
   for (size_t i = 0; i < this->parameters().size(); ++i) {
     exp_avg_.push_back(make_state(i));
     exp_avg_sq_.push_back(make_state(i));
@@ -30,10 +31,11 @@ AdamW::AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& option
 
 void AdamW::update(size_t i, const Tensor& gradient) noexcept {
   launch(kernel::adamw, {gradient, scalars()}, {parameter(i), exp_avg_[i], exp_avg_sq_[i]},
-         {.beta1 = options_.beta1,
+         {.rate_factor = settings(i).rate_factor,
+          .beta1 = options_.beta1,
           .beta2 = options_.beta2,
           .epsilon = options_.epsilon,
-          .weight_decay = options_.weight_decay});
+          .weight_decay = settings(i).weight_decay});
 }
 
 std::vector<nn::NamedTensor> AdamW::named_state() const {

@@ -13,6 +13,8 @@ struct AdamWOptions {
   double beta2 = 0.999;        ///< of the average of their squares; in [0, 1)
   double epsilon = 1e-8;       ///< added to the root of the squares; above 0, also in float32
   double weight_decay = 0.01;  ///< from 0; in proportion to the rate
+  /// Parameters with a rate or decay of their own (optim/parameter_groups.h).
+  std::vector<ParameterGroup> groups = {};
 };
 
 /// Per element, all in one pass, in update t (from 1):
@@ -42,6 +44,7 @@ class AdamW final : public Optimizer {
 namespace brim::kernel {
 
 struct AdamWAttributes {
+  double rate_factor = 1;  ///< of the rate in the scalars
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double weight_decay = 0;
 };

@@ -10,9 +10,13 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-Device device_of(const char* name, const std::vector<nn::NamedTensor>& parameters) {
-  expect<ValueError>(!parameters.empty(), name, "expected at least one parameter, got none");
-  return parameters.front().tensor.device();
+// Those that ask for a gradient: frozen ones have no state.
+std::vector<nn::NamedTensor> trainable(const char* name, std::vector<nn::NamedTensor> parameters) {
+  size_t given = parameters.size();
+  std::erase_if(parameters, [](const nn::NamedTensor& p) { return !p.tensor.requires_grad(); });
+  expect<ValueError>(!parameters.empty(), name,
+                     "expected a parameter that asks for a gradient, got {} that do not", given);
+  return parameters;
 }
 
 void require_valid(const char* name, const UpdateOptions& options) {
@@ -42,8 +46,12 @@ void require_in_range(const char* optimizer, const char* option, double value, d
   raise<ValueError>(optimizer, "expected a {} from {} to {}, got {}", option, low, high, value);
 }
 
-Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters)
-    : name_(name), parameters_(std::move(parameters)), scalars_(device_of(name, parameters_)) {
+Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, double weight_decay,
+                     const std::vector<ParameterGroup>& groups)
+    : name_(name),
+      parameters_(trainable(name, std::move(parameters))),
+      settings_(settings_of(name, parameters_, groups, weight_decay)),
+      scalars_(parameters_.front().tensor.device()) {
   Device device = scalars_.buffer().device();
   std::unordered_map<const TensorBody*, const std::string*> seen;
   for (const auto& [parameter, tensor] : parameters_) {

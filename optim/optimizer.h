@@ -9,11 +9,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
 #include "brim/nn/module.h"
+#include "brim/optim/parameter_groups.h"
 #include "brim/optim/register_kernels.h"
 #include "brim/optim/step_scalars.h"
 
@@ -31,10 +31,6 @@ struct UpdateOptions {
   bool check_finite = true;
   ClipOptions clip = {};
 };
-
-/// Chooses parameters: `[](const nn::NamedTensor& p) { return p.tensor.dim() > 1; }` leaves out
-/// biases and norms. Null chooses all.
-using ParameterFilter = std::function<bool(const nn::NamedTensor&)>;
 
 class Optimizer {
  public:
@@ -71,14 +67,17 @@ class Optimizer {
   int64_t steps() const { return steps_; }
   /// For an optimizer that goes on from a checkpoint; throws `ValueError` when negative.
   void set_steps(int64_t steps);
+  /// Those that it updates: of the ones given, those that asked for a gradient at that time.
   const std::vector<nn::NamedTensor>& parameters() const { return parameters_; }
   /// What a checkpoint keeps, beside `steps`: tensors to copy from or into.
   virtual std::vector<nn::NamedTensor> named_state() const { return {}; }
 
  protected:
-  /// Throws `ValueError` without parameters, `DtypeError` unless they are float32 or float64,
-  /// `DeviceError` unless they are on one device. Allocates in category `optimizer`.
-  Optimizer(const char* name, std::vector<nn::NamedTensor> parameters);
+  /// Leaves out parameters that ask for no gradient. Throws `ValueError` where none is left, and
+  /// what `settings_of` throws; `DtypeError` unless they are float32 or float64, `DeviceError`
+  /// unless they are on one device. Allocates in category `optimizer`.
+  Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, double weight_decay,
+            const std::vector<ParameterGroup>& groups);
   /// Zeros like parameter i, in category `optimizer`.
   Tensor make_state(size_t i) const;
   /// Launches the update of parameter i. Must neither throw nor allocate.
@@ -86,6 +85,7 @@ class Optimizer {
 
   const char* name() const { return name_; }
   const Tensor& parameter(size_t i) const { return parameters_[i].tensor; }
+  const ParameterSettings& settings(size_t i) const { return settings_[i]; }
   const Tensor& scalars() const { return scalars_.buffer(); }
 
  private:
@@ -99,6 +99,7 @@ class Optimizer {
 
   const char* name_;
   std::vector<nn::NamedTensor> parameters_;
+  std::vector<ParameterSettings> settings_;
   StepScalars scalars_;
   Tensor square_sums_;  // float64, one per parameter
   std::optional<double> gradient_norm_;

@@ -18,19 +18,18 @@ const SgdOptions& validated(const SgdOptions& options) {
 }  // namespace
 
 Sgd::Sgd(std::vector<nn::NamedTensor> parameters, const SgdOptions& options)
-    : Optimizer("sgd", std::move(parameters)), options_(validated(options)) {
-  for (size_t i = 0; i < this->parameters().size(); ++i) {
-    bool decays = !options_.decays || options_.decays(this->parameters()[i]);
-    weight_decay_.push_back(decays ? options_.weight_decay : 0);
-    if (options_.momentum > 0) velocity_.push_back(make_state(i));
-  }
+    : Optimizer("sgd", std::move(parameters), validated(options).weight_decay, options.groups),
+      options_(options) {
+  if (options_.momentum == 0) return;
+  for (size_t i = 0; i < this->parameters().size(); ++i) velocity_.push_back(make_state(i));
 }
 
 void Sgd::update(size_t i, const Tensor& gradient) noexcept {
   launch(kernel::sgd, {gradient, scalars()},
          {parameter(i), velocity_.empty() ? Tensor() : velocity_[i]},
-         {.momentum = options_.momentum,
-          .weight_decay = weight_decay_[i],
+         {.rate_factor = settings(i).rate_factor,
+          .momentum = options_.momentum,
+          .weight_decay = settings(i).weight_decay,
           .nesterov = options_.nesterov});
 }
 

@@ -11,7 +11,8 @@ struct SgdOptions {
   double momentum = 0;  ///< in [0, 1)
   bool nesterov = false;
   double weight_decay = 0;  ///< from 0; added to the gradient, as L2 regularisation
-  ParameterFilter decays;   ///< which parameters weight decay is for
+  /// Parameters with a rate or decay of their own (optim/parameter_groups.h).
+  std::vector<ParameterGroup> groups = {};
 };
 
 /// Per element, all in one pass:
@@ -31,7 +32,6 @@ class Sgd final : public Optimizer {
   void update(size_t i, const Tensor& gradient) noexcept override;
 
   SgdOptions options_;
-  std::vector<double> weight_decay_;
   std::vector<Tensor> velocity_;  // empty without momentum
 };
 
@@ -40,6 +40,7 @@ class Sgd final : public Optimizer {
 namespace brim::kernel {
 
 struct SgdAttributes {
+  double rate_factor = 1;  ///< of the rate in the scalars
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;

@@ -13,8 +13,13 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
   for (const nn::NamedTensor& parameter : model.named_parameters())
     parameters_.push_back(parameter.tensor);
   memory::CategoryScope category(memory::Category::other);
-  for (const nn::NamedTensor& buffer : model.named_buffers())
-    shadows_.emplace_back(buffer.tensor, clone(buffer.tensor));
+  model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
+    if (slot.is_parameter) return;
+    if (slot.owner->training())
+      shadows_.emplace_back(*slot.tensor, clone(*slot.tensor));
+    else
+      unshadowed_.emplace_back(name, slot.owner);
+  });
 }
 
 double TrainStep::run(double rate, const LossFunction& loss) {
@@ -37,6 +42,7 @@ auto TrainStep::or_undo(const Part& part) {
 
 void TrainStep::begin() {
   undo();  // a step that was left half done
+  require_ready();
   or_undo([&] {
     auto account =
         memory::account(parameters_.empty() ? Device::cpu() : parameters_.front().device());
@@ -44,6 +50,16 @@ void TrainStep::begin() {
     account_ = std::move(account);
     for (const auto& [buffer, shadow] : shadows_) copy_into(shadow, buffer);
   });
+}
+
+void TrainStep::require_ready() const {
+  for (const auto& [buffer, module] : unshadowed_)
+    expect<ValueError>(!module->training(), "train step",
+                       "the module of '{}' is in training mode and was not when the step was made: "
+                       "make another TrainStep",
+                       buffer);
+  expect<ValueError>(options_.ema == nullptr || !options_.ema->in_use(), "train step",
+                     "the averages are in the model's place: end the EmaScope first");
 }
 
 void TrainStep::require_begun() const {
@@ -98,6 +114,7 @@ void TrainStep::commit() noexcept {
   if (!optimizer_.is_prepared()) return;
   optimizer_.commit();
   for (const auto& [buffer, shadow] : shadows_) copy_into(buffer, shadow);
+  if (options_.ema != nullptr) options_.ema->update();
   ++updates_;
   drop_gradients();
   end_planner_step();

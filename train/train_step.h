@@ -17,6 +17,7 @@
 
 #include "brim/memory/account.h"
 #include "brim/nn/module.h"
+#include "brim/optim/ema.h"
 #include "brim/optim/optimizer.h"
 
 namespace brim {
@@ -26,6 +27,8 @@ struct TrainStepOptions {
   uint64_t seed = 0;
   /// Limits on the gradients of the whole update, all micro-steps added up.
   optim::ClipOptions clip = {};
+  /// Averages to move in `commit`; null for none. They must outlive the step.
+  optim::Ema* ema = nullptr;
 };
 
 struct MicroStepOptions {
@@ -40,15 +43,18 @@ class TrainStep {
   /// Computes the loss, a scalar. It may run more than once for a step.
   using LossFunction = std::function<Tensor()>;
 
-  /// Takes shadow copies of the model's buffers, once and for all steps. The optimizer must
-  /// outlive the step; parameters and buffers are those that the model has now.
+  /// Takes shadow copies of the buffers of modules in training mode, once and for all steps:
+  /// others, those of frozen modules for one, do not change. Model and optimizer must outlive the
+  /// step; parameters and buffers are those that the model has now.
   TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options = {});
 
   /// A whole update in one micro-step; returns the loss.
   double run(double rate, const LossFunction& loss);
 
   /// Drops gradients, forgets effects that were not committed. The planner of the parameters'
-  /// device is told that a step begins; `commit` and `undo` tell it that it ended.
+  /// device is told that a step begins; `commit` and `undo` tell it that it ended. Throws
+  /// `ValueError` where a module with buffers was put into training mode since this was made (there
+  /// are no shadows for them), and inside an `EmaScope` of its averages.
   void begin();
   /// Forward and backward of one part; returns its loss, unweighted. After it comes `prepare`, also
   /// where there was one before. A loss that is NaN or
@@ -59,8 +65,8 @@ class TrainStep {
   /// Checks the gradients, finds how far they are clipped (`Optimizer::gradient_norm` tells their
   /// norm) and sets the learning rate. The last thing that can fail.
   void prepare(double rate);
-  /// Updates parameters, optimizer state and buffers, counts the update, drops the gradients. Does
-  /// nothing when nothing was prepared.
+  /// Updates parameters, optimizer state, buffers and averages, counts the update, drops the
+  /// gradients. Does nothing when nothing was prepared.
   void commit() noexcept;
   /// Drops gradients and effects. Parameters, optimizer state and buffers are as before `begin`.
   void undo() noexcept;
@@ -73,6 +79,7 @@ class TrainStep {
   /// Calls `part`; when it throws, undoes the step first.
   template <class Part>
   auto or_undo(const Part& part);
+  void require_ready() const;
   void require_begun() const;
   Tensor forward(const LossFunction& loss, uint64_t first_sample);
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
@@ -86,6 +93,7 @@ class TrainStep {
   TrainStepOptions options_;
   std::vector<Tensor> parameters_;
   std::vector<std::pair<Tensor, Tensor>> shadows_;  // buffer, and where effects on it go
+  std::vector<std::pair<std::string, const nn::Module*>> unshadowed_;  // a buffer, and its module
   std::shared_ptr<memory::Account> account_;  // told of the step under way; null between steps
   int64_t updates_ = 0;
 };

@@ -23,7 +23,7 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
     : model_(model),
       options_(std::move(options)),
       optimizer_(optimizer),
-      step_(model, optimizer, {.seed = options_.seed, .clip = options_.clip}) {
+      step_(model, optimizer, {.seed = options_.seed, .clip = options_.clip, .ema = options_.ema}) {
   expect<ValueError>(options_.steps >= 1, "trainer", "expected at least 1 step, got {}",
                      options_.steps);
 }
@@ -51,8 +51,11 @@ void Trainer::run_epoch(BatchSource& training, data::Loader* validation, int64_t
   }
   check(images > 0, "an epoch has at least one batch");
   report.train_loss /= static_cast<double>(images);
-  if (validation != nullptr)
+  if (validation != nullptr) {
+    std::optional<optim::EmaScope> averaged;
+    if (options_.ema != nullptr) averaged.emplace(*options_.ema);
     report.validation = evaluate(model_, *validation, options_.input, on_evaluation);
+  }
   if (on_epoch) on_epoch(report);
 }
 

@@ -26,6 +26,8 @@ struct TrainerOptions {
   double label_smoothing = 0;
   InputOptions input = {};
   optim::ClipOptions clip = {};
+  /// Averages that each update moves, and that are evaluated in place of the weights; or null.
+  optim::Ema* ema = nullptr;
 };
 
 /// The loss of a batch on the device that a step of `Trainer` differentiates: a scalar.

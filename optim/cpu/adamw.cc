@@ -25,7 +25,7 @@ struct Numbers {
 template <class T>
 Numbers<T> numbers_of(const double* scalars, const kernel::AdamWAttributes& a) {
   using optim::StepScalars;
-  double rate = scalars[StepScalars::kRate], t = scalars[StepScalars::kStep];
+  double rate = scalars[StepScalars::kRate] * a.rate_factor, t = scalars[StepScalars::kStep];
   return {static_cast<T>(1 - rate * a.weight_decay),
           static_cast<T>(rate / (1 - std::pow(a.beta1, t))),
           static_cast<T>(1 - a.beta1),

@@ -5,6 +5,7 @@ namespace brim::cpu {
 bool register_optimizer_kernels() {
   static const bool done = [] {
     register_adamw();
+    register_ema();
     register_sgd();
     register_square_sum();
     register_step_scalars();

@@ -10,6 +10,7 @@ namespace brim::cpu {
 bool register_optimizer_kernels();
 
 void register_adamw();
+void register_ema();
 void register_sgd();
 void register_square_sum();
 void register_step_scalars();

@@ -48,8 +48,9 @@ template <class T>
 void sgd(const KernelCall& call, const kernel::SgdAttributes& a) {
   using optim::StepScalars;
   const double* scalars = call.in[1].as<double>();
-  Numbers<T> numbers{static_cast<T>(scalars[StepScalars::kRate]), static_cast<T>(a.momentum),
-                     static_cast<T>(a.weight_decay), GradientReader<T>::from(scalars)};
+  Numbers<T> numbers{static_cast<T>(scalars[StepScalars::kRate] * a.rate_factor),
+                     static_cast<T>(a.momentum), static_cast<T>(a.weight_decay),
+                     GradientReader<T>::from(scalars)};
   if (!call.out[1].present)
     run<T, Kind::plain>(call, numbers);
   else if (a.nesterov)

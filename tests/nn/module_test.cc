@@ -171,25 +171,52 @@ TEST_CASE("module: zero_grad drops gradients") {
   for (auto& [name, t] : net.named_parameters()) CHECK_FALSE(t.grad().defined());
 }
 
-TEST_CASE("module: set_trainable goes by whole names") {
+TEST_CASE("module: freezing goes by whole names") {
   Net net;
-  net.set_trainable("stem", false);
-  net.set_trainable("fc.bias", false);
+  net.freeze("stem");
+  net.freeze("fc.bias");
   for (auto& [name, t] : net.named_parameters()) {
     CAPTURE(name);
     CHECK(t.requires_grad() == !(name.starts_with("stem.") || name == "fc.bias"));
   }
-  CHECK_THROWS_WITH_AS(net.set_trainable("block", false),
+  CHECK_THROWS_WITH_AS(net.freeze("block"),
                        "module: has no parameters at or below 'block'; did you mean 'blocks'?",
                        ValueError);
-  net.set_trainable("", true);
+  net.unfreeze("");
   for (auto& [name, t] : net.named_parameters()) CHECK(t.requires_grad());
+}
+
+TEST_CASE("module: what is frozen stays in eval mode until it is not") {
+  Net net;
+  auto in_training = [&](const char* name) { return net.module(name).training(); };
+  net.freeze("stem");
+  net.freeze("fc.bias");  // no module is there
+  for (int round = 0; round < 2; ++round) {
+    CHECK_FALSE(in_training("stem"));
+    CHECK_FALSE(in_training("stem.conv"));
+    CHECK(in_training("fc"));
+    CHECK(net.training());
+    net.eval();
+    CHECK_FALSE(in_training("fc"));
+    net.train();
+  }
+  net.unfreeze("stem.conv");
+  CHECK(in_training("stem.conv"));
+  CHECK_FALSE(in_training("stem"));
+  net.freeze("");
+  net.unfreeze("fc");
+  CHECK(in_training("fc"));
+  CHECK_FALSE(net.training());
+  net.eval();
+  net.train();
+  CHECK(in_training("fc"));
+  CHECK_FALSE(in_training("stem"));
 }
 
 TEST_CASE("module: to converts everything, and keeps roles") {
   Net net;
   nn::initialize(net, 3);
-  net.set_trainable("fc", false);
+  net.freeze("fc");
   std::vector<float> before = net.tensor("stem.conv.weight").to_vector<float>();
   net.to(Dtype::float64);
   for (auto& [name, t] : net.named_parameters()) {

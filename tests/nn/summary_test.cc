@@ -29,7 +29,7 @@ class Small final : public nn::Module {
 TEST_CASE("summary: one row per op, with shapes, parameters, FLOPs and bytes") {
   Small model;
   nn::initialize(model, 1);
-  model.set_trainable("conv", false);
+  model.freeze("conv");
   nn::Summary s = nn::summarize(model, {2, 4, 4, 3});
   REQUIRE(s.rows.size() == 5);
   const nn::SummaryRow& conv = s.rows[0];

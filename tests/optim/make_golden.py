@@ -10,7 +10,8 @@ Parameters and gradients are numbers that a key and an index give, s(key, i) of
 tests/golden/make_golden.py, rounded to float32 also where the run is in
 float64. Parameter p starts at s(p, i); in update t, from 0, its gradient is
 scale(t) * s("p@t", i), with a scale of 10 in every fourth update and 1 in the
-others, so that some are clipped. The rate is lr * (1 + t % 3).
+others, so that some are clipped. The rate is lr * (1 + t % 3), in a group times
+its rate_factor.
 
 THE FILE: for each case its name, optimizer, options and limits; per parameter
 its shape and the values after the last update in float64; norms, the norm of
@@ -41,12 +42,27 @@ CASES = {
     "sgd, clipped by value": {"optimizer": "sgd", "lr": 3e-2, "momentum": 0.9, "clip_value": 0.5},
     "sgd, clipped by value, then norm": {"optimizer": "sgd", "lr": 3e-2, "weight_decay": 1e-2, "clip_value": 2.0,
                                          "clip_norm": 8.0},
+    "adamw, groups": {"optimizer": "adamw", "lr": 1e-2, "weight_decay": 0.1, "groups": [
+        {"prefixes": ["norm", "conv.bias"], "weight_decay": 0.0}, {"prefixes": ["fc"], "rate_factor": 5.0}]},
+    "sgd, groups": {"optimizer": "sgd", "lr": 3e-2, "momentum": 0.9, "weight_decay": 0.1, "clip_norm": 8.0, "groups": [
+        {"prefixes": ["norm", "conv.bias"], "weight_decay": 0.0}, {"prefixes": ["fc"], "rate_factor": 0.25}]},
 }
 
 
 def numbers(key, shape, scale=1.0):
     values = np.float32(scale * symmetric(key, int(np.prod(shape))))
     return torch.from_numpy(values).view(shape)
+
+
+def torch_groups(case, named):
+    """Each group's parameters, then those in none, as torch.optim takes them."""
+    rest, groups = dict(named), []
+    for group in case.get("groups", []):
+        names = [n for n in rest for p in group["prefixes"] if n == p or n.startswith(p + ".")]
+        groups.append({"params": [rest.pop(n) for n in names], "factor": group.get("rate_factor", 1.0)})
+        if "weight_decay" in group:
+            groups[-1]["weight_decay"] = group["weight_decay"]
+    return groups + [{"params": list(rest.values()), "factor": 1.0}]
 
 
 def make_optimizer(case, parameters):
@@ -59,7 +75,7 @@ def make_optimizer(case, parameters):
 
 def train(case, dtype):
     named = {name: numbers(name, shape).to(dtype).requires_grad_() for name, shape in SHAPES.items()}
-    optimizer, norms = make_optimizer(case, named.values()), []
+    optimizer, norms = make_optimizer(case, torch_groups(case, named)), []
     for t in range(UPDATES):
         for name, p in named.items():
             p.grad = numbers(f"{name}@{t}", p.shape, 10.0 if t % 4 == 3 else 1.0).to(dtype)
@@ -68,7 +84,7 @@ def train(case, dtype):
         if "clip_norm" in case:
             norms.append(torch.nn.utils.clip_grad_norm_(named.values(), case["clip_norm"]).item())
         for group in optimizer.param_groups:
-            group["lr"] = case["lr"] * (1 + t % 3)
+            group["lr"] = case["lr"] * (1 + t % 3) * group["factor"]
         optimizer.step()
     return {name: p.detach().double().numpy().reshape(-1) for name, p in named.items()}, norms
 

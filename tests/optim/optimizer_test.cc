@@ -78,7 +78,7 @@ TEST_CASE("optimizer: a failed prepare forgets the one before it") {
 TEST_CASE("optimizer: finite checks see every element and dtype") {
   for (Dtype dtype : {Dtype::float32, Dtype::float64})
     for (int64_t at : {0, 1, 99999, 200000}) {
-      Tensor t = zeros({200001}, {.dtype = dtype});
+      Tensor t = zeros({200001}, {.dtype = dtype}).set_requires_grad();
       Sgd sgd({{"t", t}});
       Tensor g = zeros_like(t);
       t.set_grad(g);
@@ -148,14 +148,37 @@ TEST_CASE("optimizer: zero_grad drops gradients and their bytes") {
 }
 
 TEST_CASE("optimizer: parameters that cannot be optimized") {
-  CHECK_THROWS_WITH_AS(Sgd({}), "sgd: expected at least one parameter, got none", ValueError);
-  CHECK_THROWS_AS(Sgd({{"h", zeros({2}, {.dtype = Dtype::float16})}}), DtypeError);
-  CHECK_THROWS_AS(Sgd({{"a", zeros({2})}, {"b", empty({2}, {.device = Device::meta()})}}),
-                  DeviceError);
+  auto wanted = [](Dtype dtype, Device device = Device::cpu()) {
+    return empty({2}, {.dtype = dtype, .device = device}).set_requires_grad();
+  };
+  CHECK_THROWS_AS(Sgd({{"h", wanted(Dtype::float16)}}), DtypeError);
+  CHECK_THROWS_AS(
+      Sgd({{"a", wanted(Dtype::float32)}, {"b", wanted(Dtype::float32, Device::meta())}}),
+      DeviceError);
   CHECK_THROWS_AS(Two().sgd.set_steps(-1), ValueError);
-  Tensor shared = zeros({2});
+  Tensor shared = wanted(Dtype::float32);
   CHECK_THROWS_WITH_AS(Sgd({{"a", shared}, {"b", shared}}),
                        "sgd: 'a' and 'b' are the same parameter", ValueError);
+}
+
+TEST_CASE("optimizer: frozen parameters are left out, and there must be others") {
+  Tensor a = leaf({1, 2}), frozen = zeros({5000});
+  auto account = memory::account(Device::cpu());
+  int64_t before = account->stats().live;
+  Sgd sgd({{"frozen", frozen}, {"a", a}}, {.momentum = 0.9});
+  CHECK(account->stats().live - before < 5000);
+  REQUIRE(sgd.parameters().size() == 1);
+  CHECK(sgd.parameters()[0].name == "a");
+  CHECK(sgd.named_state().size() == 1);
+  frozen.set_grad(ones({5000}));  // one's own doing: not an update
+  a.set_grad(ones({2}));
+  sgd.step(0.5);
+  CHECK(a.to_vector<float>() == std::vector<float>{0.5f, 1.5f});
+  CHECK(frozen.to_vector<float>() == std::vector<float>(5000, 0));
+  for (const auto& none : {std::vector<nn::NamedTensor>{}, {{"frozen", frozen}}})
+    CHECK_THROWS_WITH_AS(Sgd{none},
+                         doctest::Contains("sgd: expected a parameter that asks for a gradient"),
+                         ValueError);
 }
 
 TEST_CASE("optimizer: trains a model") {

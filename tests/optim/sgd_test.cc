@@ -110,9 +110,8 @@ TEST_CASE("sgd: the same bits with any number of threads") {
 TEST_CASE("sgd: weight decay only where it was asked for") {
   Tensor a = leaf({3, 2}, 1), b = leaf({3}, 2);
   std::vector<float> a_before = a.to_vector<float>(), b_before = b.to_vector<float>();
-  Sgd sgd({{"a", a}, {"b", b}}, {.weight_decay = 1, .decays = [](const nn::NamedTensor& p) {
-                                   return p.tensor.dim() > 1;
-                                 }});
+  Sgd sgd({{"a", a}, {"b", b}},
+          {.weight_decay = 1, .groups = {{.name = "b", .prefixes = {"b"}, .weight_decay = 0}}});
   a.set_grad(zeros_like(a));
   b.set_grad(zeros_like(b));
   sgd.step(0.5);
@@ -198,7 +197,7 @@ TEST_CASE("sgd: empty parameters and the meta device") {
   Sgd sgd({{"none", none}}, {.momentum = 0.9});
   none.set_grad(zeros_like(none));
   CHECK_NOTHROW(sgd.step(0.1));
-  Tensor meta = empty({1000, 1000}, {.device = Device::meta()});
+  Tensor meta = empty({1000, 1000}, {.device = Device::meta()}).set_requires_grad();
   Sgd planned({{"meta", meta}}, {.momentum = 0.9});
   meta.set_grad(empty_like(meta));
   CHECK_NOTHROW(planned.step(0.1));

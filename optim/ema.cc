@@ -1,0 +1,64 @@
+#include "brim/optim/ema.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "brim/optim/optimizer.h"
+
+namespace brim::optim {
+namespace {
+
+bool changes(const nn::Module::Slot& slot, const EmaOptions& options) {
+  Dtype dtype = slot.tensor->dtype();
+  if (dtype != Dtype::float32 && dtype != Dtype::float64) return false;
+  return slot.is_parameter ? slot.tensor->requires_grad()
+                           : options.buffers && slot.owner->training();
+}
+
+double decay_of(const EmaOptions& options, int64_t update) {
+  if (update == 0) return 0;
+  auto n = static_cast<double>(update);
+  return options.warmup ? std::min(options.decay, (1 + n) / (10 + n)) : options.decay;
+}
+
+}  // namespace
+
+Ema::Ema(nn::Module& model, const EmaOptions& options) : options_(options) {
+  require_in_range("ema", "decay", options.decay, 0, std::nextafter(1.0, 0.0));
+  memory::CategoryScope category(memory::Category::optimizer);
+  model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
+    if (!changes(slot, options)) return;
+    expect<ShapeError>(slot.tensor->is_contiguous(), "ema", "expected '{}' to be contiguous", name);
+    pairs_.push_back({name, *slot.tensor, clone(*slot.tensor)});
+  });
+}
+
+void Ema::update() noexcept {
+  double rest = 1 - decay_of(options_, updates_++);
+  for (const Pair& pair : pairs_) launch(kernel::ema, {pair.value}, {pair.average}, {.rest = rest});
+}
+
+void Ema::set_updates(int64_t updates) {
+  expect<ValueError>(updates >= 0, "ema", "expected a number of updates from 0, got {}", updates);
+  updates_ = updates;
+}
+
+std::vector<nn::NamedTensor> Ema::named_state() const {
+  std::vector<nn::NamedTensor> state;
+  for (const Pair& pair : pairs_) state.push_back({"ema." + pair.name, pair.average});
+  return state;
+}
+
+void Ema::swap() noexcept {
+  for (const Pair& pair : pairs_) launch(kernel::ema_swap, {}, {pair.value, pair.average});
+  in_use_ = !in_use_;
+}
+
+EmaScope::EmaScope(Ema& ema) : ema_(ema) {
+  expect<ValueError>(!ema.in_use(), "ema", "the averages are in the model's place already");
+  ema_.swap();
+}
+
+EmaScope::~EmaScope() { ema_.swap(); }
+
+}  // namespace brim::optim
