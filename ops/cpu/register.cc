@@ -22,6 +22,8 @@ bool register_kernels() {
     register_mse_loss();
     register_binary_cross_entropy_with_logits();
     register_kl_div();
+    register_group_norm();
+    register_scaled_dot_product_attention();
     register_dropout();
     register_max();
     register_adaptive_avg_pool2d();

@@ -21,6 +21,8 @@ void register_cross_entropy();
 void register_mse_loss();
 void register_binary_cross_entropy_with_logits();
 void register_kl_div();
+void register_group_norm();
+void register_scaled_dot_product_attention();
 void register_log_softmax();
 void register_softmax();
 void register_global_avg_pool();

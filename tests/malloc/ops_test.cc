@@ -159,6 +159,14 @@ TEST_CASE("every other op keeps to the account, in every floating dtype") {
   Tensor labels = zeros({64}, {.dtype = Dtype::int64});
   check_each_dtype("cross_entropy", {rows},
                    [&](const auto& in) { return cross_entropy(in[0], labels); });
+  check_each_dtype("group_norm", {image, {32}, {32}},
+                   [](const auto& in) { return group_norm(in[0], 8, in[1], in[2]); });
+  check_each_dtype("layer_norm", {rows, {100}, {100}},
+                   [](const auto& in) { return layer_norm(in[0], {100}, in[1], in[2]); });
+  const Shape tokens{2, 4, 32, 16};
+  check_each_dtype("scaled_dot_product_attention", {tokens, tokens, tokens}, [](const auto& in) {
+    return scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true});
+  });
   check_each_dtype("mse_loss", {image, image},
                    [](const auto& in) { return mse_loss(in[0], in[1]); });
   check_each_dtype("binary_cross_entropy_with_logits", {rows, rows},

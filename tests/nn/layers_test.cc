@@ -103,6 +103,27 @@ TEST_CASE("layers: batch norm takes residual and activation, and follows train a
   check_equal(bn.running_mean, mean);
 }
 
+TEST_CASE("layers: norms of single samples have parameters, or none") {
+  Tensor x = image();
+  nn::GroupNorm group(2, 4, {.epsilon = 1e-3});
+  nn::initialize(group, 1);
+  CHECK(group.weight.to_vector<float>() == std::vector<float>(4, 1));
+  CHECK(group.bias.to_vector<float>() == std::vector<float>(4, 0));
+  fill(group.bias, 0.25);
+  check_equal(group(x), group_norm(x, 2, group.weight, group.bias, {.epsilon = 1e-3}));
+  nn::LayerNorm layer({5, 4}, {.epsilon = 1e-3});
+  nn::initialize(layer, 1);
+  CHECK(layer.weight.to_vector<float>() == std::vector<float>(20, 1));
+  fill(layer.weight, 2);
+  check_equal(layer(x), layer_norm(x, {5, 4}, layer.weight, layer.bias, {.epsilon = 1e-3}));
+  nn::GroupNorm bare_group(4, 4, {.affine = false});
+  nn::LayerNorm bare_layer({4}, {.affine = false});
+  CHECK(bare_group.named_parameters().empty());
+  CHECK(bare_layer.named_parameters().empty());
+  check_equal(bare_group(x), group_norm(x, 4, {}, {}));
+  check_equal(bare_layer(x), layer_norm(x, {4}, {}, {}));
+}
+
 TEST_CASE("layers: flatten keeps samples apart, also when there are none") {
   nn::Flatten flatten;
   CHECK(flatten(image()).shape() == Shape{2, 120});
@@ -132,6 +153,10 @@ TEST_CASE("layers: sizes out of range") {
   CHECK_THROWS_AS(nn::Embedding(2, 3, {.padding_index = 2}), ValueError);
   CHECK_THROWS_AS(nn::Linear(3, 0), ValueError);
   CHECK_THROWS_AS(nn::BatchNorm2d(0), ValueError);
+  CHECK_THROWS_AS(nn::GroupNorm(3, 4), ValueError);
+  CHECK_THROWS_AS(nn::GroupNorm(0, 4), ValueError);
+  CHECK_THROWS_AS(nn::LayerNorm({4, 0}), ValueError);
+  CHECK_THROWS_AS(nn::LayerNorm(Shape{}), ValueError);
 }
 
 TEST_CASE("layers: a Sequential hands each intermediate over") {
