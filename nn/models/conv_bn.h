@@ -1,7 +1,6 @@
 // Convolution without bias, batch norm and activation: what mobile models are made of. Named as
-// torchvision's Conv2dNormActivation: the convolution is "0", the norm "1". It has no place for a
-// residual: a block with one holds a `Conv2d` and a `BatchNorm2d` and gives the shortcut to the
-// norm, as resnet.cc does.
+// torchvision's Conv2dNormActivation: the convolution is "0", the norm "1". A shortcut is given to
+// the call, which adds it before the activation.
 #pragma once
 
 #include "brim/nn/batch_norm2d.h"
@@ -14,6 +13,7 @@ struct ConvBnOptions {
   Pair stride = 1;
   int64_t groups = 1;
   Activation activation = Activation::relu;
+  BatchNorm2dOptions norm = {};
 };
 
 class ConvBn final : public Module {
@@ -25,19 +25,27 @@ class ConvBn final : public Module {
               .padding = {(options.kernel.h - 1) / 2, (options.kernel.w - 1) / 2},
               .groups = options.groups,
               .bias = false}),
-        bn(out),
+        bn(out, options.norm),
         activation_(options.activation) {
     register_modules({{"0", conv}, {"1", bn}});
   }
-  Tensor forward(Tensor x) override {
-    return bn(conv(std::move(x), where()), {.activation = activation_}, where());
+  using Module::operator();
+  /// With a residual, which may be undefined.
+  Tensor operator()(Tensor x, Tensor residual, Where where = Where::current()) {
+    return call(where, [&] { return run(std::move(x), std::move(residual)); });
   }
+  Tensor forward(Tensor x) override { return run(std::move(x), {}); }
   std::string_view kind() const override { return "ConvBn"; }
 
   Conv2d conv;
   BatchNorm2d bn;
 
  private:
+  Tensor run(Tensor x, Tensor residual) {
+    return bn(conv(std::move(x), where()),
+              {.residual = std::move(residual), .activation = activation_}, where());
+  }
+
   Activation activation_;
 };
 

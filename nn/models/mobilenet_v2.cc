@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "brim/nn/models/conv_bn.h"
+#include "brim/nn/models/make_divisible.h"
 
 namespace brim::nn {
 namespace {
@@ -70,23 +71,17 @@ struct Stage {
 constexpr Stage kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                              {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
 
-// The nearest multiple of 8, but not less than 90% of the channels.
-int64_t scaled(int64_t channels, double width) {
-  double wanted = static_cast<double>(channels) * width;
-  int64_t rounded = std::max<int64_t>(8, static_cast<int64_t>(wanted + 4) / 8 * 8);
-  return static_cast<double>(rounded) < 0.9 * wanted ? rounded + 8 : rounded;
-}
-
 }  // namespace
 
 MobileNetV2::MobileNetV2(const MobileNetV2Options& options) {
   expect<ValueError>(options.width > 0, "MobileNetV2", "expected a positive width, got {}",
                      options.width);
-  int64_t in = scaled(32, options.width), last = scaled(1280, std::max(1.0, options.width));
+  int64_t in = make_divisible(32 * options.width);
+  int64_t last = make_divisible(1280 * std::max(1.0, options.width));
   features.add<ConvBn>(3, in,
                        ConvBnOptions{.kernel = 3, .stride = 2, .activation = Activation::relu6});
   for (const Stage& stage : kStages) {
-    int64_t out = scaled(stage.out, options.width);
+    int64_t out = make_divisible(static_cast<double>(stage.out) * options.width);
     for (int64_t i = 0; i < stage.count; ++i) {
       features.add<InvertedResidual>(
           InvertedResidualOptions{in, out, i == 0 ? stage.stride : 1, stage.expansion});

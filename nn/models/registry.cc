@@ -6,6 +6,7 @@
 #include "brim/nn/creation.h"
 #include "brim/nn/models/mobilenet_v1.h"
 #include "brim/nn/models/mobilenet_v2.h"
+#include "brim/nn/models/mobilenet_v3.h"
 #include "brim/nn/models/resnet.h"
 #include "brim/nn/models/resnet_cifar.h"
 
@@ -42,6 +43,14 @@ std::unique_ptr<Module> mobilenet_v2(const ModelOptions& o) {
   return std::make_unique<MobileNetV2>(options);
 }
 
+Entry mobilenet_v3(std::string name, const MobileNetV3Layout& layout) {
+  return {std::move(name), [&layout](const ModelOptions& o) {
+            MobileNetV3Options options{.classes = o.classes};
+            if (o.dropout) options.dropout = *o.dropout;
+            return std::make_unique<MobileNetV3>(layout, options);
+          }};
+}
+
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       resnet("resnet18", kResNet18),
@@ -57,6 +66,8 @@ const std::vector<Entry>& entries() {
       cifar_resnet("resnet20", 3),
       {"mobilenet_v1", mobilenet_v1},
       {"mobilenet_v2", mobilenet_v2},
+      mobilenet_v3("mobilenet_v3_small", kMobileNetV3Small),
+      mobilenet_v3("mobilenet_v3_large", kMobileNetV3Large),
   };
   return all;
 }

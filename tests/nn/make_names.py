@@ -32,10 +32,11 @@ from torch.nn import functional as F
 
 CLASSES = 1000
 LOGITS = [0, 1, 2, 499, 999, 1000, 1500, 1999]
-ONE_OF_EACH = ["resnet18", "resnet50", "resnext50_32x4d", "resnet20", "mobilenet_v1", "mobilenet_v2"]
+ONE_OF_EACH = ["resnet18", "resnet50", "resnext50_32x4d", "resnet20", "mobilenet_v1",
+               "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large"]
 TORCHVISION = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
                "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
-               "mobilenet_v2"]
+               "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large"]
 
 
 class CifarBlock(nn.Module):

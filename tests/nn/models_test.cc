@@ -170,7 +170,7 @@ TEST_CASE("models: results are torchvision's") {
     }
     ++compared;
   }
-  CHECK(compared == 6);
+  CHECK(compared == 8);
 }
 
 TEST_CASE("models: parameter counts that papers and torchvision state") {
@@ -184,6 +184,8 @@ TEST_CASE("models: parameter counts that papers and torchvision state") {
   CHECK(count("resnet152", 1000) == 60192808);
   CHECK(count("mobilenet_v2", 1000) == 3504872);
   CHECK(count("mobilenet_v1", 1000) == 4231976);
+  CHECK(count("mobilenet_v3_small", 1000) == 2542856);
+  CHECK(count("mobilenet_v3_large", 1000) == 5483032);
   CHECK(count("resnet20", 10) == 269722);
 }
 
@@ -201,8 +203,8 @@ TEST_CASE("models: every parameter gets a gradient") {
 }
 
 TEST_CASE("models: a step on the CPU is finite, and moves running statistics") {
-  for (const char* name :
-       {"resnet18", "resnet20", "resnet50", "resnext50_32x4d", "mobilenet_v1", "mobilenet_v2"}) {
+  for (const char* name : {"resnet18", "resnet20", "resnet50", "resnext50_32x4d", "mobilenet_v1",
+                           "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large"}) {
     CAPTURE(name);
     auto model = nn::make_model(name, {.classes = 10, .seed = 2});
     Tensor labels = from_vector<int64_t>({3, 7}, {2});
@@ -303,7 +305,9 @@ TEST_CASE("models: options") {
 
 TEST_CASE("models: the classifiers of MobileNets start with a deviation of 0.01") {
   for (auto [model, weight] : {std::pair{"mobilenet_v1", "classifier.weight"},
-                               std::pair{"mobilenet_v2", "classifier.1.weight"}}) {
+                               std::pair{"mobilenet_v2", "classifier.1.weight"},
+                               std::pair{"mobilenet_v3_small", "classifier.0.weight"},
+                               std::pair{"mobilenet_v3_large", "classifier.3.weight"}}) {
     CAPTURE(model);
     auto values = nn::make_model(model)->tensor(weight).to_vector<double>();
     double squares = 0;
