@@ -11,9 +11,24 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+Tensor mixed_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOptions& options) {
+  const Shape shape = batch.images.shape();
+  const Mix mix = draw_mix(options.mix, static_cast<int>(shape[1]), static_cast<int>(shape[2]),
+                           autograd::next_random_address("mix").key);
+  mix_images(batch.images, mix);
+  Tensor logits = model(prepare_input(std::move(batch.images), options.input));
+  // Halves take targets of float32.
+  Tensor targets = mix_labels(batch.labels, logits.size(-1), mix,
+                              logits.dtype() == Dtype::float64 ? Dtype::float64 : Dtype::float32);
+  batch.labels = {};
+  return cross_entropy(std::move(logits), std::move(targets),
+                       {.label_smoothing = options.label_smoothing});
+}
+
 }  // namespace
 
 Tensor training_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOptions& options) {
+  if (options.mix.any()) return mixed_loss(model, std::move(batch), options);
   Tensor logits = model(prepare_input(std::move(batch.images), options.input));
   return cross_entropy(std::move(logits), std::move(batch.labels),
                        {.label_smoothing = options.label_smoothing});
@@ -26,6 +41,7 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
       step_(model, optimizer, {.seed = options_.seed, .clip = options_.clip, .ema = options_.ema}) {
   expect<ValueError>(options_.steps >= 1, "trainer", "expected at least 1 step, got {}",
                      options_.steps);
+  check_mix(options_.mix);
 }
 
 void Trainer::run(BatchSource& training, data::Loader* validation) {

@@ -14,6 +14,7 @@
 #include "brim/optim/schedule.h"
 #include "brim/train/batch_source.h"
 #include "brim/train/evaluate.h"
+#include "brim/train/mix.h"
 #include "brim/train/train_step.h"
 
 namespace brim {
@@ -24,13 +25,16 @@ struct TrainerOptions {
   uint64_t seed = 0;
   optim::Schedule schedule = optim::ConstantSchedule{};
   double label_smoothing = 0;
+  /// mixup and CutMix; which of them, and in which shares, follows from the seed and the update.
+  MixOptions mix = {};
   InputOptions input = {};
   optim::ClipOptions clip = {};
   /// Averages that each update moves, and that are evaluated in place of the weights; or null.
   optim::Ema* ema = nullptr;
 };
 
-/// The loss of a batch on the device that a step of `Trainer` differentiates: a scalar.
+/// The loss of a batch on the device that a step of `Trainer` differentiates: a scalar. With
+/// `options.mix` the batch's images are changed in place.
 Tensor training_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOptions& options);
 
 struct StepReport {

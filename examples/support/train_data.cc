@@ -89,7 +89,7 @@ void open_loaders(const TrainFlags& flags, TrainData& data) {
       .workers = flags.workers,
       .seed = flags.seed,
       .drop_last = true,
-      .augment = training_augment(flags, data),
+      .augment = with_flags(training_augment(flags, data), flags.augment),
       .bad_image = flags.skip_bad_images ? data::BadImage::replace : data::BadImage::fail};
   data.train_loader = std::make_unique<data::Loader>(data.train_set, options);
   data.training = std::make_unique<LoaderSource>(*data.train_loader);

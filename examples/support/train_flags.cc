@@ -60,6 +60,7 @@ void add_flags(CLI::App& app, TrainFlags& f) {
          "images on the device at once (default 64 up to 64 pixels, beyond and for shapes 32)")
       ->check(CLI::PositiveNumber);
   add_training_flags(app, f);
+  add_augment_flags(app, f.augment);
   app.add_option("--device", f.device_name, "cpu")->capture_default_str();
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
       ->check(CLI::PositiveNumber);
@@ -89,6 +90,7 @@ void check_flags(TrainFlags& f) {
     f.budget = parse_bytes(f.budget_text);
     expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);
   }
+  check_augment_flags(f.augment, f.data);
   bool files = f.data != "shapes" && f.data != "synthetic";
   if (f.size == 0 && files) f.size = data::native_size(f.data);
   bool small = f.data == "shapes" || f.model == "resnet20";
@@ -128,6 +130,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .seed = flags.seed,
           .schedule = optim::make_schedule(flags.schedule, schedule),
           .label_smoothing = flags.label_smoothing,
+          .mix = flags.augment.mix,
           .input = data.input};
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "brim/brim.h"
+#include "brim/examples/support/train_augment.h"
 
 namespace CLI {
 class App;
@@ -32,6 +33,7 @@ struct TrainFlags {
   std::string optimizer = "sgd", schedule = "onecycle";
   double rate = 0, momentum = 0.9, weight_decay = 5e-4, label_smoothing = 0;
   int64_t warmup = 0;
+  AugmentFlags augment = {};
   std::string budget_text, planner = "caching";
   int64_t budget = 0;  ///< bytes; 0 for none
 

@@ -276,6 +276,50 @@ TEST_CASE("CIFAR's and MNIST's files are trained on at their own size") {
   check_error("--data " + mnist.path(), "the two files are swapped");
 }
 
+TEST_CASE("images are augmented and mixed as the flags say, and never those to validate") {
+  TempFolder folder;
+  write_pictures(folder, 4);
+  const std::string common = "--size 32 --json - --data " + folder.path() + kQuick;
+  auto outcome = [&](const std::string& more) {
+    Finished run = train(common + more);
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    auto events = events_of(run.out);
+    CHECK(events.back()["peak_bytes"] == events.back()["predicted_peak_bytes"]);
+    CHECK(events.back()["peak_live_bytes"] == events.back()["predicted_peak_live_bytes"]);
+    return std::vector<double>{events[1]["loss"], events[2]["loss"]};
+  };
+  const auto plain = outcome("");
+  for (std::string flags : {" --color-jitter .4,.4,.4,.1", " --random-erasing 1", " --mixup 0.4",
+                            " --cutmix 1", " --mixup 0.4 --cutmix 1"}) {
+    CAPTURE(flags);
+    const auto changed = outcome(flags);
+    CHECK(changed != plain);
+    CHECK(outcome(flags + " --workers 3") == changed);
+  }
+  brim::examples::TrainFlags flags;
+  flags.data = folder.path();
+  flags.size = 32;
+  flags.batch = 4;
+  flags.augment = {.color_jitter = {.hue = 0.1f}, .random_erasing = 0.5f};
+  auto data = brim::examples::open_data(flags);
+  brim::examples::open_loaders(flags, data);
+  CHECK(data.train_loader->options().augment.color_jitter.hue == 0.1f);
+  CHECK(data.train_loader->options().augment.random_erasing.probability == 0.5f);
+  CHECK(data.validation->options().augment == brim::data::Augment());
+}
+
+TEST_CASE("augmentations that make no sense are refused by name") {
+  check_error("--color-jitter 0.4", "--color-jitter: expected four numbers");
+  check_error("--color-jitter 0.4,0.4,0.4,0.1,0", "--color-jitter: expected four numbers");
+  check_error("--color-jitter a,b,c,d", "got 'a,b,c,d'");
+  check_error("--color-jitter 0.4,0.4,0.4,0.6", "expected hue between 0 and 0.5, got 0.6");
+  check_error("--random-erasing 1.5", "--random-erasing");
+  check_error("--mixup 0", "--mixup");
+  check_error("--cutmix 1e9", "mix: expected cutmix between 0 and 1000");
+  check_error("--data synthetic --random-erasing 0.1", "--random-erasing does nothing");
+}
+
 TEST_CASE("folders that are missing, empty or do not match are named") {
   check_error("--data /no/such/place", "/no/such/place");
   TempFolder folder;

@@ -1,0 +1,62 @@
+// Batches whose images and labels are mixed in pairs. mixup: Zhang et al., "mixup: Beyond Empirical
+// Risk Minimization", ICLR 2018. CutMix: Yun et al., "CutMix: Regularization Strategy to Train
+// Strong Classifiers with Localizable Features", ICCV 2019. For long trainings that overfit; with
+// it the training loss is that of mixed images, which no longer compares with other runs'.
+//
+// Image i is mixed with image N-1-i of its batch: pairs trade in place, so that no second batch is
+// held; an odd batch leaves its middle image as it is. `training_loss` (train/trainer.h) does all
+// of it for `TrainerOptions::mix`.
+#pragma once
+
+#include <optional>
+
+#include "brim/autograd/random_context.h"
+#include "brim/core/launch.h"
+#include "brim/data/image.h"
+
+namespace brim {
+
+/// The share of an image is drawn from Beta(a, a); 0 leaves that kind out. With both, each update
+/// takes one of them, as likely as the other.
+struct MixOptions {
+  double mixup = 0;
+  double cutmix = 0;
+
+  bool any() const { return mixup > 0 || cutmix > 0; }
+};
+
+/// Throws `ValueError` naming a value that is below 0, above 1,000 or not a number.
+void check_mix(const MixOptions& options);
+
+/// What becomes of one batch: the same for all its pairs.
+struct Mix {
+  /// Of image i in itself; its partner has the rest. In 65536ths, so that bytes and labels agree.
+  double share = 1;
+  /// CutMix: the rectangle that partners exchange. None for mixup.
+  std::optional<data::Box> box = {};
+};
+
+/// Draws for images of height x width pixels, `options.any()`. A rectangle has 1 - lambda of the
+/// area, lies around a point uniform in the image and is cut to it; the share is then what is left.
+Mix draw_mix(const MixOptions& options, int height, int width, RandomKey key);
+
+/// Mixes bytes [N,H,W,C] in place: share * x[i] + (1 - share) * x[N-1-i], rounded, or inside of the
+/// box x[N-1-i] and outside x[i]. Before normalisation, which is linear and does not mind. Throws
+/// `ShapeError` or `DtypeError` for another tensor, or a box beyond the images.
+void mix_images(const Tensor& images, const Mix& mix);
+
+/// The targets that go with them, [N,classes]: share at a label, 1 - share at its partner's, added
+/// where they are the same. labels int64 [N]; one of -100 (`data::kIgnoredLabel`) adds nothing.
+/// `dtype` is float32 or float64. Throws `ShapeError` or `DtypeError` for other labels, and, on the
+/// CPU, `ValueError` for the first label outside [0, classes).
+Tensor mix_labels(const Tensor& labels, int64_t classes, const Mix& mix,
+                  Dtype dtype = Dtype::float32);
+
+namespace kernel {
+/// out: images, uint8 [N,H,W,C], in place. Contiguous.
+inline constexpr Kernel<Mix> mix_images{"mix_images", /*updates=*/true};
+/// in: labels, int64 [N]; out: targets [N,C], float32 or float64. Contiguous.
+inline constexpr Kernel<Mix> mix_labels{"mix_labels"};
+}  // namespace kernel
+
+}  // namespace brim
