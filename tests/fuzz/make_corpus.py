@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""The first inputs of safetensors_fuzz and npy_fuzz: small files, good and bad, one for each form
-that the readers tell apart. Writes corpus/safetensors/ and corpus/npy/ beside this script.
+"""The first inputs of the fuzz targets but for pictures: small files, good and bad, one for each
+form that the readers tell apart, and PNGs whose texts and profile inflate to much more. Writes
+below corpus/ beside this script; what else lies there was found by the fuzzer.
 
     python make_corpus.py
 """
 import json
 import os
 import struct
+import zlib
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
 
@@ -33,7 +35,70 @@ def npy(name, descr, shape, size, fortran=False, version=1):
     write(f"npy/{name}", head + text + bytes(i % 2 for i in range(size)))
 
 
+def idx_file(sizes, data, dtype=8):
+    return bytes([0, 0, dtype, len(sizes)]) + b"".join(struct.pack(">I", n) for n in sizes) + data
+
+
+def idx(name, labels, images, choices=0):
+    write(f"idx/{name}", bytes([choices]) + struct.pack("<H", len(labels)) + labels + images)
+
+
+def cifar(name, names, images, choices=0):
+    write(f"cifar/{name}", bytes([choices]) + struct.pack("<H", len(names)) + names + images)
+
+
+def png_chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(name, before, after=b""):
+    header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0))
+    pixels = png_chunk(b"IDAT", zlib.compress(bytes(14)))
+    write(f"png/{name}.png",
+          b"\x89PNG\r\n\x1a\n" + header + before + pixels + after + png_chunk(b"IEND", b""))
+
+
+def make_idx():
+    labels, images = idx_file([3], b"\1\0\2"), idx_file([3, 2, 4], bytes(range(24)))
+    idx("good", labels, images)
+    idx("ten_classes", labels, images, choices=2)
+    idx("shrinks", labels, images, choices=1)
+    idx("swapped", images, labels)
+    idx("gzip", b"\x1f\x8b\x08\0" + labels, images)
+    idx("counts", idx_file([2], b"\1\0"), images)
+    idx("floats", labels, idx_file([3, 2, 4], bytes(96), dtype=13))
+    idx("huge", idx_file([2**32 - 1], b""), idx_file([2**32 - 1] * 3, b""))
+    idx("label", idx_file([3], b"\1\0\12"), images, choices=2)
+
+
+def make_cifar():
+    names = b"\n".join(bytes([c]) for c in b"abcdefghij") + b"\n\n"
+    names100 = b"".join(b"%d\n" % i for i in range(100))
+    record = b"\7" + bytes(range(256)) * 12
+    cifar("record", names, record)
+    cifar("cut", names, record[:-1])
+    cifar("labels", names, b"\0\11\3", choices=2)
+    cifar("label", names, b"\0\12\3", choices=2)
+    cifar("hundred", names100, bytes([19, 99, 0, 0]), choices=3)
+    cifar("coarse", names100, bytes([20, 99]), choices=3)
+    cifar("train", names, b"\1\2", choices=6)
+    cifar("names", names[:-3], b"\0", choices=2)
+    cifar("more_names", names + b"k\r\nl", b"\0", choices=2)
+    cifar("hundred_train", names100, b"\1\2\3\4", choices=7)
+
+
+def make_png():
+    text = b"k\0\0" + zlib.compress(bytes(900_000), 9)
+    png("text_bombs", 3 * png_chunk(b"zTXt", text) + png_chunk(b"iTXt", b"k\0\1\0\0" + text[2:]),
+        png_chunk(b"zTXt", text))
+    profile = struct.pack(">I", 900_000) + bytes(900_000 - 4)
+    png("profile_bomb", png_chunk(b"iCCP", b"k\0\0" + zlib.compress(profile, 9)))
+
+
 def main():
+    make_idx()
+    make_cifar()
+    make_png()
     sizes = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I8": 1, "U8": 1, "BOOL": 1}
     every, at = {"__metadata__": {"format": "pt", "brim.classes": "[\"cat\",\"\\u00e9\"]"}}, 0
     for dtype, size in sizes.items():
