@@ -29,9 +29,10 @@ void train(TrainFlags flags) {
   memory::AccountScope scope(account);
   {
     auto model = nn::make_model(flags.model, model_options(flags, data, flags.device));
-    auto optimizer = make_optimizer(flags, *model);
+    Updating updating = make_updating(flags.optimizer, *model);
+    options.ema = updating.ema.get();
     TrainReport report(flags, data, *model, events);
-    Trainer trainer(*model, *optimizer, options);
+    Trainer trainer(*model, *updating.optimizer, options);
     trainer.on_step = [&](const StepReport& step) { report.step(step); };
     trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };

@@ -28,12 +28,20 @@ class EvalScope {
   std::vector<std::pair<nn::Module*, bool>> before_;
 };
 
+/// How many logits come before that of `label` in order of size.
+int64_t rank_of(std::span<const float> row, size_t label) {
+  float own = row[label];
+  return std::ranges::count_if(row.first(label), [own](float v) { return v >= own; }) +
+         std::ranges::count_if(row.subspan(label), [own](float v) { return v > own; });
+}
+
 }  // namespace
 
-int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels) {
+int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels, int64_t k) {
   expect<ShapeError>(logits.dim() == 2 && logits.size(0) == static_cast<int64_t>(labels.size()),
                      "accuracy", "expected one row of logits for each of {} labels, got {}",
                      labels.size(), to_string(logits.shape()));
+  expect<ValueError>(k >= 1, "accuracy", "expected a k of at least 1, got {}", k);
   std::vector<float> values = logits.to_vector<float>();
   auto classes = static_cast<size_t>(logits.size(1));
   int64_t correct = 0;
@@ -41,7 +49,8 @@ int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels) {
     auto row = std::span(values).subspan(i * classes, classes);
     expect<ValueError>(std::ranges::none_of(row, [](float v) { return std::isnan(v); }), "accuracy",
                        "a logit of row {} is NaN", i);
-    correct += std::ranges::max_element(row) - row.begin() == labels[i];
+    auto label = static_cast<size_t>(labels[i]);  // beyond all classes where it was negative
+    correct += label < classes && rank_of(row, label) < k;
   }
   return correct;
 }
@@ -60,12 +69,13 @@ Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions&
   EvalScope eval(model);
   Evaluation result;
   double loss = 0;
-  int64_t correct = 0;
+  int64_t correct = 0, among5 = 0;
   loader.start_epoch(0);
   while (auto batch = loader.next()) {
     BatchEvaluation of_batch = evaluate_batch(model, data::to_device(*batch, input.device), input);
     loss += of_batch.loss.item<double>();
     correct += count_correct(of_batch.logits, batch->labels());
+    among5 += count_correct(of_batch.logits, batch->labels(), 5);
     result.images += batch->count() - std::ranges::count(batch->labels(), data::kIgnoredLabel);
     if (on_batch) on_batch(batch->first_sample() + batch->count(), loader.images());
   }
@@ -75,6 +85,7 @@ Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions&
   auto count = static_cast<double>(result.images);
   result.loss = loss / count;
   result.accuracy = static_cast<double>(correct) / count;
+  result.top5 = static_cast<double>(among5) / count;
   return result;
 }
 

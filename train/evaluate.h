@@ -1,8 +1,8 @@
-// Top-1 accuracy and mean cross entropy of a model over a dataset. Give it a loader of its own: it
-// starts that loader's first epoch, which ends one under way. Turn off random augmentation and
-// `drop_last`, and prefer `BadImage::ignore` to `replace`, so that each image that can be read
-// counts once. The loss has no label smoothing. For other metrics call `evaluate_batch`, which
-// gives the logits.
+// Top-1 and top-5 accuracy and mean cross entropy of a model over a dataset. Give it a loader of
+// its own: it starts that loader's first epoch, which ends one under way. Turn off random
+// augmentation and `drop_last`, and prefer `BadImage::ignore` to `replace`, so that each image that
+// can be read counts once. The loss has no label smoothing. For other metrics call
+// `evaluate_batch`, which gives the logits.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,7 @@ struct Evaluation {
   int64_t images = 0;   ///< that could be read
   double loss = 0;      ///< mean cross entropy
   double accuracy = 0;  ///< share of images whose class has the largest logit
+  double top5 = 0;      ///< or one of the five largest; all of them with five classes or fewer
 };
 
 /// Called after each batch with the images done so far and in all.
@@ -38,8 +39,9 @@ BatchEvaluation evaluate_batch(nn::Module& model, data::DeviceBatch batch,
 Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input,
                     const EvaluationProgress& on_batch = nullptr);
 
-/// Images whose label has the largest of their logits ([N,C]); of equal ones the first counts.
-/// Throws `ShapeError` unless there is a row for each label, `ValueError` for a NaN.
-int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels);
+/// Images whose label is among the k largest of their logits ([N,C]); of equal ones the first
+/// counts. Labels that are no class, `data::kIgnoredLabel` for one, are never among them. Throws
+/// `ShapeError` unless there is a row for each label, `ValueError` for a NaN or a k below 1.
+int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels, int64_t k = 1);
 
 }  // namespace brim

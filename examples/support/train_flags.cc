@@ -17,6 +17,7 @@ constexpr const char* kExamples = R"(Examples:
   train --data cifar-10-batches-bin --epochs 10   CIFAR-10, ResNet-20
   train --data synthetic --model resnet50 --batch 16 --steps 10   time a bare step
   train --data photos --model resnet50 --budget 2GiB   refused at once where that is too little
+  train --data photos --model mobilenet_v2 --optimizer adamw --no-decay norm,bias --ema 0.999
 )";
 
 void add_training_flags(CLI::App& app, TrainFlags& f) {
@@ -24,11 +25,6 @@ void add_training_flags(CLI::App& app, TrainFlags& f) {
       ->check(CLI::PositiveNumber);
   app.add_option("--steps", f.steps, "updates instead of epochs (default for synthetic: 10)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--optimizer", f.optimizer, "sgd")->capture_default_str();
-  app.add_option("--lr", f.rate, "peak learning rate (default 0.1 at batch 64, in proportion)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--momentum", f.momentum, "Nesterov momentum")->capture_default_str();
-  app.add_option("--weight-decay", f.weight_decay, "L2 penalty")->capture_default_str();
   app.add_option("--label-smoothing", f.label_smoothing,
                  "share of the target spread over all classes")
       ->capture_default_str();
@@ -61,6 +57,7 @@ void add_flags(CLI::App& app, TrainFlags& f) {
       ->check(CLI::PositiveNumber);
   add_training_flags(app, f);
   add_augment_flags(app, f.augment);
+  add_optimizer_flags(app, f.optimizer);
   app.add_option("--device", f.device_name, "cpu")->capture_default_str();
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
       ->check(CLI::PositiveNumber);
@@ -101,9 +98,7 @@ void check_flags(TrainFlags& f) {
     f.epochs = 1;
   }
   if (f.epochs == 0) f.epochs = f.data == "shapes" ? 3 : 10;
-  if (f.rate == 0) f.rate = 0.1 * static_cast<double>(f.batch) / 64;
-  expect<ValueError>(f.optimizer == "sgd", "flags", "unknown optimizer '{}'; known: sgd",
-                     f.optimizer);
+  check_optimizer_flags(f.optimizer, f.batch);
   memory::planner_named(f.planner);
 }
 
@@ -111,17 +106,10 @@ nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, D
   return {.classes = data.classes, .seed = flags.seed, .device = device};
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainFlags& flags, nn::Module& model) {
-  return std::make_unique<optim::Sgd>(model.named_parameters(),
-                                      optim::SgdOptions{.momentum = flags.momentum,
-                                                        .nesterov = flags.momentum > 0,
-                                                        .weight_decay = flags.weight_decay});
-}
-
 TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
   // One cycle with a short rise and a straight way down: the best of short trainings, after
   // M. Li, E. Yumer, D. Ramanan, "Budgeted Training", ICLR 2020.
-  optim::ScheduleOptions schedule{.rate = flags.rate,
+  optim::ScheduleOptions schedule{.rate = flags.optimizer.rate,
                                   .steps = data.steps(flags),
                                   .warmup = flags.warmup,
                                   .rise = 0.15,
@@ -131,7 +119,8 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .schedule = optim::make_schedule(flags.schedule, schedule),
           .label_smoothing = flags.label_smoothing,
           .mix = flags.augment.mix,
-          .input = data.input};
+          .input = data.input,
+          .clip = flags.optimizer.clip};
 }
 
 }  // namespace brim::examples

@@ -10,6 +10,7 @@
 
 #include "brim/brim.h"
 #include "brim/examples/support/train_augment.h"
+#include "brim/examples/support/train_optimizer.h"
 
 namespace CLI {
 class App;
@@ -30,8 +31,9 @@ struct TrainFlags {
   int threads = 0, workers = 2;
   uint64_t seed = 0;
   bool quiet = false, skip_bad_images = false;
-  std::string optimizer = "sgd", schedule = "onecycle";
-  double rate = 0, momentum = 0.9, weight_decay = 5e-4, label_smoothing = 0;
+  OptimizerFlags optimizer;
+  std::string schedule = "onecycle";
+  double label_smoothing = 0;
   int64_t warmup = 0;
   AugmentFlags augment = {};
   std::string budget_text, planner = "caching";
@@ -48,7 +50,7 @@ void add_flags(CLI::App& app, TrainFlags& flags);
 void check_flags(TrainFlags& flags);
 
 nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, Device device);
-std::unique_ptr<optim::Optimizer> make_optimizer(const TrainFlags& flags, nn::Module& model);
+/// Without averages: they are of one model.
 TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data);
 
 }  // namespace brim::examples

@@ -18,8 +18,9 @@ class Rehearsal {
         data_(data),
         batch_(batch),
         model_(nn::make_model(flags.model, model_options(flags, data, Device::meta()))),
-        optimizer_(make_optimizer(flags, *model_)),
-        step_(*model_, *optimizer_),
+        updating_(make_updating(flags.optimizer, *model_)),
+        step_(*model_, *updating_.optimizer,
+              {.clip = flags.optimizer.clip, .ema = updating_.ema.get()}),
         options_(trainer_options(flags, data)) {
     options_.input.device = Device::meta();
   }
@@ -38,7 +39,8 @@ class Rehearsal {
     return data::empty_batch(batch, flags_.size, Device::meta());
   }
   void train() {
-    step_.run(flags_.rate, [&] { return training_loss(*model_, upload(batch_), options_); });
+    step_.run(flags_.optimizer.rate,
+              [&] { return training_loss(*model_, upload(batch_), options_); });
   }
 
   void evaluate(int64_t images) {
@@ -54,7 +56,7 @@ class Rehearsal {
   const TrainData& data_;
   int64_t batch_;
   std::unique_ptr<nn::Module> model_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  Updating updating_;
   TrainStep step_;
   TrainerOptions options_;
 };

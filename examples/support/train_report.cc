@@ -45,6 +45,7 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
       fmt::format("{} ({} parameters) on {}: {}, {} classes, {}x{}, batch {}, {} steps, {} threads",
                   flags.model, model.parameter_count(), flags.data, images, data.classes,
                   flags.size, flags.size, flags.batch, data.steps(flags), num_threads()));
+  progress_.say(describe(flags.optimizer, model));
 }
 
 int64_t TrainReport::skipped_images() const {
@@ -76,7 +77,10 @@ void TrainReport::step(const StepReport& report) {
 }
 
 void TrainReport::epoch(const EpochReport& report) {
-  if (report.validation) accuracy_ = report.validation->accuracy;
+  if (report.validation) {
+    accuracy_ = report.validation->accuracy;
+    top5_ = report.validation->top5;
+  }
   note_skipped();
   progress_.epoch(report);
   events_.write({{"event", "epoch"},
@@ -89,6 +93,7 @@ void TrainReport::done(const StepMemory& predicted) {
   auto stats = memory::account(flags_.device)->stats();
   int64_t skipped = skipped_images();
   std::string accuracy = accuracy_ ? fmt::format("accuracy {:.2f}%, ", 100 * *accuracy_) : "";
+  if (accuracy_ && data_.classes > 5) accuracy += fmt::format("top-5 {:.2f}%, ", 100 * *top5_);
   progress_.say(fmt::format("done: {}{:.1f} images/s, peak {} reserved, {} live; process {}",
                             accuracy, steady_median(rates_), format_bytes(stats.peak_reserved),
                             format_bytes(stats.peak_live),
@@ -104,6 +109,7 @@ void TrainReport::done(const StepMemory& predicted) {
       {"peak_live_bytes", stats.peak_live},
       {"predicted_peak_live_bytes", predicted.peak_live},
       {"val_accuracy", or_null(accuracy_)},
+      {"val_top5", or_null(top5_)},
       {"batch", flags_.batch},
       {"micro_batches", 1},
       {"budget_violations", flags_.budget > 0 && stats.peak_reserved > flags_.budget ? 1 : 0},

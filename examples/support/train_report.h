@@ -33,7 +33,7 @@ class TrainReport {
   Events& events_;
   Progress progress_;
   std::vector<double> seconds_, rates_;
-  std::optional<double> accuracy_;
+  std::optional<double> accuracy_, top5_;
   bool told_skipped_ = false;
 };
 

@@ -145,6 +145,7 @@ TEST_CASE("evaluation: means over a smaller last batch, in eval mode, and the mo
   }
   CHECK(result.images == 5);
   CHECK(result.accuracy == doctest::Approx(3.0 / 5));
+  CHECK(result.top5 == 1);  // of two classes
   CHECK(result.loss == doctest::Approx(loss).epsilon(1e-5));
   CHECK(seen == std::vector<int64_t>{2, 4, 5});
   CHECK(!model.trained);
@@ -179,10 +180,20 @@ TEST_CASE("a trainer wants steps to do") {
   CHECK_THROWS_AS(Trainer(model, sgd, {.steps = 0}), ValueError);
 }
 
-TEST_CASE("correct answers are counted by the largest logit, and NaN is refused") {
+TEST_CASE("correct answers are counted among the largest logits, and NaN is refused") {
   Tensor logits = from_vector<float>({0, 2, 1, 3, 3, 1}, {2, 3});
   const std::vector<int64_t> labels{1, 0};
+  auto count = [&](std::vector<int64_t> given, int64_t k) {
+    return count_correct(logits, given, k);
+  };
   CHECK(count_correct(logits, labels) == 2);
+  CHECK(count({2, 1}, 1) == 0);  // of two that are equal the first counts
+  CHECK(count({2, 1}, 2) == 2);
+  CHECK(count({0, 2}, 2) == 0);
+  CHECK(count({0, 2}, 3) == 2);
+  CHECK(count({0, 2}, 5) == 2);  // more than there are classes
+  CHECK(count({data::kIgnoredLabel, 3}, 5) == 0);
+  CHECK_THROWS_AS(count({0, 0}, 0), ValueError);
   logits.data<float>()[0] = std::nanf("");
   CHECK_THROWS_AS(count_correct(logits, labels), ValueError);
 }

@@ -1,0 +1,118 @@
+#include "brim/examples/support/train_optimizer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "brim/base/nearest.h"
+
+namespace brim::examples {
+namespace {
+
+using Names = std::vector<std::string>;
+
+const Names& known_optimizers() {
+  static const Names names{"sgd", "adamw"};
+  return names;
+}
+
+void require_known(const char* what, const std::string& name, const Names& known) {
+  expect<ValueError>(std::ranges::find(known, name) != known.end(), "flags",
+                     "unknown {} '{}'; known: {}{}", what, name, fmt::join(known, ", "),
+                     did_you_mean(name, known));
+}
+
+bool exempts(const OptimizerFlags& flags, const char* kind) {
+  return std::ranges::find(flags.no_decay, kind) != flags.no_decay.end();
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerFlags& flags, nn::Module& model) {
+  auto groups =
+      optim::no_decay(model, {.norms = exempts(flags, "norm"), .biases = exempts(flags, "bias")});
+  double decay = flags.weight_decay.value();
+  if (flags.name == "adamw")
+    return std::make_unique<optim::AdamW>(
+        model.named_parameters(), optim::AdamWOptions{.weight_decay = decay, .groups = groups});
+  double momentum = flags.momentum.value();
+  return std::make_unique<optim::Sgd>(
+      model.named_parameters(),
+      optim::SgdOptions{
+          .momentum = momentum, .nesterov = momentum > 0, .weight_decay = decay, .groups = groups});
+}
+
+int64_t trained_elements(const nn::Module& model) {
+  int64_t count = 0;
+  for (const nn::NamedTensor& parameter : model.named_parameters())
+    if (parameter.tensor.requires_grad()) count += parameter.tensor.numel();
+  return count;
+}
+
+}  // namespace
+
+void add_optimizer_flags(CLI::App& app, OptimizerFlags& f) {
+  app.add_option("--optimizer", f.name, "sgd or adamw")->capture_default_str();
+  app.add_option("--lr", f.rate,
+                 "peak learning rate (default: sgd 0.1 at batch 64, in proportion; adamw 0.001)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--momentum", f.momentum, "Nesterov momentum of sgd (default 0.9)");
+  app.add_option("--weight-decay", f.weight_decay,
+                 "sgd: L2 penalty (default 0.0005); adamw: decoupled (default 0.01)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--no-decay", f.no_decay, "norm, bias or norm,bias: those do not decay")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->take_all();
+  app.add_option("--clip-norm", f.clip.norm, "the largest norm of all gradients together")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--clip-value", f.clip.value, "the largest magnitude of a gradient's element")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--ema", f.ema,
+                 "average the weights with this decay, 0.999 say (less in the first updates), and "
+                 "validate the averages");
+  app.add_option("--freeze", f.freeze,
+                 "leave a module or parameter, layer1 say, as it was loaded; may be repeated")
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
+void check_optimizer_flags(OptimizerFlags& f, int64_t batch) {
+  require_known("optimizer", f.name, known_optimizers());
+  for (const std::string& kind : f.no_decay) require_known("kind", kind, {"norm", "bias"});
+  bool adamw = f.name == "adamw";
+  expect<ValueError>(!adamw || !f.momentum, "flags", "--momentum is for sgd, adamw has none");
+  if (!adamw && !f.momentum) f.momentum = 0.9;
+  if (!f.weight_decay) f.weight_decay = adamw ? 0.01 : 5e-4;
+  if (f.rate == 0) f.rate = adamw ? 1e-3 : 0.1 * static_cast<double>(batch) / 64;
+  expect<ValueError>(f.ema >= 0 && f.ema < 1, "flags", "--ema must be from 0 to below 1, got {}",
+                     f.ema);
+}
+
+Updating make_updating(const OptimizerFlags& flags, nn::Module& model) {
+  for (const std::string& prefix : flags.freeze) model.freeze(prefix);
+  Updating updating{make_optimizer(flags, model), nullptr};
+  if (flags.ema > 0)
+    updating.ema =
+        std::make_unique<optim::Ema>(model, optim::EmaOptions{.decay = flags.ema, .warmup = true});
+  return updating;
+}
+
+std::string describe(const OptimizerFlags& flags, const nn::Module& model) {
+  std::string text = fmt::format("{}: rate {:.4g}", flags.name, flags.rate);
+  if (flags.momentum.value_or(0) > 0)
+    text += fmt::format(", Nesterov momentum {:.4g}", *flags.momentum);
+  text += fmt::format(", weight decay {:.4g}", flags.weight_decay.value());
+  if (!flags.no_decay.empty()) text += fmt::format(" but for {}", fmt::join(flags.no_decay, ", "));
+  if (flags.clip.value < optim::ClipOptions::kNone)
+    text += fmt::format("; gradients clipped to {:.4g}", flags.clip.value);
+  if (flags.clip.norm < optim::ClipOptions::kNone)
+    text += fmt::format("; gradients clipped to norm {:.4g}", flags.clip.norm);
+  if (flags.ema > 0) text += fmt::format("; weights averaged by {:.6g}", flags.ema);
+  if (!flags.freeze.empty())
+    text += fmt::format("; frozen: {}, {} parameters train", fmt::join(flags.freeze, ", "),
+                        trained_elements(model));
+  return text;
+}
+
+}  // namespace brim::examples

@@ -1,0 +1,50 @@
+// How `train` updates the weights: the flags of optimizer, decay, clipping, averaging and freezing,
+// and what they make. Defaults depend on the optimizer, so call `check_optimizer_flags` after
+// parsing. A program of your own fills in `optim::SgdOptions` or `optim::AdamWOptions` itself.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brim/brim.h"
+
+namespace CLI {
+class App;
+}
+
+namespace brim::examples {
+
+struct OptimizerFlags {
+  std::string name = "sgd";
+  double rate = 0;                 ///< 0: for sgd 0.1 at batch 64, in proportion; for adamw 0.001
+  std::optional<double> momentum;  ///< for sgd 0.9; adamw has none
+  std::optional<double> weight_decay;  ///< for sgd 0.0005, for adamw 0.01
+  std::vector<std::string> no_decay;   ///< "norm", "bias"
+  optim::ClipOptions clip = {};
+  double ema = 0;  ///< the decay of averages; 0 for none
+  std::vector<std::string> freeze;
+};
+
+/// Declares the flags; `flags` must outlive the parsing.
+void add_optimizer_flags(CLI::App& app, OptimizerFlags& flags);
+
+/// Fills in defaults for `batch` images an update. Throws `ValueError` naming a bad value.
+void check_optimizer_flags(OptimizerFlags& flags, int64_t batch);
+
+/// What a training has beside its model.
+struct Updating {
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<optim::Ema> ema;  // null for none
+};
+
+/// Freezes what the flags name, then makes optimizer and averages of the rest, so load weights
+/// before. Throws `ValueError` with the nearest name where there is nothing to freeze.
+Updating make_updating(const OptimizerFlags& flags, nn::Module& model);
+
+/// "adamw: rate 0.001, weight decay 0.01 but for norm, bias; gradients clipped to norm 1", after
+/// `make_updating`.
+std::string describe(const OptimizerFlags& flags, const nn::Module& model);
+
+}  // namespace brim::examples

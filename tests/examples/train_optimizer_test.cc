@@ -1,0 +1,147 @@
+// How the train program updates weights: each flag has the effect that it says, and mistakes are
+// named before anything is trained.
+#include "brim/examples/support/train_optimizer.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "brim/nn/models/registry.h"
+#include "brim/tests/support/subprocess.h"
+
+using namespace brim;
+using namespace brim::testing;
+using nlohmann::json;
+
+namespace {
+
+Finished train(const std::string& arguments) {
+  return run_command("examples/train --batch 4 --steps 2 --threads 1 --workers 1 " + arguments);
+}
+
+// The losses of three steps on the same random pixels, and the last event.
+struct Trained {
+  std::vector<double> losses;
+  json done;
+};
+
+Trained trained(const std::string& arguments) {
+  CAPTURE(arguments);
+  Finished run = train("--data synthetic --size 32 --classes 10 --steps 3 --json - " + arguments);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  Trained result;
+  std::istringstream lines(run.out);
+  for (std::string line; std::getline(lines, line);) {
+    result.done = json::parse(line);
+    if (result.done["event"] == "step") result.losses.push_back(result.done["loss"]);
+  }
+  return result;
+}
+
+void check_error(const std::string& arguments, const std::string& text) {
+  CAPTURE(arguments);
+  Finished run = train("--json - " + arguments);
+  CAPTURE(run.err);
+  CHECK(run.code == 1);
+  CHECK(run.err.find(text) != std::string::npos);
+  CHECK(std::count(run.err.begin(), run.err.end(), '\n') == 1);
+  CHECK(run.out.find("\"step\"") == std::string::npos);
+}
+
+examples::OptimizerFlags checked(examples::OptimizerFlags flags) {
+  examples::check_optimizer_flags(flags, 32);
+  return flags;
+}
+
+}  // namespace
+
+TEST_CASE("train: each flag of the optimizer changes what is trained, and all are predicted") {
+  std::vector<std::vector<double>> seen;
+  for (const char* arguments :
+       {"", "--optimizer adamw", "--momentum 0", "--weight-decay 0.5", "--clip-norm 0.001",
+        "--clip-value 1e-6", "--no-decay norm,bias --weight-decay 0.5",
+        "--optimizer adamw --weight-decay 10", "--freeze layer1 --freeze conv1"}) {
+    CAPTURE(arguments);
+    Trained result = trained(arguments);
+    CHECK(result.losses.size() == 3);
+    CHECK(result.done["peak_bytes"] == result.done["predicted_peak_bytes"]);
+    CHECK(result.done["peak_live_bytes"] == result.done["predicted_peak_live_bytes"]);
+    CHECK(std::ranges::find(seen, result.losses) == seen.end());
+    seen.push_back(result.losses);
+  }
+}
+
+TEST_CASE("train: averages are predicted, and leave the training alone") {
+  Trained without = trained(""), with = trained("--ema 0.9");
+  CHECK(with.losses == without.losses);
+  CHECK(with.done["peak_live_bytes"] == with.done["predicted_peak_live_bytes"]);
+  // A second set of the 269,722 parameters of resnet20.
+  CHECK(with.done["peak_live_bytes"] > without.done["peak_live_bytes"].get<int64_t>() + 4 * 269722);
+}
+
+TEST_CASE("train: with averages, they are what is validated") {
+  auto validation_loss = [](const std::string& more) {
+    Finished run = train("--steps 6 --lr 0.2 --schedule constant" + more);
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    const std::string before = "validation loss ";
+    size_t at = run.out.find(before);
+    REQUIRE(at != std::string::npos);
+    return std::stod(run.out.substr(at + before.size()));
+  };
+  CHECK(validation_loss("") != validation_loss(" --ema 0.9"));
+}
+
+TEST_CASE("train: freezing saves memory") {
+  int64_t all = trained("").done["peak_live_bytes"];
+  int64_t part = trained("--freeze conv1 --freeze bn1 --freeze layer1 --freeze layer2")
+                     .done["peak_live_bytes"];
+  CHECK(part < all / 2);
+}
+
+TEST_CASE("train: says what was chosen, and the top-5 accuracy beside the other") {
+  Finished run = train(
+      "--optimizer adamw --no-decay norm,bias --clip-norm 1 --clip-value 0.5 --ema 0.99 --freeze "
+      "layer1");
+  CAPTURE(run.out);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  CHECK(run.out.find("adamw: rate 0.001, weight decay 0.01 but for norm, bias; gradients clipped "
+                     "to 0.5; gradients clipped to norm 1; weights averaged by 0.99; frozen: "
+                     "layer1, ") != std::string::npos);
+  CHECK(run.out.find("%, top-5 ") != std::string::npos);
+  run = train("--data synthetic --size 32 --batch 32 --steps 1");
+  CHECK(run.out.find("sgd: rate 0.05, Nesterov momentum 0.9, weight decay 0.0005\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("train: mistakes in the optimizer's flags are named") {
+  check_error("--optimizer adam",
+              "unknown optimizer 'adam'; known: sgd, adamw; did you mean 'adamw'?");
+  check_error("--no-decay norms", "unknown kind 'norms'; known: norm, bias; did you mean 'norm'?");
+  check_error("--freeze layr1", "has no parameters at or below 'layr1'; did you mean 'layer1'?");
+  check_error("--optimizer adamw --momentum 0.9", "--momentum is for sgd, adamw has none");
+  check_error("--ema 1", "--ema must be from 0 to below 1, got 1");
+  check_error("--clip-norm 0", "--clip-norm");
+  check_error("--clip-value -1", "--clip-value");
+  check_error("--weight-decay -1", "--weight-decay");
+  check_error(
+      "--freeze conv1 --freeze bn1 --freeze layer1 --freeze layer2 --freeze layer3 "
+      "--freeze fc",
+      "expected a parameter that asks for a gradient");
+}
+
+TEST_CASE("train: flags make the optimizer, groups and averages that they name") {
+  auto model = nn::make_model("resnet20", {.classes = 10, .seed = 1});
+  auto updating = examples::make_updating(
+      checked({.name = "adamw", .no_decay = {"bias"}, .ema = 0.99, .freeze = {"layer1"}}), *model);
+  CHECK(updating.optimizer->named_state()[0].name == "exp_avg.conv1.weight");
+  CHECK_FALSE(model->tensor("layer1.0.conv1.weight").requires_grad());
+  REQUIRE(updating.ema != nullptr);
+  CHECK(examples::make_updating(checked({}), *model).ema == nullptr);
+  CHECK(checked({}).rate == 0.05);
+  CHECK(checked({.rate = 0.3}).rate == 0.3);
+  CHECK(checked({.name = "adamw", .weight_decay = 0}).weight_decay == 0);
+}
