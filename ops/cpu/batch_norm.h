@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "brim/ops/batch_norm.h"
+#include "brim/ops/activation_functors.h"
 #include "brim/ops/cpu/channel_rows.h"
-#include "brim/ops/functors.h"
 
 namespace brim::cpu {
 

@@ -5,6 +5,7 @@ namespace brim::cpu {
 bool register_kernels() {
   static const bool done = [] {
     register_elementwise();
+    register_where();
     register_normalize();
     register_pad();
     register_sum();

@@ -10,6 +10,7 @@ namespace brim::cpu {
 bool register_kernels();
 
 void register_elementwise();
+void register_where();
 void register_normalize();
 void register_pad();
 void register_sum();
