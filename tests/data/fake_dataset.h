@@ -79,7 +79,10 @@ inline LoaderOptions options_of(int64_t batch, int workers) {
   return {.batch = batch,
           .size = kSize,
           .workers = workers,
-          .augment = {.kind = Augment::Kind::random_resized_crop, .flip = true}};
+          .augment = {.kind = Augment::Kind::random_resized_crop,
+                      .flip = true,
+                      .color_jitter = {.brightness = 0.4f, .hue = 0.1f},
+                      .random_erasing = {.probability = 0.5f}}};
 }
 
 /// Reads the epoch; the error that ends it, and how many batches came before.

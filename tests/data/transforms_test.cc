@@ -199,6 +199,28 @@ TEST_CASE("what is prepared follows from image, options and stream") {
   CHECK(prepared(image, 16, {}, 5) == prepared(image, 16, {}, 6));
 }
 
+TEST_CASE("colours are jittered after the crop and the flip, and erasing comes last") {
+  const Image image = places(40, 30);
+  Augment augment{.kind = Augment::Kind::padded_crop, .flip = true};
+  const Augment plain = augment;
+  augment.color_jitter = {.brightness = 0.5f, .contrast = 0.5f, .saturation = 0.5f, .hue = 0.2f};
+  augment.random_erasing = {.probability = 0.5f, .fill = RandomErasing::Fill::noise};
+  int erased = 0;
+  for (uint64_t sample = 0; sample < 20; ++sample) {
+    // The crop takes four random numbers and the flip one: the stream goes on from there.
+    RandomStream random = stream(sample);
+    for (int i = 0; i < 5; ++i) random.bits();
+    std::vector<uint8_t> expected = prepared(image, 16, plain, sample);
+    color_jitter(expected, augment.color_jitter, random);
+    const std::vector<uint8_t> jittered = expected;
+    random_erasing(16, expected.data(), augment.random_erasing, random);
+    erased += expected != jittered;
+    CHECK(prepared(image, 16, augment, sample) == expected);
+  }
+  CHECK(erased > 0);
+  CHECK(erased < 20);
+}
+
 TEST_CASE("decoders are asked for enough pixels") {
   CHECK(decode_target(224, {}) == 224);
   CHECK(decode_target(224, {.resize = 256}) == 256);
@@ -231,6 +253,10 @@ TEST_CASE("options that make no sense are named") {
   std::vector<uint8_t> out(2 * 2 * 3);
   RandomStream random = stream(0);
   CHECK_THROWS_AS(padded_crop(places(2, 2), 2, reflected, random, out.data()), ValueError);
+  CHECK(error_of({.color_jitter = {.hue = 1}}, 32) ==
+        "color_jitter: expected hue between 0 and 0.5, got 1");
+  CHECK(error_of({.random_erasing = {.probability = 2}}, 32) ==
+        "random_erasing: expected a probability between 0 and 1, got 2");
   CHECK(error_of({.min_area = 0}, 32) != "");
   CHECK(error_of({.min_area = NAN}, 32) != "");
   CHECK(error_of({.max_area = 1.5f}, 32) != "");
