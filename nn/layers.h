@@ -4,6 +4,7 @@
 // nn/models/registry.h. A single layer: its own header.
 #pragma once
 
+#include "brim/nn/activations.h"
 #include "brim/nn/adaptive_avg_pool2d.h"
 #include "brim/nn/avg_pool2d.h"
 #include "brim/nn/batch_norm2d.h"
@@ -18,7 +19,5 @@
 #include "brim/nn/layer_norm.h"
 #include "brim/nn/linear.h"
 #include "brim/nn/max_pool2d.h"
-#include "brim/nn/relu.h"
-#include "brim/nn/relu6.h"
 #include "brim/nn/sequential.h"
 #include "brim/nn/upsample.h"

@@ -100,7 +100,9 @@ std::vector<Excerpt> excerpts() {
   for (const char* ending : {".h", ".cc"})
     for (const fs::path& file : files("docs/lse_pool", ending)) sources.push_back(file);
   sources.emplace_back("tests/docs/lse_pool_test.cc");
-  std::vector<Excerpt> all{{"examples/hello.cc", read_lines("examples/hello.cc")}};
+  std::vector<Excerpt> all;
+  for (const char* whole : {"examples/hello.cc", "ops/activation_functors.h", "ops/silu.cc"})
+    all.push_back({whole, read_lines(whole)});
   for (const fs::path& source : sources)
     for (Excerpt& excerpt : marked(source.string(), read_lines(source)))
       all.push_back(std::move(excerpt));

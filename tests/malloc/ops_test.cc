@@ -133,6 +133,17 @@ TEST_CASE("every other op keeps to the account, in every floating dtype") {
   unary("relu6", image, [](Tensor x) { return relu6(std::move(x)); });
   unary("hardsigmoid", image, [](Tensor x) { return hardsigmoid(std::move(x)); });
   unary("hardswish", image, [](Tensor x) { return hardswish(std::move(x)); });
+  unary("leaky_relu", image, [](Tensor x) { return leaky_relu(std::move(x)); });
+  unary("sigmoid", image, [](Tensor x) { return sigmoid(std::move(x)); });
+  unary("tanh", image, [](Tensor x) { return tanh(std::move(x)); });
+  unary("gelu", image, [](Tensor x) { return gelu(std::move(x)); });
+  unary("silu", image, [](Tensor x) { return silu(std::move(x)); });
+  unary("neg", image, [](Tensor x) { return neg(std::move(x)); });
+  unary("abs", image, [](Tensor x) { return abs(std::move(x)); });
+  unary("exp", image, [](Tensor x) { return exp(std::move(x)); });
+  unary("log", image, [](Tensor x) { return log(std::move(x)); });
+  unary("sqrt", image, [](Tensor x) { return sqrt(std::move(x)); });
+  unary("clamp", image, [](Tensor x) { return clamp(std::move(x), {.min = 0, .max = 1}); });
   unary("softmax", rows, [](Tensor x) { return softmax(std::move(x)); });
   unary("log_softmax", rows, [](Tensor x) { return log_softmax(std::move(x), 0); });
   unary("sum", image, [](Tensor x) { return sum(std::move(x), {0, 2}); });
@@ -154,7 +165,11 @@ TEST_CASE("every other op keeps to the account, in every floating dtype") {
   unary("cast", image, [](Tensor x) { return cast(cast(x, Dtype::float64), x.dtype()); });
   unary("dropout", image, [](Tensor x) { return dropout(std::move(x)); });
   check_each_dtype("add", {image, {32}}, [](const auto& in) { return add(in[0], in[1]); });
+  check_each_dtype("sub", {image, {32}}, [](const auto& in) { return sub(in[0], in[1]); });
   check_each_dtype("mul", {image, {16, 1}}, [](const auto& in) { return mul(in[0], in[1]); });
+  check_each_dtype("div", {image, {16, 1}}, [](const auto& in) { return div(in[0], in[1]); });
+  Tensor mask = ones({16, 16, 1}, {.dtype = Dtype::boolean});
+  check_each_dtype("where", {image, {}}, [&](const auto& in) { return where(mask, in[0], in[1]); });
   check_each_dtype("concat", {image, image}, [](const auto& in) { return concat(in, 3); });
   Tensor labels = zeros({64}, {.dtype = Dtype::int64});
   check_each_dtype("cross_entropy", {rows},

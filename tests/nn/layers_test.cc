@@ -32,8 +32,6 @@ TEST_CASE("layers: each gives what its op gives") {
   nn::Linear fc(4, 3);
   nn::initialize(fc, 1);
   check_equal(fc(x), linear(x, fc.weight, fc.bias));
-  check_equal(nn::ReLU()(x), relu(x));
-  check_equal(nn::ReLU6()(x), relu6(x));
   check_equal(nn::MaxPool2d({.kernel = 3, .stride = 2, .padding = 1})(x),
               max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1}));
   check_equal(nn::AvgPool2d({.kernel = 2})(x), avg_pool2d(x, {.kernel = 2}));
@@ -74,6 +72,28 @@ TEST_CASE("layers: an embedding is normal, but for the padding row") {
   std::vector<float> gradient = words.weight.grad().to_vector<float>();
   CHECK(gradient[0] == 1);
   CHECK(gradient[48] == 0);
+}
+
+TEST_CASE("layers: each activation gives what its op gives, and goes by PyTorch's name") {
+  Tensor x = image();
+  auto check_activation = [&](nn::Module&& layer, const char* kind, const Tensor& expected) {
+    CAPTURE(kind);
+    CHECK(layer.kind() == kind);
+    check_equal(layer(x), expected);
+  };
+  check_activation(nn::ReLU(), "ReLU", relu(x));
+  check_activation(nn::ReLU6(), "ReLU6", relu6(x));
+  check_activation(nn::Hardsigmoid(), "Hardsigmoid", hardsigmoid(x));
+  check_activation(nn::Hardswish(), "Hardswish", hardswish(x));
+  check_activation(nn::Sigmoid(), "Sigmoid", sigmoid(x));
+  check_activation(nn::SiLU(), "SiLU", silu(x));
+  check_activation(nn::Tanh(), "Tanh", tanh(x));
+  check_activation(nn::GELU(), "GELU", gelu(x));
+  GeluOptions by_tanh{.approximate = GeluApproximation::tanh};
+  check_activation(nn::GELU(by_tanh), "GELU", gelu(x, by_tanh));
+  check_activation(nn::LeakyReLU(), "LeakyReLU", leaky_relu(x));
+  check_activation(nn::LeakyReLU({.negative_slope = 0.3}), "LeakyReLU",
+                   leaky_relu(x, {.negative_slope = 0.3}));
 }
 
 TEST_CASE("layers: without bias there is none") {
