@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "brim/base/host_device.h"
+
 namespace brim {
 
 /// A stream of random numbers. Derive one key per use, never share a key between two uses.
@@ -69,7 +71,7 @@ constexpr float random_uniform(RandomKey key, uint64_t sample, uint64_t element)
 }
 
 /// Standard normal, by Box and Muller from two of the four words of a counter.
-inline float random_normal(RandomKey key, uint64_t sample, uint64_t element) {
+BRIM_HOST_DEVICE inline float random_normal(RandomKey key, uint64_t sample, uint64_t element) {
   auto words = philox(key, sample, element >> 1);
   size_t first = (element & 1) * 2;
   // (bits + 1) keeps the logarithm finite.

@@ -3,6 +3,9 @@
 A folder is one library and globs its files: who adds a file edits no BUILD.
 """
 
+load("@cuda//:cuda.bzl", "CUDA_FOUND")
+load("//bazel:cuda.bzl", "cuda_library")
+
 # Here and not in .bazelrc, so that they also hold where brim is built from another
 # workspace. No contraction: the same expression has the same bits wherever it is inlined;
 # kernels write std::fma where they want one. A designated initialiser that leaves options
@@ -98,6 +101,23 @@ def brim_library(name, kernels = False, internal = [], **kwargs):
         **kwargs
     )
 
+def brim_cuda_library(name, deps, public = []):
+    """The folder cuda/ of a layer: compiled by nvcc where there is a toolkit, see cuda_library.
+
+    Args:
+      name: cuda, the folder's name.
+      deps: as of brim_library; of those that are folders cuda/, with their headers.
+      public: headers that programs may include.
+    """
+    _file_lists(internal = native.glob(["*.h"], exclude = public))
+    cuda_library(
+        name = name,
+        copts = _COPTS,
+        include_prefix = "brim/" + native.package_name(),
+        visibility = _visible_below(native.package_name()),
+        deps = deps,
+    )
+
 def brim_binary(name, **kwargs):
     """A program, with brim linked into it.
 
@@ -151,6 +171,16 @@ def brim_tests(deps, tags = {}, sizes = {}, **kwargs):
             deps = deps,
             **kwargs
         )
+
+def brim_cuda_tests(deps):
+    """brim_tests of what only a build with the CUDA toolkit has; the sanitizers' are without.
+
+    Args:
+      deps: of every test.
+    """
+    if CUDA_FOUND:
+        names = [source[:-len(".cc")] for source in native.glob(["*_test.cc"])]
+        brim_tests(deps = deps, tags = {name: ["plain"] for name in names})
 
 def brim_fuzz_targets(deps):
     """For each *_fuzz.cc, which defines LLVMFuzzerTestOneInput, a fuzzer and a test.

@@ -98,14 +98,4 @@ Tensor clone(const Tensor& tensor) {
   return copy;
 }
 
-Tensor convert_to(const Tensor& tensor, const TensorOptions& options) {
-  if (tensor.dtype() == options.dtype && tensor.device() == options.device) return tensor;
-  expect<DeviceError>(tensor.device() == options.device || options.device.is_meta(), "convert",
-                      "cannot copy from {} to {}", to_string(tensor.device()),
-                      to_string(options.device));
-  Tensor result = empty(tensor.shape(), options);
-  if (!options.device.is_meta()) copy_into(result, tensor);
-  return result;
-}
-
 }  // namespace brim

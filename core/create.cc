@@ -33,12 +33,12 @@ template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device) {
   expect<ShapeError>(static_cast<int64_t>(values.size()) == numel(shape), "from_vector",
                      "{} values do not fill shape {}", values.size(), to_string(shape));
-  Tensor tensor = empty(shape, {.dtype = dtype_of<T>, .device = device});
-  if (device.is_meta()) return tensor;
+  if (device.is_meta()) return empty(shape, {.dtype = dtype_of<T>, .device = device});
+  Tensor tensor = empty(shape, {.dtype = dtype_of<T>});
   T* to = tensor.data<T>();
   for (size_t i = 0; i < values.size(); ++i) to[i] = values[i];
   tensor.storage()->note_write("from_vector");
-  return tensor;
+  return convert_to(tensor, {.dtype = dtype_of<T>, .device = device});
 }
 
 template Tensor from_vector(const std::vector<float>&, const Shape&, Device);

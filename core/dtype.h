@@ -95,13 +95,14 @@ decltype(auto) visit_dtype(Dtype dtype, const Body& body) {
 /// of FMA and correctly rounded sums: proved algorithms using rounding to odd", IEEE TC 57, 2008).
 template <class From>
 constexpr float round_to_odd(From value) {
-  using Exact = std::conditional_t<std::is_integral_v<From>, long double, From>;
+  using Exact = std::conditional_t<std::is_integral_v<From>, int64_t, From>;
   auto exact = static_cast<Exact>(value);
   auto nearest = static_cast<float>(value);
-  Exact error = static_cast<Exact>(nearest) - exact;
-  if (!(error > 0 || error < 0)) return nearest;  // none, or NaN
+  bool beyond = std::is_integral_v<From> && nearest >= 0x1p63f;  // the one float that is no int64
+  Exact back = beyond ? exact : static_cast<Exact>(nearest);
+  if (!beyond && !(back > exact || back < exact)) return nearest;  // no error, or NaN
   auto bits = std::bit_cast<uint32_t>(nearest);
-  if ((error > 0) == (exact > 0)) --bits;  // it was rounded away from zero
+  if (beyond || (back > exact) == (exact > 0)) --bits;  // it was rounded away from zero
   return std::bit_cast<float>(bits | 1);
 }
 

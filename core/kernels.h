@@ -1,7 +1,8 @@
 // The kernels that a tensor itself needs: copying, filling, counting, drawing and adding in place.
 // Kernels believe what they are given, so call the functions of core/tensor.h over them
 // (`copy_into`, `fill`, `fill_normal`, `accumulate_into`) instead of launching them. None is
-// recorded on the tape. The CPU's versions are in copy.cc and draw.cc; ops declare their own.
+// recorded on the tape. The CPU's versions are in copy.cc and draw.cc, CUDA's in cuda/; ops declare
+// their own.
 #pragma once
 
 #include "brim/core/launch.h"

@@ -5,6 +5,10 @@
 #include <tuple>
 #include <vector>
 
+#include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/error.h"
+#include "brim/base/cuda/stream.h"
+#include "brim/core/cuda/register.h"
 #include "brim/core/kernels.h"
 
 namespace brim {
@@ -37,7 +41,8 @@ class KernelTable {
 };
 
 const detail::TableEntry* find_entry(std::string_view name, DeviceType device, Dtype dtype) {
-  static const bool ready = (register_core_kernels(), register_draw_kernels(), true);
+  static const bool ready =
+      (register_core_kernels(), register_draw_kernels(), cuda::register_core_kernels(), true);
   (void)ready;
   return KernelTable::get().find({name, device, dtype});
 }
@@ -110,23 +115,25 @@ int64_t scratch_bytes(const detail::Invocation& invocation, const detail::TableE
 }
 
 void run_native(const detail::Invocation& invocation, const detail::TableEntry& entry,
-                Device device, KernelCall call) {
-  Scratch scratch(device, scratch_bytes(invocation, entry, call));
-  if (device.is_meta()) return;
+                KernelCall call) {
+  Scratch scratch(call.device, scratch_bytes(invocation, entry, call));
+  if (call.device.is_meta()) return;
   call.scratch = scratch.data();
   invocation.run(entry.run, call, invocation.attributes);
 }
 
-void convert_view(const View& from, const View& to, DeviceType device) {
-  const detail::TableEntry* copy = find_entry(kernel::copy.name, device, to.dtype);
+/// Where `call` runs.
+void convert_view(const View& from, const View& to, KernelCall call) {
+  const detail::TableEntry* copy = find_entry(kernel::copy.name, call.device.type, to.dtype);
   check(copy != nullptr, "the copy kernel is in the table");
-  KernelCall call{{&from, 1}, {&to, 1}, nullptr};
+  call.in = {&from, 1};
+  call.out = {&to, 1};
   reinterpret_cast<KernelFn<NoAttributes>>(copy->run)(call, {});
 }
 
 /// The float32 kernel between widened copies of the low-precision buffers.
 void run_widened(const detail::Invocation& invocation, const detail::TableEntry& entry,
-                 Device device, const Views& in, const Views& out) {
+                 KernelCall call, const Views& in, const Views& out) {
   Views wide_in = in, wide_out = out;
   auto place = [&](Views& views, ScratchCursor& cursor) {
     for (size_t i = 0; i < views.size(); ++i) {
@@ -146,22 +153,37 @@ void run_widened(const detail::Invocation& invocation, const detail::TableEntry&
     return cursor.used();
   };
   int64_t widened = place_all(nullptr);
-  KernelCall call{wide_in.span(), wide_out.span(), nullptr};
+  call.in = wide_in.span();
+  call.out = wide_out.span();
   int64_t inner = scratch_bytes(invocation, entry, call);
-  Scratch scratch(device, widened + inner);
-  if (device.is_meta()) return;
+  Scratch scratch(call.device, widened + inner);
+  if (call.device.is_meta()) return;
   place_all(scratch.data());
-  DeviceType host = DeviceType::cpu;
   auto is_wide = [&](const View& view) { return view.present && view.dtype == invocation.dtype; };
   for (size_t i = 0; i < in.size(); ++i)
-    if (is_wide(in.span()[i])) convert_view(in.span()[i], wide_in[i], host);
+    if (is_wide(in.span()[i])) convert_view(in.span()[i], wide_in[i], call);
   for (size_t i = 0; i < out.size(); ++i)
     if (invocation.updates && is_wide(out.span()[i]))
-      convert_view(out.span()[i], wide_out[i], host);
-  call = {wide_in.span(), wide_out.span(), static_cast<char*>(scratch.data()) + widened};
+      convert_view(out.span()[i], wide_out[i], call);
+  call.in = wide_in.span();  // which now have addresses
+  call.out = wide_out.span();
+  call.scratch = static_cast<char*>(scratch.data()) + widened;
   invocation.run(entry.run, call, invocation.attributes);
   for (size_t i = 0; i < out.size(); ++i)
-    if (is_wide(out.span()[i])) convert_view(wide_out[i], out.span()[i], host);
+    if (is_wide(out.span()[i])) convert_view(wide_out[i], out.span()[i], call);
+}
+
+void run(const detail::Invocation& invocation, const KernelCall& call, const Views& in,
+         const Views& out) {
+  // The meta device stands for the CPU.
+  DeviceType kind = call.device.is_meta() ? DeviceType::cpu : call.device.type;
+  if (const detail::TableEntry* entry = find_entry(invocation.name, kind, invocation.dtype))
+    return run_native(invocation, *entry, call);
+  const detail::TableEntry* entry = nullptr;
+  if (is_low_precision(invocation.dtype)) entry = find_entry(invocation.name, kind, Dtype::float32);
+  expect<DtypeError>(entry != nullptr, invocation.name, "has no kernel for {} on {}",
+                     to_string(invocation.dtype), to_string(call.device));
+  run_widened(invocation, *entry, call, in, out);
 }
 
 }  // namespace
@@ -173,21 +195,22 @@ void detail::add_kernel(std::string_view name, DeviceType device, Dtype dtype, T
 void detail::launch(const Invocation& invocation) {
   Device device = device_of(invocation);
   require_one_device(invocation, device);
-  // The meta device stands for the CPU.
-  DeviceType kind = device.is_meta() ? DeviceType::cpu : device.type;
   Views in(invocation.in), out(invocation.out);
   if (observer != nullptr) observer->launched(invocation.name, in.span(), out.span());
-  if (const TableEntry* entry = find_entry(invocation.name, kind, invocation.dtype)) {
-    run_native(invocation, *entry, device, {in.span(), out.span(), nullptr});
-  } else {
-    if (is_low_precision(invocation.dtype))
-      entry = find_entry(invocation.name, kind, Dtype::float32);
-    expect<DtypeError>(entry != nullptr, invocation.name, "has no kernel for {} on {}",
-                       to_string(invocation.dtype), to_string(device));
-    run_widened(invocation, *entry, device, in, out);
+  KernelCall call{.in = in.span(), .out = out.span(), .device = device};
+  cuda::DeviceScope scope(device);
+  if (device.is_cuda()) call.stream = cuda::default_stream(device).handle();
+  try {
+    run(invocation, call, in, out);
+  } catch (const cuda::AllocationError&) {
+    memory::raise_library_shortage(device);
   }
   for (const Tensor& tensor : invocation.out)
     if (tensor.defined()) tensor.storage()->note_write(invocation.name);
+}
+
+bool has_kernel(std::string_view name, DeviceType device, Dtype dtype) {
+  return find_entry(name, device, dtype) != nullptr;
 }
 
 void set_launch_observer(LaunchObserver* to) { observer = to; }

@@ -38,6 +38,8 @@ struct View {
 struct KernelCall {
   std::span<const View> in, out;
   void* scratch = nullptr;  ///< as many bytes as its scratch function asked for
+  Device device;
+  void* stream = nullptr;  ///< a GPU's cudaStream_t: the kernel enqueues there and does not wait
 };
 
 template <class A>
@@ -79,17 +81,25 @@ void register_kernel(const Kernel<A>& kernel, DeviceType device, Dtype dtype,
 
 /// Runs `kernel` for `dtype` on the device of the first output. Undefined tensors become absent
 /// views. Throws `DtypeError` when the table has no such kernel, `memory::OutOfMemory` when there
-/// is no room for scratch.
+/// is no room for scratch or for what a library wants besides.
 template <class A>
 void launch(const Kernel<A>& kernel, Dtype dtype, std::span<const Tensor> in,
             std::span<const Tensor> out, const std::type_identity_t<A>& attributes = {}) {
-  detail::launch({kernel.name, kernel.updates, dtype, in, out, &attributes,
-                  [](detail::AnyFn fn, const KernelCall& call, const void* a) {
-                    reinterpret_cast<KernelFn<A>>(fn)(call, *static_cast<const A*>(a));
-                  },
-                  [](detail::AnyFn fn, const KernelCall& call, const void* a) {
-                    return reinterpret_cast<ScratchFn<A>>(fn)(call, *static_cast<const A*>(a));
-                  }});
+  // A variable of its own: nvcc 13.0 garbles it as an argument.
+  const detail::Invocation invocation{
+      kernel.name,
+      kernel.updates,
+      dtype,
+      in,
+      out,
+      &attributes,
+      [](detail::AnyFn fn, const KernelCall& call, const void* a) {
+        reinterpret_cast<KernelFn<A>>(fn)(call, *static_cast<const A*>(a));
+      },
+      [](detail::AnyFn fn, const KernelCall& call, const void* a) {
+        return reinterpret_cast<ScratchFn<A>>(fn)(call, *static_cast<const A*>(a));
+      }};
+  detail::launch(invocation);
 }
 
 /// As above, with the buffers listed in place.
@@ -124,6 +134,9 @@ class ScratchCursor {
   char* base_;
   int64_t used_ = 0;
 };
+
+/// Is there a kernel of this name for the device and dtype? Halves that would be widened have none.
+bool has_kernel(std::string_view name, DeviceType device, Dtype dtype);
 
 /// Sees every launch on this thread, for profiles and traces. Set null to stop.
 class LaunchObserver {

@@ -51,10 +51,10 @@ std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "tensor(undefined)";
   std::string head = fmt::format("tensor({}{} on {})", to_string(tensor.dtype()),
                                  to_string(tensor.shape()), to_string(tensor.device()));
-  if (!tensor.device().is_cpu()) return head;
-  return visit_dtype(tensor.dtype(), [&]<class T>() {
-    Printer<T> printer{tensor.data<T>(), tensor.shape(), tensor.strides(),
-                       tensor.numel() <= kAllBelow};
+  if (tensor.device().is_meta()) return head;
+  Tensor host = convert_to(tensor, {.dtype = tensor.dtype(), .device = Device::cpu()});
+  return visit_dtype(host.dtype(), [&]<class T>() {
+    Printer<T> printer{host.data<T>(), host.shape(), host.strides(), tensor.numel() <= kAllBelow};
     return head + " " + printer.print(0, 0);
   });
 }

@@ -35,6 +35,13 @@ class StridedLoop {
     if (rank_ == 0) add_axis_raw(1, {});
   }
 
+  /// The merged axes, outer to inner, at least one: for devices that walk them in a way of their
+  /// own.
+  int rank() const { return rank_; }
+  int64_t size(int axis) const { return sizes_[static_cast<size_t>(axis)]; }
+  const Steps<N>& steps(int axis) const { return steps_[static_cast<size_t>(axis)]; }
+  int64_t count() const { return count_; }
+
   /// Calls `row(offsets, count, steps)` for stretches along the innermost merged axis.
   template <class Row>
   void run(const Row& row) const {

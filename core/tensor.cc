@@ -97,7 +97,7 @@ std::vector<T> Tensor::to_vector() const {
                       "a tensor of shape {} on the meta device has no values",
                       brim::to_string(shape()));
   std::vector<T> values(static_cast<size_t>(numel()));
-  Tensor row_major = contiguous(*this);
+  Tensor row_major = contiguous(convert_to(*this, {.dtype = dtype(), .device = Device::cpu()}));
   visit_dtype(dtype(), [&]<class From>() {
     const From* from = row_major.data<From>();
     for (size_t i = 0; i < values.size(); ++i) values[i] = convert<T>(from[i]);

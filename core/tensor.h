@@ -157,8 +157,9 @@ void fill_normal(const Tensor& tensor, double deviation, RandomKey key);
 /// The tensor itself when contiguous, else a copy. Not recorded.
 Tensor contiguous(const Tensor& tensor);
 /// A copy with another dtype or on another device; the tensor itself when nothing changes.
-/// Not recorded: for gradients use `cast`. Throws `DeviceError` for a copy that cannot be made:
-/// from the meta device there is none.
+/// Not recorded: for gradients use `cast`. Between devices the elements are converted where they
+/// are, then copied; from one GPU to another by way of the host. The copy is done when it returns.
+/// Throws `DeviceError` for a copy that cannot be made: from the meta device there is none.
 Tensor convert_to(const Tensor& tensor, const TensorOptions& options);
 Tensor clone(const Tensor& tensor);
 

@@ -1,12 +1,14 @@
 #include "brim/memory/account.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "brim/base/bytes.h"
 #include "brim/base/error.h"
 #include "brim/base/nearest.h"
 #include "brim/memory/caching_planner.h"
+#include "brim/memory/cuda_source.h"
 #include "brim/memory/direct_planner.h"
 #include "brim/memory/host_memory.h"
 #include "brim/memory/out_of_memory.h"
@@ -171,16 +173,35 @@ void Account::end_step() noexcept {
 
 namespace {
 
+std::shared_ptr<Account> caching_account(Device device, std::unique_ptr<Source> source) {
+  return std::make_shared<Account>(device, std::move(source), planner_named("caching"));
+}
+
+std::shared_ptr<Account>& gpu_slot(Device device) {
+  static std::mutex mutex;
+  static auto* accounts = new std::map<int, std::shared_ptr<Account>>;
+  std::lock_guard lock(mutex);
+  auto found = accounts->find(device.index);
+  if (found == accounts->end()) {
+    auto made = caching_account(device, std::make_unique<CudaSource>(device));
+    found = accounts->emplace(device.index, std::move(made)).first;
+  }
+  return found->second;
+}
+
 std::shared_ptr<Account>& slot(Device device) {
   // Never destroyed: tensors may outlive every static object.
-  static auto* cpu = new std::shared_ptr<Account>(std::make_shared<Account>(
-      Device::cpu(), std::make_unique<HostSource>(), planner_named("caching")));
-  static auto* meta = new std::shared_ptr<Account>(std::make_shared<Account>(
-      Device::meta(), std::make_unique<NullSource>(), planner_named("caching")));
-  if (device.is_cpu()) return *cpu;
-  if (device.is_meta()) return *meta;
-  raise<DeviceError>("memory", "no memory source for device {} in this build; use cpu or meta",
-                     to_string(device));
+  static auto* cpu = new auto(caching_account(Device::cpu(), std::make_unique<HostSource>()));
+  static auto* meta = new auto(caching_account(Device::meta(), std::make_unique<NullSource>()));
+  switch (device.type) {
+    case DeviceType::cpu:
+      return *cpu;
+    case DeviceType::meta:
+      return *meta;
+    case DeviceType::cuda:
+      return gpu_slot(device);
+  }
+  raise<InternalError>("memory", "unknown device {}", to_string(device));
 }
 
 }  // namespace
@@ -196,6 +217,19 @@ AccountScope::~AccountScope() { std::swap(slot(before_->device()), before_); }
 std::shared_ptr<Account> capped_host_account(const std::string& planner, int64_t capacity) {
   return std::make_shared<Account>(Device::cpu(), std::make_unique<HostSource>(capacity),
                                    planner_named(planner));
+}
+
+void raise_library_shortage(Device device) {
+  auto ledger = account(device);
+  AccountStats stats = ledger->stats();
+  throw OutOfMemory({.device = device,
+                     .category = Category::scratch,
+                     .total = ledger->cap(),
+                     .live = stats.live,
+                     .cached = stats.cached,
+                     .fragmented = stats.fragmented,
+                     .free = std::max<int64_t>(ledger->cap() - stats.reserved, 0),
+                     .by_category = stats.by_category});
 }
 
 std::string memory_summary(Device device) {

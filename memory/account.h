@@ -107,7 +107,8 @@ class Account {
 };
 
 /// The account that new tensors on `device` charge: the caching planner over host memory for
-/// `cpu`, over a null source for `meta`. Throws `DeviceError` for a device that is not here.
+/// `cpu`, over a GPU's for `cuda:N`, over a null source for `meta`. Throws `DeviceError` for a GPU
+/// that is not here, and says why.
 std::shared_ptr<Account> account(Device device);
 
 /// Replaces the account of its device until the scope ends. Tensors made inside give their bytes
@@ -126,6 +127,10 @@ class AccountScope {
 /// A host account with the given planner and capacity: a small GPU, for tests.
 std::shared_ptr<Account> capped_host_account(const std::string& planner,
                                              int64_t capacity = host_memory());
+
+/// Throws `OutOfMemory` for a library that got no memory of its own from `device`, as the account
+/// stands.
+[[noreturn]] void raise_library_shortage(Device device);
 
 /// A table of an account's state for people; on the CPU with what the whole process holds.
 std::string memory_summary(Device device);

@@ -1,7 +1,7 @@
 // The error of a device that has no room, with the numbers one needs to act on it. It carries
 // numbers and strings, never tensors: holding it keeps no device byte alive. Thrown by the account,
-// and by the wrapper of oneDNN when the library gets no memory; a `TrainStep` undoes itself before
-// it passes it on. Not for containers of the host, which throw `std::bad_alloc`.
+// and by `raise_library_shortage` for a library that gets no memory; a `TrainStep` undoes itself
+// before it passes it on. Not for containers of the host, which throw `std::bad_alloc`.
 #pragma once
 
 #include <string>

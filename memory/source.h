@@ -1,6 +1,6 @@
-// Where bytes come from: host memory, or nowhere (addresses without bytes, for the meta device).
-// A source has a capacity: a host source with a small one behaves as a small GPU, which is how
-// memory promises are tested. Planners sit above; nothing else calls a source.
+// Where bytes come from: host memory, a GPU's (cuda_source.h), or nowhere (addresses without bytes,
+// for the meta device). A source has a capacity: a host source with a small one behaves as a small
+// GPU, which is how memory promises are tested. Planners sit above; nothing else calls a source.
 #pragma once
 
 #include <cstdint>

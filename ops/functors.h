@@ -7,11 +7,7 @@
 
 #include <cmath>
 
-#ifdef __CUDACC__
-#define BRIM_HOST_DEVICE __host__ __device__
-#else
-#define BRIM_HOST_DEVICE
-#endif
+#include "brim/base/host_device.h"
 
 namespace brim::functor {
 

@@ -2,7 +2,6 @@
 
 #include <dnnl_debug.h>
 
-#include <algorithm>
 #include <array>
 #include <dnnl.hpp>
 #include <functional>
@@ -16,23 +15,11 @@
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/memory/account.h"
-#include "brim/memory/out_of_memory.h"
 
 namespace brim::onednn {
 
 void raise_failure(int status, const char* what) {
-  if (status == dnnl_out_of_memory) {
-    auto account = brim::memory::account(Device::cpu());
-    auto stats = account->stats();
-    throw brim::memory::OutOfMemory({.device = Device::cpu(),
-                                     .category = brim::memory::Category::scratch,
-                                     .total = account->cap(),
-                                     .live = stats.live,
-                                     .cached = stats.cached,
-                                     .fragmented = stats.fragmented,
-                                     .free = std::max<int64_t>(account->cap() - stats.reserved, 0),
-                                     .by_category = stats.by_category});
-  }
+  if (status == dnnl_out_of_memory) brim::memory::raise_library_shortage(Device::cpu());
   raise<InternalError>("onednn", "{} (status {})", what,
                        dnnl_status2str(static_cast<dnnl_status_t>(status)));
 }

@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "brim/base/cuda/error.h"
+
 namespace brim::cuda {
 namespace {
 
@@ -32,6 +34,26 @@ std::string why_no_device() {
   if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return "no driver is installed";
   if (result.error != cudaSuccess) return cudaGetErrorString(result.error);
   return result.count == 0 ? "the driver found no GPU" : "";
+}
+
+void require_device(const char* tag, Device device) {
+  std::string why = why_no_device();
+  int count = device_count();
+  if (why.empty() && device.index >= count)
+    why = count == 1 ? "there is one GPU, cuda:0" : fmt::format("there are {} GPUs", count);
+  expect<DeviceError>(why.empty(), tag, "no device {}: {}", to_string(device), why);
+}
+
+DeviceScope::DeviceScope(Device device) {
+  if (!device.is_cuda()) return;
+  int before = 0;
+  check(cudaGetDevice(&before), "cudaGetDevice");
+  check(cudaSetDevice(device.index), "cudaSetDevice");
+  before_ = before;
+}
+
+DeviceScope::~DeviceScope() {
+  if (before_ >= 0) cudaSetDevice(before_);
 }
 
 }  // namespace brim::cuda

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "brim/base/device.h"
+
 namespace brim::cuda {
 
 /// True where brim was compiled with the CUDA toolkit.
@@ -17,5 +19,21 @@ int device_count();
 
 /// One clause that explains a device_count() of 0; empty where there is a device.
 std::string why_no_device();
+
+/// Throws `DeviceError` under `tag`, with the reason, unless CUDA can use this GPU.
+void require_device(const char* tag, Device device);
+
+/// Makes a GPU the one that this thread's calls go to, until the scope ends. Other devices need
+/// none: for those it does nothing.
+class DeviceScope {
+ public:
+  explicit DeviceScope(Device device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  int before_ = -1;
+};
 
 }  // namespace brim::cuda

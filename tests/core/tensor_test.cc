@@ -135,9 +135,8 @@ TEST_CASE("data of another type or device is refused") {
 }
 
 TEST_CASE("a device that is not here is refused by name") {
-  CHECK_THROWS_WITH_AS(zeros({1}, {.device = Device::cuda(0)}),
-                       "memory: no memory source for device cuda:0 in this build; use cpu or meta",
-                       DeviceError);
+  CHECK_THROWS_WITH_AS(zeros({1}, {.device = Device::cuda(999)}),
+                       doctest::Contains("memory: no device cuda:999: "), DeviceError);
 }
 
 TEST_CASE("tensor bytes pass through the account and come back") {

@@ -1,0 +1,26 @@
+// What a failed call of CUDA's runtime is to brim: an error that names the call and what the
+// runtime says of it. For the runtime's own calls; cuBLASLt and cuDNN have a `check` each
+// (cublaslt.cuh, cudnn.cuh). Kernels report a failed start by `check_launch`, and what goes wrong
+// while they run at the next call that waits.
+#pragma once
+
+#include "brim/base/error.h"
+
+namespace brim::cuda {
+
+/// A library or the runtime got no memory of its own. `launch` (core/launch.h) makes it
+/// `memory::OutOfMemory`, with the account's numbers: this layer knows of no account.
+class AllocationError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
+/// Does nothing where `error`, a cudaError_t, is 0. Throws `AllocationError` for want of memory,
+/// else `DeviceError`: "cuda: cudaSetDevice failed: invalid device ordinal
+/// (cudaErrorInvalidDevice)". The runtime forgets the error, if it can.
+void check(int error, const char* call);
+
+/// The same for the kernel that was started last; `kernel` is its name in the message.
+void check_launch(const char* kernel);
+
+}  // namespace brim::cuda

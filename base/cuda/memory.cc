@@ -1,0 +1,59 @@
+#include "brim/base/cuda/memory.h"
+
+#include <cuda_runtime_api.h>
+
+#include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/error.h"
+#include "brim/base/cuda/stream.h"
+
+namespace brim::cuda {
+
+MemoryInfo memory_info(Device device) {
+  DeviceScope scope(device);
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+}
+
+void* allocate(Device device, int64_t bytes) {
+  DeviceScope scope(device);
+  void* address = nullptr;
+  cudaError_t status = cudaMalloc(&address, static_cast<size_t>(bytes));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // the caller is told by the null
+    return nullptr;
+  }
+  check(status, "cudaMalloc");
+  return address;
+}
+
+void deallocate(Device device, void* address) noexcept {
+  int before = 0;
+  if (cudaGetDevice(&before) != cudaSuccess || cudaSetDevice(device.index) != cudaSuccess) return;
+  cudaDeviceSynchronize();  // a kernel may still be at work on these bytes
+  cudaFree(address);
+  cudaSetDevice(before);
+}
+
+namespace {
+
+void copy(Device device, void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
+  if (bytes == 0) return;
+  DeviceScope scope(device);
+  const Stream& stream = default_stream(device);
+  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream.handle()),
+        "cudaMemcpyAsync");
+  stream.synchronize();
+}
+
+}  // namespace
+
+void copy_to_device(Device device, void* to, const void* from, int64_t bytes) {
+  copy(device, to, from, bytes, cudaMemcpyHostToDevice);
+}
+
+void copy_to_host(Device device, void* to, const void* from, int64_t bytes) {
+  copy(device, to, from, bytes, cudaMemcpyDeviceToHost);
+}
+
+}  // namespace brim::cuda

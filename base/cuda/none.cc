@@ -1,0 +1,50 @@
+// The build without the CUDA toolkit: there is no device, and what needs one cannot be reached.
+#include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/memory.h"
+#include "brim/base/cuda/stream.h"
+#include "brim/base/error.h"
+
+namespace brim::cuda {
+
+bool built() { return false; }
+
+int device_count() { return 0; }
+
+std::string why_no_device() { return "brim was built without the CUDA toolkit"; }
+
+void require_device(const char* tag, Device device) {
+  raise<DeviceError>(tag, "no device {}: {}", to_string(device), why_no_device());
+}
+
+DeviceScope::DeviceScope(Device device) {
+  if (device.is_cuda()) require_device("cuda", device);
+}
+
+DeviceScope::~DeviceScope() = default;
+
+MemoryInfo memory_info(Device device) {
+  require_device("cuda", device);
+  return {};
+}
+
+void* allocate(Device device, int64_t) {
+  require_device("cuda", device);
+  return nullptr;
+}
+
+void deallocate(Device, void*) noexcept {}
+
+void copy_to_device(Device device, void*, const void*, int64_t) { require_device("cuda", device); }
+
+void copy_to_host(Device device, void*, const void*, int64_t) { require_device("cuda", device); }
+
+Stream::Stream(Device device) : device_(device) { require_device("cuda", device); }
+
+void Stream::Destroy::operator()(CUstream_st*) const noexcept {}
+
+const Stream& default_stream(Device device) {
+  require_device("cuda", device);
+  raise<InternalError>("cuda", "a device in a build without CUDA");
+}
+
+}  // namespace brim::cuda

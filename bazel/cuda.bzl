@@ -1,0 +1,112 @@
+"""What compiles the folders called cuda/: with nvcc where there is a toolkit."""
+
+load("@cuda//:cuda.bzl", "CUDA_FOUND", "CUDA_INCLUDES", "CUDA_ROOT")
+
+# Machine code for the one, and portable code (PTX) that the driver compiles for every other GPU
+# from compute capability 8.0: each further architecture costs a compiler run per file.
+_ARCHITECTURES = [
+    "-gencode=arch=compute_90,code=sm_90",
+    "-gencode=arch=compute_80,code=compute_80",
+]
+
+def _cuda_objects_impl(ctx):
+    headers = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
+    ).compilation_context
+    host = ["-fPIC"] + ctx.attr.copts + ctx.fragments.cpp.copts
+    host = [option for option in host if not option.startswith("-std=")]
+    objects = []
+    for source in ctx.files.srcs:
+        # Of every folder one library: stems are unique but for the extension.
+        name = source.basename.replace(".", "_") + ".pic.o"
+        compiled = ctx.actions.declare_file("_objs/%s/%s" % (ctx.label.name, name))
+        args = ctx.actions.args()
+        args.add_all(["-std=c++20", "-ccbin=g++", "-c", source, "-o", compiled])
+        args.add_all(["-O0", "-g"] if ctx.var["COMPILATION_MODE"] == "dbg" else ["-O3"])
+        args.add_all(_ARCHITECTURES)
+
+        # As on the host: constexpr functions run there, and nothing is contracted.
+        args.add_all(["--expt-relaxed-constexpr", "--fmad=false"])
+        if "-Werror" in host:
+            args.add("-Werror=all-warnings")
+
+        # fmt would do without constexpr under nvcc, and then not compile as C++20.
+        args.add("-DFMT_USE_CONSTEXPR=1")
+        args.add_joined(host, join_with = ",", format_joined = "-Xcompiler=%s")
+        args.add_all(headers.defines, before_each = "-D")
+        args.add_all(headers.quote_includes, before_each = "-I")
+        args.add_all(headers.includes, before_each = "-I")
+        args.add_all(headers.system_includes, before_each = "-isystem")
+        args.add_all(CUDA_INCLUDES, before_each = "-isystem")
+        ctx.actions.run(
+            executable = CUDA_ROOT + "/bin/nvcc",
+            arguments = [args],
+            inputs = depset([source] + ctx.files._toolkit, transitive = [headers.headers]),
+            outputs = [compiled],
+            mnemonic = "CudaCompile",
+            progress_message = "Compiling %s with nvcc" % source.short_path,
+            env = {"PATH": "/usr/local/bin:/usr/bin:/bin"},
+        )
+        objects.append(compiled)
+    return [DefaultInfo(files = depset(objects))]
+
+_cuda_objects = rule(
+    doc = "Objects of .cu and .cc files, compiled by nvcc; what is not CUDA it hands to g++.",
+    implementation = _cuda_objects_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu", ".cc"]),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "copts": attr.string_list(doc = "of the host's compiler"),
+        # Headers that tell one toolkit from the next.
+        "_toolkit": attr.label(default = "@cuda//:toolkit"),
+    },
+    fragments = ["cpp"],
+)
+
+def cuda_library(name, copts, deps, include_prefix, visibility):
+    """A folder cuda/ as a library.
+
+    With a toolkit it is the .cu and .cc files but none.cc, compiled by nvcc; else, and in
+    builds with --define=brim_cuda=off, none.cc alone, which stands in for them. Headers *.h
+    are for everyone and name no type of CUDA's; *.cuh are for other folders cuda/.
+
+    Args:
+      name: the folder's name; name + "_headers" has its *.h and *.cuh.
+      copts: of the host's compiler.
+      deps: libraries; of those that are cuda_libraries, give also the headers.
+      include_prefix: the folder, as it is included.
+      visibility: of the library and its headers.
+    """
+    headers = name + "_headers"
+    native.cc_library(
+        name = headers,
+        hdrs = native.glob(["*.h", "*.cuh"]),
+        include_prefix = include_prefix,
+        visibility = visibility,
+        deps = deps,
+    )
+    with_toolkit = ["none.cc"]
+    if CUDA_FOUND:
+        with_toolkit = [name + "_objects"]
+        _cuda_objects(
+            name = name + "_objects",
+            srcs = native.glob(["*.cu", "*.cc"], exclude = ["none.cc"]),
+            copts = copts,
+            tags = ["manual"],  # not by //...: builds without CUDA do without them
+            deps = [headers],
+        )
+    native.cc_library(
+        name = name,
+        srcs = select({
+            "//bazel:without_cuda": ["none.cc"],
+            "//conditions:default": with_toolkit,
+        }),
+        hdrs = native.glob(["*.h"]),
+        copts = copts,
+        include_prefix = include_prefix,
+        # The static runtime hides its symbols: what calls it is linked beside it, into the program
+        # and not into a library of its own.
+        linkstatic = True,
+        visibility = visibility,
+        deps = deps + ["@cuda//:runtime"],
+    )

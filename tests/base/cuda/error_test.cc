@@ -1,0 +1,32 @@
+#include "brim/base/cuda/error.h"
+
+#include <doctest/doctest.h>
+
+using namespace brim;
+
+namespace {
+
+// From driver_types.h; the numbers are part of CUDA's interface.
+constexpr int kSuccess = 0, kInvalidValue = 1, kMemoryAllocation = 2;
+
+}  // namespace
+
+TEST_CASE("cuda error: success is silent, a failure names the call, the reason and its name") {
+  CHECK_NOTHROW(cuda::check(kSuccess, "cudaMemcpyAsync"));
+  CHECK_THROWS_WITH_AS(cuda::check(kInvalidValue, "cudaMemcpyAsync"),
+                       "cuda: cudaMemcpyAsync failed: invalid argument (cudaErrorInvalidValue)",
+                       DeviceError);
+}
+
+TEST_CASE("cuda error: want of memory is an error of its own, which launch can tell apart") {
+  CHECK_THROWS_WITH_AS(cuda::check(kMemoryAllocation, "cudaStreamCreate"),
+                       "cuda: cudaStreamCreate failed: out of memory (cudaErrorMemoryAllocation)",
+                       cuda::AllocationError);
+  CHECK_THROWS_AS(cuda::check(kInvalidValue, "cudaStreamCreate"), DeviceError);
+  try {
+    cuda::check(kInvalidValue, "cudaStreamCreate");
+  } catch (const cuda::AllocationError&) {
+    FAIL("an invalid argument is no want of memory");
+  } catch (const DeviceError&) {
+  }
+}
