@@ -8,6 +8,9 @@
 
 namespace brim {
 
+/// What a convolution computes: y, or the gradient of x, or that of the weights.
+enum class ConvPass { forward, backward_data, backward_weight };
+
 /// x [n,h,w,c], weight [k,r,s,c/groups], y [n,p,q,k].
 struct ConvShape {
   int64_t n = 0, h = 0, w = 0, c = 0;

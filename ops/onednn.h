@@ -9,7 +9,7 @@
 
 namespace brim::onednn {
 
-enum class Pass { forward, backward_data, backward_weight };
+using Pass = ConvPass;
 
 class Convolution;
 

@@ -1,50 +1,13 @@
 #include "brim/ops/matmul.h"
 
-#include "brim/core/strided_loop.h"
+#include <algorithm>
+
 #include "brim/ops/cpu/gemm.h"
 #include "brim/ops/cpu/register.h"
+#include "brim/ops/matmul_batch.h"
 
 namespace brim::cpu {
 namespace {
-
-/// The leading axes of the operands and the result, and of all of them together.
-struct Batch {
-  Shape all;
-  Strides a, b, y;  // in matrices, 0 along axes that broadcast
-
-  explicit Batch(const KernelCall& call)
-      : all(broadcast_shapes(
-            broadcast_shapes(leading(call.in[0].shape), leading(call.in[1].shape), "matmul"),
-            leading(call.out[0].shape), "matmul")),
-        a(steps(call.in[0].shape)),
-        b(steps(call.in[1].shape)),
-        y(steps(call.out[0].shape)) {}
-
-  struct Place {
-    int64_t a = 0, b = 0, y = 0;
-    bool first = true;  // no product went to this y before
-  };
-  Place at(int64_t index) const {
-    Place place;
-    for (int axis = all.size() - 1; axis >= 0; --axis) {
-      int64_t i = index % all[axis];
-      index /= all[axis];
-      place.a += i * a[axis];
-      place.b += i * b[axis];
-      place.y += i * y[axis];
-      if (y[axis] == 0 && i > 0) place.first = false;
-    }
-    return place;
-  }
-
- private:
-  static Shape leading(const Shape& shape) {
-    return Shape(std::span<const int64_t>(shape.begin(), shape.end() - 2));
-  }
-  Strides steps(const Shape& shape) const {
-    return broadcast_strides(leading(shape), contiguous_strides(leading(shape)), all);
-  }
-};
 
 struct Sizes {
   int64_t m, n, k;
@@ -65,8 +28,8 @@ void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attri
   auto [m, n, k] = sizes_of(call, attributes);
   const T *a = call.in[0].as<T>(), *b = call.in[1].as<T>();
   T* y = call.out[0].as<T>();
-  Batch batch(call);
-  int64_t count = numel(batch.all);
+  MatmulBatch batch(call);
+  int64_t count = batch.count();
   if (count == 0) std::fill_n(y, call.out[0].numel(), T(0));
   for (int64_t i = 0; i < count; ++i) {
     auto place = batch.at(i);

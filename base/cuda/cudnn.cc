@@ -1,0 +1,65 @@
+#include "brim/base/cuda/cudnn.cuh"
+
+#include <array>
+#include <map>
+#include <mutex>
+
+#include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/error.h"
+#include "brim/base/cuda/library.h"
+#include "brim/base/cuda/stream.h"
+
+namespace brim::cuda {
+namespace {
+
+constexpr const char* kFile = "libcudnn.so.9";
+
+Cudnn load() {
+  Library library(kFile);
+  Cudnn table{};
+  library.bind(table.create, "cudnnCreate");
+  library.bind(table.set_stream, "cudnnSetStream");
+  library.bind(table.error_string, "cudnnGetErrorString");
+  library.bind(table.last_error_string, "cudnnGetLastErrorString");
+  library.bind(table.create_descriptor, "cudnnBackendCreateDescriptor");
+  library.bind(table.destroy_descriptor, "cudnnBackendDestroyDescriptor");
+  library.bind(table.set_attribute, "cudnnBackendSetAttribute");
+  library.bind(table.get_attribute, "cudnnBackendGetAttribute");
+  library.bind(table.finalize, "cudnnBackendFinalize");
+  library.bind(table.execute, "cudnnBackendExecute");
+  return table;
+}
+
+}  // namespace
+
+const Cudnn& cudnn() {
+  static const Cudnn table = load();
+  return table;
+}
+
+cudnnHandle_t cudnn_handle(Device device) {
+  static std::mutex mutex;
+  static auto* handles = new std::map<int, cudnnHandle_t>;
+  std::lock_guard lock(mutex);
+  auto found = handles->find(device.index);
+  if (found != handles->end()) return found->second;
+  DeviceScope scope(device);
+  cudnnHandle_t handle = nullptr;
+  check_cudnn(cudnn().create(&handle), "cudnnCreate");
+  check_cudnn(cudnn().set_stream(handle, default_stream(device).handle()), "cudnnSetStream");
+  return handles->emplace(device.index, handle).first->second;
+}
+
+void check_cudnn(cudnnStatus_t status, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  std::array<char, 512> detail{};
+  cudnn().last_error_string(detail.data(), detail.size());
+  std::string text = fmt::format("{} failed: {}", call, cudnn().error_string(status));
+  if (detail[0] != '\0') text += fmt::format(" ({})", detail.data());
+  if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+      status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
+    throw AllocationError("cudnn", text);
+  throw DeviceError("cudnn", text);
+}
+
+}  // namespace brim::cuda

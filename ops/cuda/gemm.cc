@@ -1,0 +1,155 @@
+#include "brim/ops/cuda/gemm.h"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "brim/base/cuda/cublaslt.cuh"
+#include "brim/ops/cuda/workspace.h"
+
+namespace brim::cuda {
+namespace {
+
+template <class Opaque, class Create, class... Args>
+Opaque* created(Create* create, const char* call, Args... args) {
+  Opaque* descriptor = nullptr;
+  check_cublas(create(&descriptor, args...), call);
+  return descriptor;
+}
+
+struct Destroy {
+  void operator()(cublasLtMatrixLayoutOpaque_t* layout) const noexcept {
+    cublaslt().matrix_layout_destroy(layout);
+  }
+  void operator()(cublasLtMatmulDescOpaque_t* desc) const noexcept {
+    cublaslt().matmul_desc_destroy(desc);
+  }
+  void operator()(cublasLtMatmulPreferenceOpaque_t* preference) const noexcept {
+    cublaslt().matmul_preference_destroy(preference);
+  }
+};
+using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy>;
+using MatmulDesc = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy>;
+using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy>;
+
+cudaDataType_t data_type(Dtype dtype) { return dtype == Dtype::float64 ? CUDA_R_64F : CUDA_R_32F; }
+
+Layout make_layout(const Gemm& gemm, const ColumnMajor& matrix, int64_t distance) {
+  Layout layout(created<cublasLtMatrixLayoutOpaque_t>(
+      cublaslt().matrix_layout_create, "cublasLtMatrixLayoutCreate", data_type(gemm.dtype),
+      static_cast<uint64_t>(matrix.rows), static_cast<uint64_t>(matrix.columns), matrix.leading));
+  auto set = [&](cublasLtMatrixLayoutAttribute_t name, auto value) {
+    check_cublas(cublaslt().matrix_layout_set_attribute(layout.get(), name, &value, sizeof value),
+                 "cublasLtMatrixLayoutSetAttribute");
+  };
+  set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(gemm.count));
+  set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, distance);
+  return layout;
+}
+
+MatmulDesc make_desc(const Gemm& gemm, const GemmLayout& layout) {
+  bool wide = gemm.dtype == Dtype::float64;
+  MatmulDesc desc(created<cublasLtMatmulDescOpaque_t>(
+      cublaslt().matmul_desc_create, "cublasLtMatmulDescCreate",
+      wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, data_type(gemm.dtype)));
+  auto set = [&](cublasLtMatmulDescAttributes_t name, bool transposed) {
+    int32_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    check_cublas(
+        cublaslt().matmul_desc_set_attribute(desc.get(), name, &operation, sizeof operation),
+        "cublasLtMatmulDescSetAttribute");
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, layout.left.transposed);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, layout.right.transposed);
+  return desc;
+}
+
+Preference make_preference(const Gemm& gemm) {
+  Preference preference(created<cublasLtMatmulPreferenceOpaque_t>(
+      cublaslt().matmul_preference_create, "cublasLtMatmulPreferenceCreate"));
+  auto set = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
+    check_cublas(
+        cublaslt().matmul_preference_set_attribute(preference.get(), name, &value, sizeof value),
+        "cublasLtMatmulPreferenceSetAttribute");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceCap));
+  // Parts of a sum are added in the workspace and in one order, never in place.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (auto name :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set(name, static_cast<uint32_t>(gemm.alignment));
+  return preference;
+}
+
+}  // namespace
+
+class GemmPlan {
+ public:
+  GemmPlan(const Gemm& gemm, Device device)
+      : gemm_(gemm), handle_(cublaslt_handle(device)), desc_(make_desc(gemm, GemmLayout(gemm))) {
+    GemmLayout layout(gemm);
+    left_ = make_layout(gemm, layout.left, gemm.distance_b);
+    right_ = make_layout(gemm, layout.right, gemm.distance_a);
+    result_ = make_layout(gemm, layout.result, gemm.distance_y);
+    choose();
+  }
+
+  int64_t workspace_bytes() const { return static_cast<int64_t>(chosen_.workspaceSize); }
+
+  void run(const void* a, const void* b, void* y, void* workspace, void* stream) const {
+    // Of the dtype in which the product is computed.
+    double one = 1, zero = 0;
+    float one32 = 1, zero32 = 0;
+    bool wide = gemm_.dtype == Dtype::float64;
+    const void* alpha = wide ? static_cast<const void*>(&one) : &one32;
+    const void* keep = wide ? static_cast<const void*>(&one) : &one32;
+    const void* drop = wide ? static_cast<const void*>(&zero) : &zero32;
+    check_cublas(cublaslt().matmul(handle_, desc_.get(), alpha, b, left_.get(), a, right_.get(),
+                                   gemm_.accumulate ? keep : drop, y, result_.get(), y,
+                                   result_.get(), &chosen_.algo, workspace, chosen_.workspaceSize,
+                                   static_cast<cudaStream_t>(stream)),
+                 "cublasLtMatmul");
+  }
+
+ private:
+  void choose() {
+    Preference preference = make_preference(gemm_);
+    int found = 0;
+    cublasStatus_t status = cublaslt().matmul_algo_get_heuristic(
+        handle_, desc_.get(), left_.get(), right_.get(), result_.get(), result_.get(),
+        preference.get(), 1, &chosen_, &found);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0))
+      raise<DeviceError>("cublasLt", "no algorithm for a {} product [{},{}] by [{},{}]",
+                         to_string(gemm_.dtype), gemm_.m, gemm_.k, gemm_.k, gemm_.n);
+    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+    check_cublas(chosen_.state, "cublasLtMatmulAlgoGetHeuristic");
+  }
+
+  Gemm gemm_;
+  cublasLtHandle_t handle_;
+  MatmulDesc desc_;
+  Layout left_, right_, result_;
+  cublasLtMatmulHeuristicResult_t chosen_{};
+};
+
+const GemmPlan& find_plan(const Gemm& gemm, Device device) {
+  static std::mutex mutex;
+  static auto* plans = new std::map<std::pair<int, Gemm>, GemmPlan>;
+  std::lock_guard lock(mutex);
+  auto found = plans->find({device.index, gemm});
+  if (found == plans->end())
+    found = plans->emplace(std::pair(device.index, gemm), GemmPlan(gemm, device)).first;
+  return found->second;
+}
+
+int64_t workspace_bytes(const GemmPlan& plan) { return plan.workspace_bytes(); }
+
+void run(const GemmPlan& plan, const void* a, const void* b, void* y, void* workspace,
+         void* stream) {
+  plan.run(a, b, y, workspace, stream);
+}
+
+}  // namespace brim::cuda

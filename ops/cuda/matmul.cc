@@ -1,0 +1,108 @@
+// The products of `matmul` and `linear`, by cuBLASLt: as many at a time as lie at even distances,
+// the others one after the other, so that sums over a broadcast axis have one order.
+#include "brim/ops/matmul.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+#include "brim/base/cuda/error.h"
+#include "brim/ops/cuda/add_bias.h"
+#include "brim/ops/cuda/gemm.h"
+#include "brim/ops/cuda/register.h"
+#include "brim/ops/cuda/workspace.h"
+#include "brim/ops/matmul_batch.h"
+
+namespace brim::cuda {
+namespace {
+
+/// All products of a call.
+struct Products {
+  MatmulBatch batch;
+  MatmulBatch::Run run;
+  Gemm gemm;  // of the first run
+
+  Products(const KernelCall& call, const kernel::MatmulAttributes& attributes)
+      : batch(call), run(batch.run()) {
+    const Shape &a = call.in[0].shape, &y = call.out[0].shape;
+    gemm.dtype = call.out[0].dtype;
+    gemm.m = y[y.size() - 2];
+    gemm.n = y.back();
+    gemm.k = attributes.transpose_a ? a[a.size() - 2] : a.back();
+    gemm.transpose_a = attributes.transpose_a;
+    gemm.transpose_b = attributes.transpose_b;
+    gemm.count = run.count;
+    gemm.distance_a = run.a * size_a();
+    gemm.distance_b = run.b * size_b();
+    gemm.distance_y = run.y * size_y();
+    gemm.alignment = std::min({alignment(call.in[0], size_a()), alignment(call.in[1], size_b()),
+                               alignment(call.out[0], size_y())});
+  }
+
+  int64_t size_a() const { return gemm.m * gemm.k; }
+  int64_t size_b() const { return gemm.k * gemm.n; }
+  int64_t size_y() const { return gemm.m * gemm.n; }
+  bool is_empty() const { return batch.count() * gemm.m * gemm.n * gemm.k == 0; }
+
+  /// The product of run `number`.
+  Gemm at(const MatmulBatch::Place& place) const {
+    Gemm product = gemm;
+    product.accumulate = !place.first;
+    return product;
+  }
+
+ private:
+  /// Of each of the matrices of so many elements in a view.
+  int64_t alignment(const View& view, int64_t elements) const {
+    int64_t first = alignment_of(view.data);
+    if (batch.count() == 1) return first;
+    return std::min(first, alignment_of(reinterpret_cast<void*>(elements * size_of(view.dtype))));
+  }
+};
+
+/// The largest workspace of a run that begins a sum and one that adds to it.
+int64_t workspace_of(const Products& products, Device device) {
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < products.batch.count(); i += products.run.count) {
+    Gemm gemm = products.at(products.batch.at(i));
+    bytes = std::max(bytes, workspace_bytes(find_plan(gemm, device)));
+    if (gemm.accumulate) break;  // the others are as one of the two
+  }
+  return bytes;
+}
+
+int64_t matmul_scratch(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
+  Products products(call, attributes);
+  return products.is_empty() ? 0 : workspace_scratch(workspace_of(products, call.device));
+}
+
+template <class T>
+void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
+  Products products(call, attributes);
+  const T *a = call.in[0].as<T>(), *b = call.in[1].as<T>();
+  T* y = call.out[0].as<T>();
+  if (products.is_empty()) {
+    auto bytes = static_cast<size_t>(call.out[0].numel()) * sizeof(T);
+    check(cudaMemsetAsync(y, 0, bytes, static_cast<cudaStream_t>(call.stream)), "cudaMemsetAsync");
+  } else {
+    ScratchCursor cursor(call.scratch);
+    void* workspace = take_workspace(cursor, workspace_of(products, call.device));
+    for (int64_t i = 0; i < products.batch.count(); i += products.run.count) {
+      auto place = products.batch.at(i);
+      run(find_plan(products.at(place), call.device), a + place.a * products.size_a(),
+          b + place.b * products.size_b(), y + place.y * products.size_y(), workspace, call.stream);
+    }
+  }
+  if (call.in[2].present) add_bias<T>(call, call.in[2], call.out[0]);
+}
+
+}  // namespace
+
+void register_matmul() {
+  register_kernel(kernel::matmul, DeviceType::cuda, Dtype::float32, matmul_kernel<float>,
+                  matmul_scratch);
+  register_kernel(kernel::matmul, DeviceType::cuda, Dtype::float64, matmul_kernel<double>,
+                  matmul_scratch);
+}
+
+}  // namespace brim::cuda

@@ -1,0 +1,17 @@
+// CUDA's part of the kernel table, as ops/cpu/register.h is the CPU's: one line per file of kernels
+// here and in register.cc. They are entered in every build with the toolkit, whether or not there
+// is a GPU; in one without, `register_kernels` does nothing. An op that has no kernel here says so
+// when it is launched on a GPU.
+#pragma once
+
+namespace brim::cuda {
+
+/// Enters every kernel once; returns true.
+bool register_kernels();
+
+void register_elementwise();
+void register_matmul();
+void register_linear();
+void register_conv2d();
+
+}  // namespace brim::cuda
