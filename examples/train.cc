@@ -10,6 +10,7 @@
 #include "brim/examples/support/train_flags.h"
 #include "brim/examples/support/train_plan.h"
 #include "brim/examples/support/train_report.h"
+#include "brim/examples/support/train_weights.h"
 
 namespace {
 
@@ -22,6 +23,7 @@ void train(TrainFlags flags) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
   TrainData data = open_data(flags);
+  check_weight_flags(flags, data);
   TrainerOptions options = trainer_options(flags, data);
   StepMemory predicted = plan_memory(flags, data, events);
   open_loaders(flags, data);
@@ -29,6 +31,7 @@ void train(TrainFlags flags) {
   memory::AccountScope scope(account);
   {
     auto model = nn::make_model(flags.model, model_options(flags, data, flags.device));
+    load_initial_weights(flags, *model);
     Updating updating = make_updating(flags.optimizer, *model);
     options.ema = updating.ema.get();
     TrainReport report(flags, data, *model, events);
@@ -37,6 +40,7 @@ void train(TrainFlags flags) {
     trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
     trainer.run(*data.training, data.validation.get());
+    save_trained_weights(flags, data, *model, updating.ema.get());
     report.done(predicted);
   }
   check(account->stats().live == 0, "every tensor byte was returned");

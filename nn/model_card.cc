@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kTag = "model_card";
-constexpr int kLargestSide = 16384;
+constexpr int kLargestSide = 4096;
 constexpr size_t kLongestEntry = 1 << 20;  // its tree takes many times the bytes of its text
 constexpr size_t kChannels = 3;
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "brim/base/bytes.h"
+#include "brim/examples/support/device_flag.h"
 #include "brim/examples/support/train_data.h"
+#include "brim/examples/support/train_weights.h"
 
 namespace brim::examples {
 namespace {
@@ -18,6 +20,7 @@ constexpr const char* kExamples = R"(Examples:
   train --data synthetic --model resnet50 --batch 16 --steps 10   time a bare step
   train --data photos --model resnet50 --budget 2GiB   refused at once where that is too little
   train --data photos --model mobilenet_v2 --optimizer adamw --no-decay norm,bias --ema 0.999
+  train --data photos --model resnet18 --init r18.safetensors --new-head --save mine.safetensors
 )";
 
 void add_training_flags(CLI::App& app, TrainFlags& f) {
@@ -58,6 +61,7 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   add_training_flags(app, f);
   add_augment_flags(app, f.augment);
   add_optimizer_flags(app, f.optimizer);
+  add_weight_flags(app, f);
   app.add_option("--device", f.device_name, "cpu")->capture_default_str();
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
       ->check(CLI::PositiveNumber);
@@ -75,14 +79,7 @@ void add_flags(CLI::App& app, TrainFlags& f) {
 }
 
 void check_flags(TrainFlags& f) {
-  f.device = parse_device(f.device_name);
-  expect<DeviceError>(!f.device.is_meta(), "device", "--device meta computes nothing; use cpu");
-  if (f.device.is_cuda()) {
-    std::string why = cuda::why_no_device();
-    raise<DeviceError>(
-        "device", "--device {} cannot train, there are kernels for the CPU only ({})",
-        f.device_name, why.empty() ? fmt::format("GPUs found: {}", cuda::device_count()) : why);
-  }
+  f.device = device_for(f.device_name, "train");
   if (!f.budget_text.empty()) {
     f.budget = parse_bytes(f.budget_text);
     expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);

@@ -36,6 +36,8 @@ struct TrainFlags {
   double label_smoothing = 0;
   int64_t warmup = 0;
   AugmentFlags augment = {};
+  std::string init, save;  ///< files of weights; "" for none
+  bool new_head = false;
   std::string budget_text, planner = "caching";
   int64_t budget = 0;  ///< bytes; 0 for none
 

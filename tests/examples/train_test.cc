@@ -9,7 +9,7 @@
 
 #include "brim/examples/support/train_data.h"
 #include "brim/memory/host_memory.h"
-#include "brim/tests/support/encode_image.h"
+#include "brim/tests/support/pictures.h"
 #include "brim/tests/support/small_datasets.h"
 #include "brim/tests/support/subprocess.h"
 
@@ -35,23 +35,6 @@ std::vector<json> events_of(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) events.push_back(json::parse(line));
   return events;
-}
-
-Bytes jpeg(int seed) {
-  JpegOptions options{.width = 32, .height = 32};
-  std::vector<uint8_t> pixels(32 * 32 * 3);
-  for (size_t i = 0; i < pixels.size(); ++i)
-    pixels[i] = static_cast<uint8_t>(i * static_cast<size_t>(seed + 3));
-  return encode_jpeg(options, pixels);
-}
-
-// train/ and val/ with two classes of `count` pictures each.
-void write_pictures(const TempFolder& folder, int count) {
-  for (std::string split : {"train", "val"})
-    for (std::string kind : {"cat", "dog"})
-      for (int i = 0; i < count; ++i)
-        folder.write(split + "/" + kind + "/" + std::to_string(i) + ".jpg",
-                     jpeg(i + (kind == "cat" ? 0 : 100)));
 }
 
 const std::string kQuick = " --batch 4 --steps 2 --threads 1 --workers 1";

@@ -68,8 +68,8 @@ TEST_CASE("entries that make no sense are refused") {
   check_refused("brim.classes", R"(["\u001b[2J"])", "control characters");
   check_refused("brim.classes", "[\"" + std::string(1 << 20, 'x') + "\"]", "too long");
   check_refused("brim.classes", std::string(100'000, '['), "not JSON");
-  for (const char* size : {"0", "-1", "2.5", "16385", "99999999999999999999", "\"224\"", "[]"})
-    check_refused("brim.size", size, "expected a whole number from 1 to 16384");
+  for (const char* size : {"0", "-1", "2.5", "4097", "99999999999999999999", "\"224\"", "[]"})
+    check_refused("brim.size", size, "expected a whole number from 1 to 4096");
   for (const char* mean : {"[1,2,3]", "[1]", "[1,2,3,4]"})
     check_refused("brim.mean", mean, "brim.mean and brim.deviation are not three numbers");
   check_refused("brim.mean", R"(["1",2,3])", "expected a list of numbers");

@@ -1,0 +1,107 @@
+// Runs a trained model: on an array of images, which gives an array of logits, or on pictures,
+// which gives the five likeliest classes. `infer --help` shows the flags.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "brim/base/parallel.h"
+#include "brim/examples/support/classify.h"
+#include "brim/examples/support/device_flag.h"
+#include "brim/examples/support/events.h"
+#include "brim/examples/support/program.h"
+#include "brim/io/atomic_file.h"
+#include "brim/io/npy.h"
+
+namespace {
+
+using namespace brim;
+using namespace brim::examples;
+
+constexpr const char* kExamples = R"(Examples:
+  infer --weights pets.safetensors --image a.jpg b.png     a file that train --save wrote
+  infer --weights resnet50.safetensors --model resnet50 --image a.jpg    a file of PyTorch
+  infer --weights pets.safetensors --input x.npy --output y.npy   [N,H,W,3] to logits [N,classes]
+)";
+
+struct InferFlags {
+  std::string weights, model, input, output, json, device = "cpu";
+  std::vector<std::string> images;
+  int size = 0, threads = 0;
+  int64_t batch = 32;
+  bool quiet = false;
+};
+
+void add_flags(CLI::App& app, InferFlags& f) {
+  app.footer(kExamples);
+  app.add_option("--weights", f.weights, "safetensors file, of train --save or of PyTorch")
+      ->required();
+  app.add_option("--model", f.model, "which model it is, where the file does not say");
+  app.add_option("--image", f.images, "JPEG or PNG files to classify");
+  app.add_option("--input", f.input, "npy file of images [N,H,W,3], normalised already");
+  app.add_option("--output", f.output, "npy file to write their logits to");
+  app.add_option("--size", f.size, "height and width in pixels (default: the file's, else 224)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--batch", f.batch, "images of --input at once")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--device", f.device, "cpu")->capture_default_str();
+  app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--json", f.json, "write results to this file, - for standard output");
+  app.add_flag("--quiet", f.quiet, "print errors only");
+}
+
+void check_flags(const InferFlags& f) {
+  device_for(f.device, "infer");
+  expect<ValueError>(f.images.empty() == !f.input.empty(), "flags",
+                     "expected either --image or --input");
+  expect<ValueError>(f.input.empty() == f.output.empty(), "flags",
+                     "expected --input and --output together");
+  if (!f.output.empty()) io::check_writable(f.output, "output");
+}
+
+void infer_array(const InferFlags& f, nn::LoadedModel& model, bool talk, Events& events) {
+  Tensor x = io::read_npy(f.input);
+  Tensor logits = logits_of(*model.module, x, model.classes, f.batch, f.input);
+  io::write_npy(f.output, logits);
+  events.write(
+      {{"input", f.input}, {"output", f.output}, {"shape", {logits.size(0), logits.size(1)}}});
+  if (talk)
+    std::cout << fmt::format("{}: logits {} of {}\n", f.output, to_string(logits.shape()),
+                             model.card.model);
+}
+
+void infer_image(const std::string& path, const std::vector<Guess>& guesses, bool talk,
+                 Events& events) {
+  Json top = Json::array();
+  for (const Guess& guess : guesses)
+    top.push_back(
+        {{"index", guess.index}, {"name", guess.name}, {"probability", guess.probability}});
+  events.write({{"image", path}, {"top", top}});
+  if (!talk) return;
+  std::cout << path << '\n';
+  for (const Guess& guess : guesses)
+    std::cout << fmt::format("{:7.2f}%  {}\n", 100 * guess.probability, guess.name);
+}
+
+void infer(const InferFlags& f) {
+  check_flags(f);
+  Events events(f.json);
+  bool talk = !f.quiet && !events.owns_stdout();
+  if (f.threads > 0) set_num_threads(f.threads);
+  nn::LoadedModel model = nn::load_model(f.weights, {.model = f.model});
+  if (!f.input.empty()) infer_array(f, model, talk, events);
+  Recipe recipe = recipe_of(model.card, f.size);
+  for (const std::string& path : f.images)
+    infer_image(path, classify(model, recipe, path), talk, events);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Runs a model from a file of weights.", "infer");
+  InferFlags flags;
+  add_flags(app, flags);
+  return run_program(app, argc, argv, [&] { infer(flags); });
+}

@@ -1,0 +1,62 @@
+#include "brim/examples/support/train_weights.h"
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include "brim/io/atomic_file.h"
+
+namespace brim::examples {
+namespace {
+
+/// Outputs that no class of the data set has (`--classes`) are called by their number.
+std::vector<std::string> class_names(const TrainData& data) {
+  if (data.train_set == nullptr) return {};
+  std::vector<std::string> names = data.train_set->class_names();
+  for (int64_t i = data.train_set->classes(); i < data.classes; ++i)
+    names.push_back(fmt::format("class {}", i));
+  return names;
+}
+
+nn::ModelCard card_for(const TrainFlags& flags, const TrainData& data) {
+  int resize = data.validation ? data.validation->options().augment.resize : 0;
+  return {.model = flags.model,
+          .classes = class_names(data),
+          .size = flags.size,
+          .resize = resize,
+          .mean = data.input.mean,
+          .deviation = data.input.deviation};
+}
+
+}  // namespace
+
+void add_weight_flags(CLI::App& app, TrainFlags& f) {
+  app.add_option("--init", f.init, "safetensors file of weights to start from, also of PyTorch");
+  app.add_flag("--new-head", f.new_head, "leave the classifier as initialised, for other classes");
+  app.add_option("--save", f.save, "safetensors file for the trained weights, see infer --help");
+}
+
+void check_weight_flags(const TrainFlags& flags, const TrainData& data) {
+  expect<ValueError>(!flags.new_head || !flags.init.empty(), "flags",
+                     "--new-head needs --init: without it the whole model is new");
+  if (!flags.init.empty()) {
+    auto model = nn::make_model(flags.model, model_options(flags, data, Device::meta()));
+    nn::check_weights(*model, io::SafetensorsFile(flags.init), {.new_head = flags.new_head});
+  }
+  if (flags.save.empty()) return;
+  nn::to_metadata(card_for(flags, data));  // names of folders may be no names for a file
+  io::check_writable(flags.save, "save");
+}
+
+void load_initial_weights(const TrainFlags& flags, nn::Module& model) {
+  if (!flags.init.empty()) nn::load_weights(model, flags.init, {.new_head = flags.new_head});
+}
+
+void save_trained_weights(const TrainFlags& flags, const TrainData& data, nn::Module& model,
+                          optim::Ema* ema) {
+  if (flags.save.empty()) return;
+  std::optional<optim::EmaScope> averages;
+  if (ema != nullptr) averages.emplace(*ema);
+  nn::save_weights(model, flags.save, card_for(flags, data));
+}
+
+}  // namespace brim::examples

@@ -1,0 +1,30 @@
+// Where the weights of `train` come from and go to: `--init FILE --new-head --save FILE`. The file
+// that is saved has all that `infer` needs (nn/model_card.h). In a program of your own call
+// `nn::load_weights` and `nn::save_weights` (nn/weights.h).
+#pragma once
+
+#include "brim/examples/support/train_data.h"
+#include "brim/examples/support/train_flags.h"
+
+namespace CLI {
+class App;
+}
+
+namespace brim::examples {
+
+/// Declares the flags; `flags` must outlive the parsing.
+void add_weight_flags(CLI::App& app, TrainFlags& flags);
+
+/// Before anything that takes long: whether the weights are those of this model, and the file can
+/// be written. Throws `FileError`, or `ValueError` for a new head of nothing.
+void check_weight_flags(const TrainFlags& flags, const TrainData& data);
+
+/// Does nothing without `--init`.
+void load_initial_weights(const TrainFlags& flags, nn::Module& model);
+
+/// Writes the weights, the averages where there are any (`ema` may be null), with what images of
+/// this data go through; nothing without `--save`.
+void save_trained_weights(const TrainFlags& flags, const TrainData& data, nn::Module& model,
+                          optim::Ema* ema);
+
+}  // namespace brim::examples

@@ -1,0 +1,251 @@
+// The infer program from outside: its logits and classes are those of the model in this process,
+// and whatever it is given, it answers or says in one line why it does not.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "brim/autograd/op.h"
+#include "brim/base/parallel.h"
+#include "brim/data/device_batch.h"
+#include "brim/data/image_folder.h"
+#include "brim/io/npy.h"
+#include "brim/nn/models/load_model.h"
+#include "brim/nn/models/registry.h"
+#include "brim/nn/weights.h"
+#include "brim/ops/permute.h"
+#include "brim/ops/slice.h"
+#include "brim/tests/support/errors.h"
+#include "brim/tests/support/pictures.h"
+#include "brim/tests/support/safetensors_bytes.h"
+#include "brim/tests/support/subprocess.h"
+#include "brim/train/input.h"
+
+using namespace brim;
+using namespace brim::testing;
+using nlohmann::json;
+
+namespace {
+
+/// A model of seven classes in a file, for images of 32 pixels out of 40.
+struct Place {
+  TempFolder folder;
+  std::string weights = file("w.safetensors");
+  nn::ModelCard card{.model = "resnet20",
+                     .classes = {"a", "b", "c", "d", "e", "f", "g"},
+                     .size = 32,
+                     .resize = 40,
+                     .mean = {0.5f, 0.4f, 0.3f},
+                     .deviation = {0.2f, 0.3f, 0.4f}};
+
+  Place() {
+    nn::save_weights(*nn::make_model("resnet20", {.classes = 7, .seed = 3}), weights, card);
+  }
+  std::string file(const std::string& name) const { return folder.path() + "/" + name; }
+  std::string with_weights() const { return "--weights " + weights; }
+};
+
+Finished infer(const std::string& arguments) {
+  return run_command("examples/infer --threads 1 " + arguments);
+}
+
+void check_refused(const std::string& arguments, const std::string& text) {
+  CAPTURE(arguments);
+  Finished run = infer(arguments);
+  CAPTURE(run.err);
+  CHECK(run.code == 1);
+  CHECK(contains(run.err, text));
+  CHECK(std::count(run.err.begin(), run.err.end(), '\n') == 1);
+  CHECK(run.out.empty());
+}
+
+/// The logits here, with one thread as there, of `batch` images at once.
+std::vector<float> logits_here(const Place& place, const Tensor& x, int64_t batch) {
+  set_num_threads(1);
+  nn::LoadedModel loaded = nn::load_model(place.weights);
+  autograd::NoGradScope no_grad;
+  std::vector<float> all;
+  for (int64_t begin = 0; begin < x.size(0); begin += batch) {
+    Tensor part = contiguous(slice(x, 0, {.begin = begin, .end = begin + batch}));
+    for (float logit : (*loaded.module)(std::move(part)).to_vector<float>()) all.push_back(logit);
+  }
+  return all;
+}
+
+/// A file of the same array in Fortran order.
+void write_fortran(const std::string& path, const Tensor& x) {
+  std::string header = "{'descr': '<f4', 'fortran_order': True, 'shape': (";
+  for (int64_t n : x.shape()) header += std::to_string(n) + ",";
+  header += ")}";
+  std::ofstream file(path, std::ios::binary);
+  file << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header;
+  Tensor turned = contiguous(permute(x, {3, 2, 1, 0}));
+  file.write(reinterpret_cast<const char*>(turned.data<float>()),
+             static_cast<std::streamsize>(turned.numel()) * 4);
+}
+
+}  // namespace
+
+TEST_CASE("help shows the flags with examples") {
+  Finished run = infer("--help");
+  CHECK(run.code == 0);
+  for (const char* text : {"--weights", "--image", "--input", "Examples:"})
+    CHECK(contains(run.out, text));
+}
+
+TEST_CASE("logits of an array are those of the model, in batches of any size") {
+  Place place;
+  Tensor x = uniform({5, 32, 32, 3}, -2, 2, RandomKey{1});
+  io::write_npy(place.file("x.npy"), x);
+  for (int64_t batch : {32, 2, 1}) {
+    CAPTURE(batch);
+    Finished run = infer(place.with_weights() + " --batch " + std::to_string(batch) + " --input " +
+                         place.file("x.npy") + " --output " + place.file("y.npy"));
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    CHECK(contains(run.out, "logits [5,7] of resnet20"));
+    Tensor y = io::read_npy(place.file("y.npy"));
+    CHECK(y.shape() == Shape{5, 7});
+    CHECK(y.to_vector<float>() == logits_here(place, x, batch));
+  }
+}
+
+TEST_CASE("arrays of other precisions, in Fortran order, or of no image are taken") {
+  Place place;
+  auto logits = [&] {
+    Finished run = infer(place.with_weights() + " --json - --input " + place.file("x.npy") +
+                         " --output " + place.file("y.npy"));
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    Tensor y = io::read_npy(place.file("y.npy"));
+    CHECK(json::parse(run.out)["shape"] == json({y.size(0), y.size(1)}));
+    return y.to_vector<float>();
+  };
+  Tensor x = uniform({2, 32, 32, 3}, -2, 2, RandomKey{1});
+  io::write_npy(place.file("x.npy"), x);
+  std::vector<float> expected = logits();
+  io::write_npy(place.file("x.npy"), convert_to(x, {.dtype = Dtype::float64}));
+  CHECK(logits() == expected);
+  write_fortran(place.file("x.npy"), x);
+  CHECK(logits() == expected);
+  io::write_npy(place.file("x.npy"), empty({0, 32, 32, 3}));
+  CHECK(logits().empty());
+}
+
+TEST_CASE("an image goes through what the card says, as a loader would do it") {
+  Place place;
+  for (int i = 0; i < 2; ++i)
+    place.folder.write("pictures/all/" + std::to_string(i) + ".jpg", jpeg_picture(i));
+  auto pictures = std::make_shared<data::ImageFolder>(place.file("pictures"));
+  data::Loader loader(
+      pictures,
+      {.batch = 1, .size = 32, .workers = 0, .shuffle = false, .augment = {.resize = 40}});
+  loader.start_epoch(0);
+  for (int64_t i = 0; auto batch = loader.next(); ++i) {
+    Tensor x = prepare_input(data::to_device(*batch).images,
+                             {.mean = place.card.mean, .deviation = place.card.deviation});
+    std::vector<float> logits = logits_here(place, x, 1);
+    auto best = std::ranges::max_element(logits) - logits.begin();
+    Finished run = infer(place.with_weights() + " --json - --image " + pictures->describe(i));
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    json top = json::parse(run.out)["top"];
+    REQUIRE(top.size() == 5);
+    CHECK(top[0]["index"] == best);
+    CHECK(top[0]["name"] == place.card.classes[static_cast<size_t>(best)]);
+    double sum = 0;
+    for (float logit : logits) sum += std::exp(double{logit} - logits[static_cast<size_t>(best)]);
+    CHECK(top[0]["probability"].get<double>() == doctest::Approx(1 / sum));
+    for (size_t k = 1; k < top.size(); ++k)
+      CHECK(top[k]["probability"] <= top[k - 1]["probability"]);
+  }
+}
+
+TEST_CASE("several images are told one after the other, for people") {
+  Place place;
+  std::string a = place.folder.write("a.jpg", jpeg_picture(1)),
+              b = place.folder.write("b.jpg", jpeg_picture(2));
+  Finished run = infer(place.with_weights() + " --image " + a + " " + b);
+  REQUIRE(run.code == 0);
+  CHECK(std::count(run.out.begin(), run.out.end(), '\n') == 12);
+  CHECK(run.out.find(a) < run.out.find(b));
+  CHECK(contains(run.out, "%  "));
+  CHECK(infer(place.with_weights() + " --quiet --image " + a).out.empty());
+}
+
+TEST_CASE("a file without a card needs the model's name, and has numbers for classes") {
+  Place place;
+  nn::save_weights(*nn::make_model("resnet20", {.classes = 3}), place.weights);
+  std::string image = place.folder.write("a.jpg", jpeg_picture(1));
+  check_refused(place.with_weights() + " --image " + image, "does not say which model it is");
+  check_refused(place.with_weights() + " --model resnet18 --image " + image, "not of this model");
+  check_refused(place.with_weights() + " --model resnet81 --image " + image,
+                "did you mean 'resnet18'?");
+  Finished run = infer(place.with_weights() + " --model resnet20 --size 32 --image " + image);
+  CAPTURE(run.err);
+  CHECK(run.code == 0);
+  for (const char* name : {"class 0", "class 1", "class 2"}) CHECK(contains(run.out, name));
+}
+
+TEST_CASE("flags that do not go together are refused") {
+  Place place;
+  check_refused("--image a.jpg", "--weights is required");
+  check_refused(place.with_weights(), "expected either --image or --input");
+  check_refused(place.with_weights() + " --image a.jpg --input x.npy", "expected either --image");
+  check_refused(place.with_weights() + " --input x.npy", "expected --input and --output together");
+  check_refused(place.with_weights() + " --image a.jpg --output y.npy", "together");
+  check_refused(place.with_weights() + " --imgae a.jpg", "did you mean '--image'?");
+  check_refused(place.with_weights() + " --image a.jpg --device cuda", "cannot infer");
+  check_refused(place.with_weights() + " --image a.jpg --model resnet18", "not a resnet18");
+  check_refused("--weights /no/such --image a.jpg", "/no/such");
+}
+
+TEST_CASE("bad arrays and images are named") {
+  Place place;
+  auto array = [&](const std::string& text) {
+    check_refused(place.with_weights() + " --input " + place.file("x.npy") + " --output " +
+                      place.file("y.npy"),
+                  text);
+    CHECK_FALSE(std::filesystem::exists(place.file("y.npy")));
+  };
+  auto npy = [&](const std::string& header, size_t data) {
+    std::string bytes("\x93NUMPY\x01\x00", 8);
+    bytes += {static_cast<char>(header.size()), '\0'};
+    bytes += header + std::string(data, '\0');
+    place.folder.write("x.npy", std::vector<uint8_t>(bytes.begin(), bytes.end()));
+  };
+  array("No such file");
+  npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 8);
+  array("Python objects");
+  npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", 4);
+  array("big-endian");
+  npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2, 3)}", 47);
+  array("does not take the 47 bytes");
+  io::write_npy(place.file("x.npy"), zeros({1, 3, 32, 32}));
+  array("expected images [N,H,W,3], got [1,3,32,32]");
+  io::write_npy(place.file("x.npy"), zeros({1, 32, 32, 3}, {.dtype = Dtype::uint8}));
+  array("normalised already, got uint8");
+  io::write_npy(place.file("x.npy"), zeros({1, 32, 32, 3}));
+  check_refused(place.with_weights() + " --input " + place.file("x.npy") + " --output /no/y.npy",
+                "/no/y.npy");
+  std::string image = place.folder.write("bad.jpg", std::vector<uint8_t>{1, 2, 3});
+  check_refused(place.with_weights() + " --image " + image, image);
+}
+
+TEST_CASE("bad files of weights are named") {
+  Place place;
+  std::string image = " --image " + place.folder.write("a.jpg", jpeg_picture(1));
+  auto weights = [&](std::vector<uint8_t> bytes, const std::string& text) {
+    check_refused("--weights " + place.folder.write("bad", bytes) + image, text);
+  };
+  auto two = [](const std::string& a, const std::string& b) {
+    return R"({"a":{"dtype":"U8","shape":[2],"data_offsets":)" + a +
+           R"(},"b":{"dtype":"U8","shape":[2],"data_offsets":)" + b + "}}";
+  };
+  weights({255, 0, 0, 0, 0, 0, 0, 0, '{', '}'}, "states a header of 255 bytes, but has 2");
+  weights(safetensors_bytes(two("[0,2]", "[1,3]"), 3), "tensors 'a' and 'b' overlap");
+  weights(safetensors_bytes(two("[0,2]", "[2,4]"), 3), "tensor 'b' lies at bytes 2 to 4 of 3");
+  weights(safetensors_bytes(R"({"__metadata__":{"brim.size":"-1"}})", 0), "brim.size");
+  weights(safetensors_bytes(R"({"__metadata__":{"brim.model":"resnet20"}})", 0),
+          "is not of this model: the file has no 'bn1.bias'");
+}
