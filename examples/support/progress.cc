@@ -55,13 +55,15 @@ std::string Progress::time_left(int64_t step) const {
 
 void Progress::step(const StepReport& report) {
   smooth_loss_ = smooth(smooth_loss_, report.loss);
+  smooth_norm_ = smooth(smooth_norm_, report.gradient_norm.value_or(0));
   smooth_rate_ = smooth(smooth_rate_, static_cast<double>(report.images) / report.seconds);
   int64_t in_epoch = (report.step - 1) % plan_.steps_per_epoch + 1;
   if (!due(in_epoch % std::max<int64_t>(plan_.steps_per_epoch / 4, 1) == 0)) return;
   auto stats = memory::account(plan_.device)->stats();
-  show(fmt::format("epoch {}/{}  step {}/{}  loss {:.3f}{}  {:.0f} images/s  live {}  peak {}  {} "
-                   "left",
-                   report.epoch, plan_.epochs, in_epoch, plan_.steps_per_epoch, smooth_loss_,
+  std::string norm = plan_.gradient_norm ? fmt::format("  gradient norm {:.3g}", smooth_norm_) : "";
+  show(fmt::format("epoch {}/{}  step {}/{}  loss {:.3f}{}{}  {:.0f} images/s  live {}  peak {}  "
+                   "{} left",
+                   report.epoch, plan_.epochs, in_epoch, plan_.steps_per_epoch, smooth_loss_, norm,
                    accuracy_, smooth_rate_, format_bytes(stats.live),
                    format_bytes(stats.peak_reserved), time_left(report.step)),
        false);

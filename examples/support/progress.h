@@ -17,6 +17,7 @@ class Progress {
     int64_t steps = 0, steps_per_epoch = 1, epochs = 1;
     Device device = {};
     bool quiet = false;
+    bool gradient_norm = false;  ///< beside the loss, for who clips it
   };
   explicit Progress(const Plan& plan);
   /// Ends the live line, so that what comes next has a line of its own.
@@ -38,7 +39,7 @@ class Progress {
   Plan plan_;
   bool terminal_, line_open_ = false;
   std::chrono::steady_clock::time_point start_, shown_;
-  double smooth_loss_ = 0, smooth_rate_ = 0;
+  double smooth_loss_ = 0, smooth_norm_ = 0, smooth_rate_ = 0;
   std::string accuracy_;  // of the last evaluation
 };
 

@@ -17,7 +17,8 @@ Progress::Plan progress_plan(const TrainFlags& flags, const TrainData& data, con
           .steps_per_epoch = std::min(data.batches, steps),
           .epochs = (steps + data.batches - 1) / data.batches,
           .device = flags.device,
-          .quiet = flags.quiet || events.owns_stdout()};
+          .quiet = flags.quiet || events.owns_stdout(),
+          .gradient_norm = flags.optimizer.clip.norm < optim::ClipOptions::kNone};
 }
 
 // The first steps warm caches and pages up.

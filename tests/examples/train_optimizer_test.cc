@@ -112,6 +112,7 @@ TEST_CASE("train: says what was chosen, and the top-5 accuracy beside the other"
                      "to 0.5; gradients clipped to norm 1; weights averaged by 0.99; frozen: "
                      "layer1, ") != std::string::npos);
   CHECK(run.out.find("%, top-5 ") != std::string::npos);
+  CHECK(run.out.find("  gradient norm ") != std::string::npos);
   run = train("--data synthetic --size 32 --batch 32 --steps 1");
   CHECK(run.out.find("sgd: rate 0.05, Nesterov momentum 0.9, weight decay 0.0005\n") !=
         std::string::npos);

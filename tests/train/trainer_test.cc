@@ -174,6 +174,39 @@ TEST_CASE("evaluation: images that cannot be read do not count, and there must b
       "evaluate: none of the 5 images can be read; the first error: grey: '0' is bad", FileError);
 }
 
+TEST_CASE("with averages a trainer evaluates them, and the norms of gradients are told") {
+  auto images = std::make_shared<data::Shapes>(data::ShapesOptions{.count = 24, .size = 16});
+  struct TenClasses final : nn::Module {
+    SmallNet body{0};
+    nn::Linear out{4, 10};
+    TenClasses() {
+      register_modules({{"body", body}, {"out", out}});
+      nn::initialize(*this, 1);
+    }
+    Tensor forward(Tensor x) override { return out(body(std::move(x))); }
+  } model;
+  optim::Sgd sgd(model.named_parameters());
+  optim::Ema ema(model, {.decay = 0.5});
+  data::Loader training(images, loader_options(0)), validation(images, loader_options(0));
+  LoaderSource source(training);
+  Trainer trainer(model, sgd,
+                  {.steps = 3,
+                   .schedule = optim::ConstantSchedule{.rate = 0.05},
+                   .clip = {.norm = 1e-3},
+                   .ema = &ema});
+  int64_t told = 0;
+  trainer.on_step = [&](const StepReport& step) { told += step.gradient_norm.value() > 1e-3; };
+  double evaluated = 0;
+  trainer.on_epoch = [&](const EpochReport& epoch) { evaluated = epoch.validation->loss; };
+  trainer.run(source, &validation);
+  CHECK(told == 3);  // before clipping
+  CHECK(ema.updates() == 3);
+  CHECK_FALSE(ema.in_use());
+  CHECK(evaluate(model, validation, {}).loss != evaluated);
+  optim::EmaScope averaged(ema);
+  CHECK(evaluate(model, validation, {}).loss == evaluated);
+}
+
 TEST_CASE("a trainer wants steps to do") {
   SmallNet model;
   optim::Sgd sgd(model.named_parameters());
