@@ -7,6 +7,7 @@
 #include "brim/core/strided_loop.h"
 #include "brim/ops/cpu/check_indices.h"
 #include "brim/ops/cpu/register.h"
+#include "brim/ops/cpu/row_sum.h"
 
 namespace brim::cpu {
 namespace {
@@ -29,11 +30,9 @@ void gather_kernel(const KernelCall& call, const kernel::GatherAttributes& attri
   });
 }
 
-constexpr int64_t kBlock = 256;  // the longest sum in float
-
 template <class T>
 double* take_sums(ScratchCursor& cursor, const KernelCall& call, int axis) {
-  bool in_double = std::is_same_v<T, float> && call.in[1].shape[axis] > kBlock;
+  bool in_double = std::is_same_v<T, float> && call.in[1].shape[axis] > kSumBlock;
   return cursor.take<double>(in_double ? call.out[0].numel() : 0);
 }
 
