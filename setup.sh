@@ -27,6 +27,17 @@ is_installed() {
   [[ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
 }
 
+# three_times COMMAND...: until it succeeds, as networks fail now and then.
+three_times() {
+  local try
+  for try in 1 2; do
+    "$@" && return
+    echo "setup.sh: try $try of 3 failed: $*" >&2
+    sleep 10
+  done
+  "$@"
+}
+
 install_missing() {
   local missing=() as_root=() package
   for package in "${packages[@]}"; do
@@ -45,8 +56,8 @@ install_missing() {
   fi
   as_root+=(env DEBIAN_FRONTEND=noninteractive)
   echo "setup.sh: installing ${missing[*]}"
-  "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" apt-get install -qq --yes --no-install-recommends "${missing[@]}"
+  three_times "${as_root[@]}" apt-get update -qq
+  three_times "${as_root[@]}" apt-get install -qq --yes --no-install-recommends "${missing[@]}"
 }
 
 run_example() {

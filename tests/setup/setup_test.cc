@@ -50,6 +50,24 @@ TEST_CASE("with sudo, or as root, what is missing is installed, and said") {
   }
 }
 
+TEST_CASE("a network that fails for a while is tried again, and not for ever") {
+  Machine machine(false, "0");
+  machine.add("sleep", "echo waited $1");
+  // Fails while a file "1" or "2" of its folder is there, and takes one away.
+  const std::string tries = machine.folder.path() + "/tries";
+  machine.add("apt-get", "for f in " + tries + "/*; do [[ -e $f ]] && rm $f && exit 7; done\n" +
+                             "echo \"$@\"");
+  machine.folder.write("tries/1", {});
+  machine.folder.write("tries/2", {});
+  Finished run = machine.setup("");
+  CHECK(run.code == 0);
+  CHECK(run.out.find("waited 10\nwaited 10\nupdate -qq\ninstall -qq") != std::string::npos);
+  CHECK(run.err.find("setup.sh: try 2 of 3 failed: env DEBIAN_FRONTEND=noninteractive apt-get") !=
+        std::string::npos);
+  machine.add("apt-get", "exit 7");
+  CHECK(machine.setup("").code == 7);
+}
+
 TEST_CASE("where all is installed, nothing is done") {
   Finished run = Machine(true, "1000").setup("");
   CHECK(run.code == 0);
