@@ -12,9 +12,8 @@ Device device_for(const std::string& name, const char* purpose) {
   expect<DeviceError>(!device.is_meta(), "device", "--device meta computes nothing; use cpu");
   if (!device.is_cuda()) return device;
   std::string why = cuda::why_no_device();
-  raise<DeviceError>("device", "--device {} cannot {}, there are kernels for the CPU only ({})",
-                     name, purpose,
-                     why.empty() ? fmt::format("GPUs found: {}", cuda::device_count()) : why);
+  if (why.empty()) why = "not every op has a kernel there yet";
+  raise<DeviceError>("device", "--device {} cannot {}: {}", name, purpose, why);
 }
 
 }  // namespace brim::examples

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "brim/base/cuda/error.h"
 #include "brim/memory/out_of_memory.h"
 
 using namespace brim;
@@ -78,6 +79,25 @@ TEST_CASE("a dtype without a kernel is refused by name") {
   Tensor x = zeros({5}, {.dtype = Dtype::int32}), y = empty({5}, {.dtype = Dtype::int32});
   CHECK_THROWS_WITH_AS(launch(scale, {x}, {y}), "test_scale: has no kernel for int32 on cpu",
                        DtypeError);
+}
+
+TEST_CASE("a library that gets no memory of its own is out of memory, with the account's numbers") {
+  constexpr Kernel<NoAttributes> starved{"test_starved"};
+  register_kernel(starved, DeviceType::cpu, Dtype::float32,
+                  [](const KernelCall&, const NoAttributes&) {
+                    throw cuda::AllocationError("library", "no memory for its handle");
+                  });
+  Tensor x = zeros({5});
+  uint32_t before = x.storage()->version();
+  try {
+    launch(starved, {}, {x});
+    FAIL("nothing was thrown");
+  } catch (const memory::OutOfMemory& error) {
+    CHECK(error.shortage().requested == 0);
+    CHECK(error.shortage().live >= 64);
+    CHECK(error.shortage().device == Device::cpu());
+  }
+  CHECK(x.storage()->version() == before);
 }
 
 TEST_CASE("buffers on two devices are refused") {
