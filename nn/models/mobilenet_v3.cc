@@ -52,8 +52,9 @@ struct InvertedResidualOptions {
   Activation activation;
 };
 
-// 1x1 up (where there is more than came in), depthwise, squeeze-and-excitation, 1x1 down without
-// activation, plus the input where the shapes agree. The numbers as names are torchvision's.
+// 1x1 up (where the block is wider than its input), depthwise, squeeze-and-excitation, 1x1 down
+// without activation, plus the input where the shapes agree. The numbers as names are
+// torchvision's.
 class InvertedResidualBranch final : public Module {
  public:
   explicit InvertedResidualBranch(const InvertedResidualOptions& o)

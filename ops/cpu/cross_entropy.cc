@@ -12,6 +12,17 @@ namespace {
 
 using kernel::CrossEntropyAttributes;
 
+// w[c], 1 where there are none.
+template <class T>
+struct ClassWeights {
+  explicit ClassWeights(const View& view) : values(view.present ? view.as<T>() : nullptr) {}
+  double operator[](int64_t c) const {
+    return values == nullptr ? 1 : static_cast<double>(values[c]);
+  }
+
+  const T* values;
+};
+
 // What the classes of a row weigh, w[c] q[c] with the smoothed target q: `at(i, c)`; their sum over
 // c; what the row counts in the mean; whether it counts at all. Two sources of q:
 
@@ -20,14 +31,14 @@ struct Labels {
   Labels(const View& logits, const View& target, const View& weight,
          const CrossEntropyAttributes& by)
       : labels(target.as<int64_t>()),
-        weights(weight.present ? weight.as<T>() : nullptr),
+        weights(weight),
         ignored(by.ignore_index),
         own(1 - by.label_smoothing),
         even(by.label_smoothing / static_cast<double>(logits.shape.back())) {
     auto classes = logits.shape.back();
     check(target.numel(), classes);
     double all = 0;
-    for (int64_t c = 0; c < classes; ++c) all += weight_of(c);
+    for (int64_t c = 0; c < classes; ++c) all += weights[c];
     even_sum = even * all;
   }
 
@@ -38,27 +49,24 @@ struct Labels {
                          "expected labels in [0, {}), got {} at position {}", classes, labels[i],
                          i);
   }
-  double weight_of(int64_t c) const {
-    return weights == nullptr ? 1 : static_cast<double>(weights[c]);
-  }
   bool counts(int64_t i) const { return labels[i] != ignored; }
-  double share(int64_t i) const { return counts(i) ? weight_of(labels[i]) : 0; }
+  double share(int64_t i) const { return counts(i) ? weights[labels[i]] : 0; }
   double at(int64_t i, int64_t c) const {
-    return weight_of(c) * (even + (c == labels[i] ? own : 0.0));
+    return weights[c] * (even + (c == labels[i] ? own : 0.0));
   }
-  double sum(int64_t i) const { return own * weight_of(labels[i]) + even_sum; }
+  double sum(int64_t i) const { return own * weights[labels[i]] + even_sum; }
   // Without smoothing the loss is that of one class.
   template <class Term>
   double total(int64_t i, int64_t classes, const Term& term) const {
-    double one = own * weight_of(labels[i]) * term(labels[i]);
+    double one = own * weights[labels[i]] * term(labels[i]);
     if (even == 0) return one;
     double all = 0;
-    for (int64_t c = 0; c < classes; ++c) all += weight_of(c) * term(c);
+    for (int64_t c = 0; c < classes; ++c) all += weights[c] * term(c);
     return one + even * all;
   }
 
   const int64_t* labels;
-  const T* weights;
+  ClassWeights<T> weights;
   int64_t ignored;
   double own, even, even_sum;
 };
@@ -68,18 +76,15 @@ struct Distributions {
   Distributions(const View& logits, const View& target, const View& weight,
                 const CrossEntropyAttributes& by)
       : target(target.as<T>()),
-        weights(weight.present ? weight.as<T>() : nullptr),
+        weights(weight),
         classes(logits.shape.back()),
         own(1 - by.label_smoothing),
         even(by.label_smoothing / static_cast<double>(classes)) {}
 
-  double weight_of(int64_t c) const {
-    return weights == nullptr ? 1 : static_cast<double>(weights[c]);
-  }
   bool counts(int64_t) const { return true; }
   double share(int64_t) const { return 1; }
   double at(int64_t i, int64_t c) const {
-    return weight_of(c) * (even + own * static_cast<double>(target[i * classes + c]));
+    return weights[c] * (even + own * static_cast<double>(target[i * classes + c]));
   }
   double sum(int64_t i) const {
     return total(i, classes, [](int64_t) { return 1.0; });
@@ -91,7 +96,8 @@ struct Distributions {
     return all;
   }
 
-  const T *target, *weights;
+  const T* target;
+  ClassWeights<T> weights;
   int64_t classes;
   double own, even;
 };
@@ -166,8 +172,8 @@ void row_gradient(const Target& target, int64_t i, const T* x, T* dx, int64_t cl
 template <class T>
 void target_gradient(const Distributions<T>& target, const T* x, T* dq, double log_sum, double g) {
   for (int64_t c = 0; c < target.classes; ++c)
-    dq[c] = static_cast<T>(g * target.own * target.weight_of(c) *
-                           (log_sum - static_cast<double>(x[c])));
+    dq[c] =
+        static_cast<T>(g * target.own * target.weights[c] * (log_sum - static_cast<double>(x[c])));
 }
 
 template <class T, class Target>

@@ -12,6 +12,7 @@
 #include "brim/autograd/backward.h"
 #include "brim/nn/models/registry.h"
 #include "brim/ops/cross_entropy.h"
+#include "brim/optim/adamw.h"
 #include "brim/optim/sgd.h"
 #include "brim/tests/support/formula_numbers.h"
 #include "brim/train/train_step.h"
@@ -44,7 +45,18 @@ struct Result {
   Values losses;
   double eval_loss = 0;
   std::map<std::string, Values> gradients;  // of the first step
+  Values norms;                             // of all gradients, in each step
 };
+
+std::unique_ptr<optim::Optimizer> optimizer_for(const json& golden, const nn::Module& model) {
+  double decay = golden["weight_decay"];
+  if (golden.value("optimizer", "sgd") == "adamw")
+    return std::make_unique<optim::AdamW>(model.named_parameters(),
+                                          optim::AdamWOptions{.weight_decay = decay});
+  return std::make_unique<optim::Sgd>(
+      model.named_parameters(),
+      optim::SgdOptions{.momentum = golden["momentum"], .weight_decay = decay});
+}
 
 Result train(const json& golden, Dtype dtype) {
   int64_t classes = golden["classes"], batch = golden["batch"], size = golden["size"];
@@ -67,9 +79,9 @@ Result train(const json& golden, Dtype dtype) {
   for (int64_t i = 0; i < batch; ++i) labels.push_back((i * 37 + 11) % classes);
   auto loss = [&] { return cross_entropy((*model)(images), from_vector(labels, {batch})); };
 
-  optim::Sgd sgd(model->named_parameters(),
-                 {.momentum = golden["momentum"], .weight_decay = golden["weight_decay"]});
-  TrainStep step(*model, sgd);
+  auto optimizer = optimizer_for(golden, *model);
+  TrainStep step(*model, *optimizer,
+                 {.clip = {.norm = golden.value("clip_norm", optim::ClipOptions::kNone)}});
   Result result;
   for (int i = 0; i < golden["steps"].get<int>(); ++i) {
     step.begin();
@@ -78,6 +90,7 @@ Result train(const json& golden, Dtype dtype) {
       for (const auto& parameter : model->named_parameters())
         result.gradients[parameter.name] = parameter.tensor.grad().to_vector<double>();
     step.prepare(golden["lr"]);
+    result.norms.push_back(optimizer->gradient_norm().value());
     step.commit();
   }
   autograd::NoGradScope no_grad;
@@ -122,6 +135,10 @@ void check_float64(const json& golden, const Result& ours) {
     double expected = golden["losses"][i];
     worst_loss = std::max(worst_loss, std::abs(ours.losses[i] - expected) / std::abs(expected));
   }
+  for (size_t i = 0; golden.contains("norms") && i < ours.norms.size(); ++i) {
+    double expected = golden["norms"][i];
+    CHECK(std::abs(ours.norms[i] - expected) <= kBound * expected);
+  }
   double eval_loss = golden["eval_loss"];
   CHECK(std::abs(ours.eval_loss - eval_loss) <= kBound * std::abs(eval_loss));
   for (const json& tensor : golden["tensors"]) {
@@ -157,13 +174,14 @@ void check_float32(const json& golden, const Result& exact, const Result& ours) 
     CHECK(error <= 2 * theirs);
     worst = std::max(worst, error / theirs);
   }
-  // A single loss may be right by luck: the worst of the five is compared.
+  // A single loss may be right by luck, and so may a run be: where noise decides the signs of some
+  // of AdamW's updates, PyTorch's own differ by 15. The worst of ours is held against the worst of
+  // its runs.
   double our_loss = 0, their_loss = 0;
-  for (size_t i = 0; i < exact.losses.size(); ++i) {
+  for (size_t i = 0; i < exact.losses.size(); ++i)
     our_loss = std::max(our_loss, std::abs(ours.losses[i] - exact.losses[i]));
-    their_loss =
-        std::max(their_loss, std::abs(golden["losses_f32"][i].get<double>() - exact.losses[i]));
-  }
+  for (const json& run : golden["loss_errors"])
+    for (double error : run) their_loss = std::max(their_loss, error);
   CHECK(our_loss <= 2 * their_loss);
   MESSAGE("float32: worst error of a loss over PyTorch's: " << our_loss / their_loss);
   MESSAGE("float32: largest error of a gradient over PyTorch's: " << worst);
@@ -181,3 +199,4 @@ void check_model(const std::string& name) {
 TEST_CASE("resnet18 trains like PyTorch") { check_model("resnet18"); }
 TEST_CASE("resnet50 trains like PyTorch") { check_model("resnet50"); }
 TEST_CASE("mobilenet_v2 trains like PyTorch") { check_model("mobilenet_v2"); }
+TEST_CASE("mobilenet_v3_large trains like PyTorch") { check_model("mobilenet_v3_large"); }
