@@ -1,9 +1,8 @@
 // The elementwise kernels, each named once, with the functor that is its formula and its attributes
-// (ops/functors.h,
-// ops/activation_functors.h). A device makes kernels of the functors in its own way and registers
-// all of them with one call, so that every device has the same ones: ops/cpu/elementwise.cc does
-// so. For authors of ops and devices. What is more than one formula per element registers itself
-// (ops/cpu/register.h). Light, so that any device's compiler can read it.
+// (functors.h, activation_functors.h). A device makes kernels of the functors in its own way and
+// registers all of them with one call, so that every device has the same ones: cpu/elementwise.cc
+// does so. For authors of ops and devices. What is more than one formula per element registers
+// itself (cpu/register.h). Light, so that any device's compiler can read it.
 #pragma once
 
 #include "brim/core/kernel.h"

@@ -1,6 +1,13 @@
 // The CPU's kernels for the list of elementwise functors, in float32 and float64: simple loops that
 // the compiler turns into vector code where the formula allows it.
 
+// Nobody reads the flags of floating-point exceptions, so both sides of a choice may be computed:
+// ?: becomes a select, the loop vector code, and no value changes. Otherwise activations branch on
+// signs, which are random.
+#ifndef __clang__
+#pragma GCC optimize("no-trapping-math")
+#endif
+
 #include <algorithm>
 #include <array>
 
