@@ -103,6 +103,13 @@ TEST_CASE("clip: an infinity is refused before it is clipped to a number") {
   Sgd sgd({{"a", a}});
   CHECK_THROWS_WITH_AS(sgd.prepare({.rate = 1, .clip = {.norm = 1, .value = 1}}),
                        doctest::Contains("the gradient of 'a' is not finite"), ValueError);
+  // Who wants no check gets what PyTorch gives: a NaN stays one, and its norm spreads.
+  a.set_grad(from_vector<float>({1, NAN}, {2}));
+  sgd.step({.rate = 1, .check_finite = false, .clip = {.value = 0.5}});
+  CHECK(a.to_vector<float>()[0] == -0.5f);
+  CHECK(std::isnan(a.to_vector<float>()[1]));
+  sgd.step({.rate = 1, .check_finite = false, .clip = {.norm = 1}});
+  CHECK(std::isnan(a.to_vector<float>()[0]));
   // Finite numbers of float64 whose squares are not.
   Tensor b = zeros({1}, {.dtype = Dtype::float64}).set_requires_grad();
   b.set_grad(full({1}, 1e200, {.dtype = Dtype::float64}));
