@@ -8,6 +8,16 @@
 namespace brim::examples {
 namespace {
 
+void check_initial_weights(const TrainFlags& flags, const TrainData& data) {
+  io::SafetensorsFile file(flags.init);
+  std::string told = nn::card_of(file).model;
+  expect<ValueError>(told.empty() || told == flags.model, "flags",
+                     "--init {} is a {}, not a {}: say --model {}", flags.init, told, flags.model,
+                     told);
+  auto model = nn::make_model(flags.model, model_options(flags, data, Device::meta()));
+  nn::check_weights(*model, file, {.new_head = flags.new_head});
+}
+
 /// Outputs that no class of the data set has (`--classes`) are called by their number.
 std::vector<std::string> class_names(const TrainData& data) {
   if (data.train_set == nullptr) return {};
@@ -38,10 +48,7 @@ void add_weight_flags(CLI::App& app, TrainFlags& f) {
 void check_weight_flags(const TrainFlags& flags, const TrainData& data) {
   expect<ValueError>(!flags.new_head || !flags.init.empty(), "flags",
                      "--new-head needs --init: without it the whole model is new");
-  if (!flags.init.empty()) {
-    auto model = nn::make_model(flags.model, model_options(flags, data, Device::meta()));
-    nn::check_weights(*model, io::SafetensorsFile(flags.init), {.new_head = flags.new_head});
-  }
+  if (!flags.init.empty()) check_initial_weights(flags, data);
   if (flags.save.empty()) return;
   nn::to_metadata(card_for(flags, data));  // names of folders may be no names for a file
   io::check_writable(flags.save, "save");

@@ -146,6 +146,10 @@ TEST_CASE("files that do not fit stop the program before it plans") {
   nn::save_weights(*nn::make_model("mobilenet_v2", {.classes = 2}), place.file("other"));
   check_refused("--init " + place.file("other") + place.data,
                 "is not of this model: the file has no");
+  nn::save_weights(*nn::make_model("mobilenet_v2", {.classes = 2}), place.file("told"),
+                   {.model = "mobilenet_v2"});
+  check_refused("--init " + place.file("told") + place.data,
+                "is a mobilenet_v2, not a resnet20: say --model mobilenet_v2");
   check_refused("--init /no/such/file" + place.data, "/no/such/file");
   check_refused("--init " + place.file("val/cat/0.jpg") + place.data, "is it a safetensors file?");
   check_refused("--new-head" + place.data, "--new-head needs --init");
