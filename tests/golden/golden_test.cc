@@ -1,6 +1,6 @@
 // Training steps against PyTorch's, from equal numbers. In float64 losses and gradients must agree
 // to 1e-9. In float32 nobody agrees with anybody, so errors are compared: brim's distance from
-// float64 must be at most twice PyTorch's own, tensor by tensor. make_golden.py describes the
+// float64 must be at most twice PyTorch's own, gradient by gradient. make_golden.py describes the
 // problem and the files.
 #include <doctest/doctest.h>
 
@@ -164,6 +164,24 @@ double rms_difference(const Values& a, const Values& b) {
   return std::sqrt(sum / static_cast<double>(a.size()));
 }
 
+// A loss is one number, and its error in one run one draw: right to the last digit by luck, or four
+// times as far off as in another order of sums. (What has many numbers, the gradients and with that
+// of the last bias the softmax of all logits, is held to twice PyTorch's error above.) So PyTorch's
+// errors, of all runs and steps together, give a deviation, and ours must be likely draws too. The
+// runs share most of their kernels; with 7 degrees of freedom, of 20 errors, Student's t is beyond
+// 10 once in 50,000 losses.
+constexpr double kLossDeviations = 10;
+
+double loss_deviation(const json& golden) {
+  double squares = 0, count = 0;
+  for (const json& run : golden["loss_errors"])
+    for (double error : run) {
+      squares += error * error;
+      ++count;
+    }
+  return std::sqrt(squares / count);
+}
+
 void check_float32(const json& golden, const Result& exact, const Result& ours) {
   double worst = 0;
   for (const json& tensor : golden["tensors"]) {
@@ -174,16 +192,13 @@ void check_float32(const json& golden, const Result& exact, const Result& ours) 
     CHECK(error <= 2 * theirs);
     worst = std::max(worst, error / theirs);
   }
-  // A single loss may be right by luck, and so may a run be: where noise decides the signs of some
-  // of AdamW's updates, PyTorch's own differ by 15. The worst of ours is held against the worst of
-  // its runs.
-  double our_loss = 0, their_loss = 0;
-  for (size_t i = 0; i < exact.losses.size(); ++i)
-    our_loss = std::max(our_loss, std::abs(ours.losses[i] - exact.losses[i]));
-  for (const json& run : golden["loss_errors"])
-    for (double error : run) their_loss = std::max(their_loss, error);
-  CHECK(our_loss <= 2 * their_loss);
-  MESSAGE("float32: worst error of a loss over PyTorch's: " << our_loss / their_loss);
+  double deviation = loss_deviation(golden), largest = 0;
+  for (size_t i = 0; i < exact.losses.size(); ++i) {
+    double error = std::abs(ours.losses[i] - exact.losses[i]) / deviation;
+    CHECK(error <= kLossDeviations);
+    largest = std::max(largest, error);
+  }
+  MESSAGE("float32: largest error of a loss in deviations of PyTorch's: " << largest);
   MESSAGE("float32: largest error of a gradient over PyTorch's: " << worst);
 }
 

@@ -97,7 +97,7 @@ HOW TO COMPARE
   last bias: the error of the logits) its size is luck: PyTorch's own runs differ
   by up to 3 there and by 1.2 in the median. brim's test holds every tensor to
   twice rms_error all the same.
-  Of losses, hold the worst against the worst of loss_errors, over all variants.
+  An error of a loss is one draw: hold it against the deviation of all loss_errors.
 
 WHY SOME KEYS DIFFER FROM THE NAME
   A value that lies nearer to a kink of ReLU or ReLU6, or to a tie of max
