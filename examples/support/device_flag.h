@@ -1,5 +1,5 @@
-// The `--device` of programs that run on the CPU only: not every op has a kernel for GPUs. A program
-// of your own calls `parse_device` (base/device.h).
+// The `--device` of programs that run on the CPU only: not every op has a kernel for GPUs. A
+// program of your own calls `parse_device` (base/device.h).
 #pragma once
 
 #include <string>

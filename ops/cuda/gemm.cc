@@ -89,12 +89,14 @@ Preference make_preference(const Gemm& gemm) {
 class GemmPlan {
  public:
   GemmPlan(const Gemm& gemm, Device device)
-      : gemm_(gemm), handle_(cublaslt_handle(device)), desc_(make_desc(gemm, GemmLayout(gemm))) {
+      : gemm_(gemm), desc_(make_desc(gemm, GemmLayout(gemm))) {
     GemmLayout layout(gemm);
     left_ = make_layout(gemm, layout.left, gemm.distance_b);
     right_ = make_layout(gemm, layout.right, gemm.distance_a);
     result_ = make_layout(gemm, layout.result, gemm.distance_y);
-    choose();
+    Preference preference = make_preference(gemm);
+    handle_ = cublaslt_handle(device);  // the first that needs a GPU
+    choose(preference.get());
   }
 
   int64_t workspace_bytes() const { return static_cast<int64_t>(chosen_.workspaceSize); }
@@ -115,12 +117,11 @@ class GemmPlan {
   }
 
  private:
-  void choose() {
-    Preference preference = make_preference(gemm_);
+  void choose(cublasLtMatmulPreference_t preference) {
     int found = 0;
     cublasStatus_t status = cublaslt().matmul_algo_get_heuristic(
-        handle_, desc_.get(), left_.get(), right_.get(), result_.get(), result_.get(),
-        preference.get(), 1, &chosen_, &found);
+        handle_, desc_.get(), left_.get(), right_.get(), result_.get(), result_.get(), preference,
+        1, &chosen_, &found);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0))
       raise<DeviceError>("cublasLt", "no algorithm for a {} product [{},{}] by [{},{}]",
                          to_string(gemm_.dtype), gemm_.m, gemm_.k, gemm_.k, gemm_.n);
@@ -129,7 +130,7 @@ class GemmPlan {
   }
 
   Gemm gemm_;
-  cublasLtHandle_t handle_;
+  cublasLtHandle_t handle_ = nullptr;
   MatmulDesc desc_;
   Layout left_, right_, result_;
   cublasLtMatmulHeuristicResult_t chosen_{};

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "brim/base/cuda/devices.h"
@@ -67,11 +69,30 @@ TEST_CASE("cuda gemm: operands change places, and the result is the row-major pr
     }
 }
 
-TEST_CASE("cuda gemm: without a GPU a plan is refused, and the program lives") {
+TEST_CASE(
+    "cuda gemm: without a GPU cuBLASLt takes the matrices, and it is the GPU that is missing") {
   if (cuda::device_count() > 0) {
     MESSAGE("skipped: there is a GPU");
     return;
   }
-  cuda::Gemm gemm{.m = 2, .n = 3, .k = 4};
-  CHECK_THROWS_AS(cuda::find_plan(gemm, Device::cuda()), DeviceError);
+  for (Dtype dtype : {Dtype::float32, Dtype::float64})
+    for (bool transpose : {false, true}) {
+      cuda::Gemm gemm{.dtype = dtype, .m = 2, .n = 3, .k = 4};
+      gemm.transpose_a = transpose;
+      gemm.transpose_b = !transpose;
+      gemm.count = 5;
+      gemm.distance_a = 8;
+      gemm.distance_y = 6;
+      std::string text;
+      try {
+        cuda::find_plan(gemm, Device::cuda());
+      } catch (const DeviceError& error) {
+        text = error.what();
+      }
+      if (text.starts_with("cuda: cannot load ")) {
+        MESSAGE("skipped: cuBLASLt (", text, ")");
+        return;
+      }
+      CHECK_MESSAGE(text.starts_with("cuda: cudaGetDevice failed: "), text);
+    }
 }
