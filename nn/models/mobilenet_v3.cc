@@ -3,7 +3,6 @@
 #include "brim/nn/models/conv_bn.h"
 #include "brim/nn/models/make_divisible.h"
 #include "brim/nn/models/squeeze_excitation.h"
-#include "brim/ops/hardswish.h"
 
 namespace brim::nn {
 namespace {
@@ -108,28 +107,11 @@ class InvertedResidual final : public Module {
   InvertedResidualBranch block;
 };
 
-LinearOptions linear_start() {
-  return {.weight_init = init::normal(0.01), .bias_init = init::constant(0)};
-}
-
 }  // namespace
 
 constinit const MobileNetV3Layout kMobileNetV3Small{kSmall, 1024}, kMobileNetV3Large{kLarge, 1280};
 
-MobileNetV3::Classifier::Classifier(int64_t in, int64_t between, const MobileNetV3Options& options)
-    : hidden(in, between, linear_start()),
-      dropout(options.dropout),
-      output(between, options.classes, linear_start()) {
-  register_modules({{"0", hidden}, {"2", dropout}, {"3", output}});
-}
-
-Tensor MobileNetV3::Classifier::forward(Tensor x) {
-  return output(dropout(hardswish(hidden(std::move(x)))));
-}
-
-MobileNetV3::MobileNetV3(const MobileNetV3Layout& layout, const MobileNetV3Options& options)
-    : classifier(kExpansion * scaled(layout.blocks.back().out, options.width),
-                 scaled(layout.last, options.width), options) {
+MobileNetV3::MobileNetV3(const MobileNetV3Layout& layout, const MobileNetV3Options& options) {
   expect<ValueError>(options.width > 0, "MobileNetV3", "expected a positive width, got {}",
                      options.width);
   int64_t in = scaled(kStem, options.width);
@@ -146,6 +128,12 @@ MobileNetV3::MobileNetV3(const MobileNetV3Layout& layout, const MobileNetV3Optio
     in = next.out;
   }
   features.add<ConvBn>(in, kExpansion * in, v3_conv({.activation = kHardswish}));
+  LinearOptions start{.weight_init = init::normal(0.01), .bias_init = init::constant(0)};
+  int64_t hidden = scaled(layout.last, options.width);
+  classifier.add<Linear>(kExpansion * in, hidden, start);
+  classifier.add<Hardswish>();
+  classifier.add<Dropout>(options.dropout);
+  classifier.add<Linear>(hidden, options.classes, start);
   register_modules({{"features", features}, {"avgpool", avgpool}, {"classifier", classifier}});
 }
 

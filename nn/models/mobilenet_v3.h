@@ -35,19 +35,6 @@ extern const MobileNetV3Layout kMobileNetV3Small, kMobileNetV3Large;
 /// [N,H,W,3] -> [N,classes].
 class MobileNetV3 final : public Module {
  public:
-  /// Two linear layers, named "0" and "3" as in torchvision, whose activation and dropout come
-  /// between.
-  class Classifier final : public Module {
-   public:
-    Classifier(int64_t in, int64_t hidden, const MobileNetV3Options& options);
-    Tensor forward(Tensor x) override;
-    std::string_view kind() const override { return "Classifier"; }
-
-    Linear hidden;
-    Dropout dropout;
-    Linear output;
-  };
-
   /// Throws `ValueError` for a width that is not positive.
   explicit MobileNetV3(const MobileNetV3Layout& layout, const MobileNetV3Options& options = {});
   Tensor forward(Tensor x) override;
@@ -55,7 +42,7 @@ class MobileNetV3 final : public Module {
 
   Sequential features;
   GlobalAvgPool avgpool;
-  Classifier classifier;
+  Sequential classifier;
 };
 
 }  // namespace brim::nn
