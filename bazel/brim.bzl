@@ -5,6 +5,7 @@ A folder is one library and globs its files: who adds a file edits no BUILD.
 
 load("@cuda//:cuda.bzl", "CUDA_FOUND")
 load("//bazel:cuda.bzl", "cuda_library")
+load("//bazel:isolated_object.bzl", "isolated_object")
 
 # Here and not in .bazelrc, so that they also hold where brim is built from another
 # workspace. No contraction: the same expression has the same bits wherever it is inlined;
@@ -18,11 +19,15 @@ _COPTS = [
     "-ffp-contract=off",
     "-fno-math-errno",
     "-fopenmp",
-] + select({
-    "//bazel:native": ["-march=native"],
-    "//conditions:default": ["-march=x86-64-v3"],  # AVX2 and FMA
-})
+    "-march=x86-64-v3",  # AVX2 and FMA
+]
 _LINKOPTS = ["-fopenmp"]
+
+# Of the source that knows which instruction sets there are.
+INSTRUCTION_COPTS = select({
+    "//bazel:baseline_only": [],
+    "//conditions:default": ["-DBRIM_X86_64_V4"],  # kernels are there for AVX-512 too
+})
 
 # The design's order: a folder may use only folders above it.
 _LAYERS = [
@@ -67,7 +72,43 @@ def _file_lists(internal):
         visibility = ["//:__pkg__", "//tests:__subpackages__"],
     )
 
-def brim_library(name, kernels = False, internal = [], **kwargs):
+def _mangled(namespace, function):
+    return "_ZN4brim%d%s%d%sEv" % (len(namespace), namespace, len(function), function)
+
+def _kernels_for_x86_64_v4(name, function, copts, hdrs, deps):
+    """cpu/ compiled once more; of the object brim::cpu_x86_64_v4::<function> can be called."""
+    native.cc_library(
+        name = name + "_headers",
+        hdrs = hdrs,
+        include_prefix = "brim/" + native.package_name(),
+        deps = deps,
+    )
+    native.cc_library(
+        name = name + "_kernels",
+        srcs = native.glob(["cpu/**/*.cc"]),
+        # Wide vectors too: the default of -march=x86-64-v4 is for processors that clock down.
+        copts = _COPTS + copts + ["-march=x86-64-v4", "-mprefer-vector-width=512"],
+        tags = ["manual"],
+        deps = [name + "_headers"],
+    )
+    isolated_object(
+        name = name,
+        entry = _mangled("cpu", function),
+        library = name + "_kernels",
+        new_entry = _mangled("cpu_x86_64_v4", function),
+        shared = ["_ZN4brim15NoParallelScope10forbidden_E"],
+        tags = ["manual"],
+    )
+
+    # Where only the baseline is compiled, nobody calls it (base/instructions.h).
+    native.genrule(
+        name = name + "_none",
+        outs = [name + "_none.cc"],
+        cmd = "echo 'namespace brim::cpu_x86_64_v4 { bool %s() { return false; } }' >$@" % function,
+        tags = ["manual"],
+    )
+
+def brim_library(name, kernels = None, internal = [], **kwargs):
     """One folder as a library: its headers are included as "brim/<folder>/x.h".
 
     Subfolders (memory/plan, ops/cpu) belong to it unless they have a BUILD of their own.
@@ -75,7 +116,8 @@ def brim_library(name, kernels = False, internal = [], **kwargs):
 
     Args:
       name: the folder's name.
-      kernels: whether its loops are worth the compiler's most.
+      kernels: the function in brim::cpu that enters the kernels of cpu/ into the table. Their
+        loops get the compiler's most, and they are compiled for each instruction set.
       internal: headers, beside those in cpu/ and cuda/, that programs may not include: they
         are not installed, and no public header includes them.
       **kwargs: of cc_library; srcs and hdrs replace the globs, visibility the layering.
@@ -93,6 +135,13 @@ def brim_library(name, kernels = False, internal = [], **kwargs):
     folder = native.package_name().split("/")
     if folder[0] in _LAYERS and folder[-1] == name:
         _file_lists(internal)
+    if kernels:
+        x86_64_v4 = name + "_x86_64_v4"
+        _kernels_for_x86_64_v4(x86_64_v4, kernels, copts, kwargs["hdrs"], kwargs["deps"])
+        kwargs["srcs"] = kwargs["srcs"] + select({
+            "//bazel:baseline_only": [x86_64_v4 + "_none.cc"],
+            "//conditions:default": [x86_64_v4],
+        })
     native.cc_library(
         name = name,
         copts = _COPTS + copts,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "brim/optim/optimizer.h"
+#include "brim/optim/register_kernels.h"
 
 namespace brim::optim {
 namespace {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <unordered_map>
 
+#include "brim/optim/register_kernels.h"
+
 namespace brim::optim {
 namespace {
 

@@ -14,13 +14,9 @@
 
 #include "brim/nn/module.h"
 #include "brim/optim/parameter_groups.h"
-#include "brim/optim/register_kernels.h"
 #include "brim/optim/step_scalars.h"
 
 namespace brim::optim {
-
-// A program that links an optimizer runs this before main, and so has the kernels.
-inline const bool kernels_ready = register_kernels();
 
 struct UpdateOptions {
   double rate = 0;  ///< the learning rate; a number from 0

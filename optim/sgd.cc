@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "brim/optim/register_kernels.h"
+
 namespace brim::optim {
 namespace {
 

@@ -1,6 +1,6 @@
 #include "brim/optim/step_scalars.h"
 
-#include "brim/optim/cpu/register.h"
+#include "brim/optim/register_kernels.h"
 
 namespace brim::optim {
 

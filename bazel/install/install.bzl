@@ -72,7 +72,7 @@ def _merged_library_impl(ctx):
         alwayslink = True,
     )
     return [
-        DefaultInfo(files = depset([complete])),
+        DefaultInfo(files = depset([complete]), runfiles = ctx.runfiles([complete])),
         OutputGroupInfo(flags = depset([flag_list])),
         CcInfo(linking_context = cc_common.create_linking_context(linker_inputs = depset(
             [cc_common.create_linker_input(

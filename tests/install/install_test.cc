@@ -161,6 +161,16 @@ TEST_CASE("install: programs get public headers and no others") {
     CHECK_MESSAGE(!home.has(std::string("prefix/include/brim/") + header), header);
 }
 
+TEST_CASE("install: headers stay quick to compile") {
+  Home home;
+  home.output("bazel run //:install -- --prefix prefix");
+  // hello.cc takes 1.3 s at -O0 with 77,000 lines on a machine of 2025, and should stay below 3 s
+  // on slower ones. Lines are the same everywhere, seconds are not.
+  std::string lines = home.output("g++ -std=c++20 -E -P -Iprefix/include hello.cc | wc -l");
+  CHECK(std::stoi(lines) > 10000);
+  CHECK(std::stoi(lines) < 90000);
+}
+
 TEST_CASE("install: an older brim is replaced, with what it had too much") {
   Home home;
   home.output("bazel run //:install -- --prefix prefix");

@@ -1,0 +1,29 @@
+// Which instructions brim's own kernels work with. They are compiled for each set in this list, and
+// when a program starts the best one that its processor has is taken for all of them; another set
+// may add in another order, so that results differ in their last bits. oneDNN chooses for itself
+// (ONEDNN_MAX_CPU_ISA), and so do other libraries. Everything outside of kernels needs x86-64-v3.
+#pragma once
+
+#include <string_view>
+
+namespace brim {
+
+/// Levels of the x86-64 psABI: v3 has AVX2 and FMA, v4 AVX-512 (F, BW, CD, DQ, VL).
+enum class Instructions { x86_64_v3, x86_64_v4 };
+
+/// `x86-64-v3`.
+std::string_view to_string(Instructions instructions);
+
+/// The most that both this processor and this build have.
+Instructions best_instructions();
+
+/// What kernels work with, decided at the first call, before main: the environment's
+/// BRIM_INSTRUCTIONS, or the best. Where the variable is wrong, the program ends with status 1 and
+/// the text of `choose_instructions`, as there nothing can be caught.
+Instructions instructions();
+
+/// The set that `wanted` names, or `best` where it is empty. Throws `ValueError` for a name that
+/// is none, and for more than `best`.
+Instructions choose_instructions(std::string_view wanted, Instructions best);
+
+}  // namespace brim
