@@ -72,6 +72,7 @@ run_example() {
 }
 
 passed=0 failed=0 skipped=""
+skips="on CUDA against the CPU \(.*|cuDNN's engines \(.*|skipped: there is a GPU.*"
 
 # run_tests FLAG...: every test under these flags, added to passed and failed.
 run_tests() {
@@ -89,8 +90,7 @@ run_tests() {
     counted="$(bazel/count_tests.sh "$logs")"
     (( passed += ${counted% *}, failed += ${counted#* } )) || true
     # What tests say that they left out: "skipped: relu on CUDA against the CPU (why)".
-    skipped+="$(grep -rhs --include=test.log -o 'on CUDA against the CPU (.*' "$logs" |
-      sort | uniq -c || true)"
+    skipped+="$(grep -rhsoE --include=test.log "$skips" "$logs" | sort | uniq -c || true)"
   fi
   if (( status == 3 && ${counted#* } == 0 )); then
     (( failed += 1 ))  # a test that left no report of its own

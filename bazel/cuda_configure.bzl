@@ -25,6 +25,9 @@ CUDA_ROOT = "{root}"
 CUDA_INCLUDES = {includes}
 """
 
+# The compiler searches them by itself; named again, the first hides the C++ library's own headers.
+_SYSTEM_INCLUDES = ["/usr/include", "/usr/include/x86_64-linux-gnu"]
+
 def _candidates(ctx):
     env = ctx.os.environ
     named = [env[key] for key in ["CUDA_HOME", "CUDA_PATH"] if env.get(key)]
@@ -43,7 +46,7 @@ def _toolkit(ctx, root):
     """The toolkit at `root` with what brim needs of it, or a struct with what is missing."""
     if not ctx.path(root + "/bin/nvcc").exists:
         return struct(missing = "bin/nvcc")
-    for header in ["cuda_runtime_api.h", "cublasLt.h"]:
+    for header in ["cuda.h", "cuda_runtime_api.h", "cublas_api.h", "cublasLt.h"]:
         if not ctx.path(root + "/include/" + header).exists:
             return struct(missing = "include/" + header)
     library = _first(ctx, [root + "/lib64", root + "/lib"], "libcudart_static.a")
@@ -53,11 +56,28 @@ def _toolkit(ctx, root):
     # cuDNN comes apart from the toolkit; Debian's packages put it among the system's headers.
     env = ctx.os.environ
     homes = [env[key] + "/include" for key in ["CUDNN_HOME", "CUDNN_PATH"] if env.get(key)]
-    system = ["/usr/include", "/usr/include/x86_64-linux-gnu"]
-    cudnn = _first(ctx, homes + [root + "/include"] + system, "cudnn_graph.h")
+    cudnn = _first(ctx, homes + [root + "/include"] + _SYSTEM_INCLUDES, "cudnn_graph.h")
     if not cudnn:
         return struct(missing = "include/cudnn_graph.h (cuDNN 9)")
+    refused = _refused_program(ctx, root)
+    if refused:
+        return struct(missing = "nvcc that compiles C++20 with this g++ (%s)" % refused)
     return struct(missing = None, root = root, library = library, cudnn = cudnn)
+
+def _refused_program(ctx, root):
+    """What nvcc says against the smallest program, or None: it may be too old for g++ or C++20."""
+    ctx.file("probe.cu", "#include <concepts>\n__global__ void probe() {}\n")
+    result = ctx.execute([
+        root + "/bin/nvcc",
+        "-std=c++20",
+        "-ccbin=g++",
+        "--compile",
+        "probe.cu",
+        "--output-file=probe.o",
+    ])
+    if result.return_code == 0:
+        return None
+    return (result.stderr or result.stdout or "it cannot be run").strip().split("\n")[0]
 
 def _find(ctx):
     """The first whole toolkit, or None; and what the others lack."""
@@ -92,7 +112,11 @@ def _cuda_configure_impl(ctx):
     ctx.file("cuda.bzl", _CUDA_BZL.format(
         found = bool(found),
         root = found.root if found else "",
-        includes = [found.cudnn] if found and found.cudnn != found.root + "/include" else [],
+        includes = [
+            folder
+            for folder in ([found.cudnn] if found else [])
+            if folder not in [found.root + "/include"] + _SYSTEM_INCLUDES
+        ],
     ))
     ctx.file("BUILD", _BUILD.format(
         linkopts = ["-ldl", "-lrt", "-lpthread"] if found else [],
@@ -101,7 +125,8 @@ def _cuda_configure_impl(ctx):
 cuda_configure = repository_rule(
     doc = """Finds the CUDA toolkit: $CUDA_HOME, $CUDA_PATH; else nvcc on PATH, /usr/local/cuda.
 
-It counts only where it is whole: nvcc, the static runtime, and the headers of cuBLASLt and cuDNN.
+It counts only where it is whole: an nvcc that compiles, the static runtime, and the headers of
+cuBLASLt and cuDNN.
 @cuda//:cuda.bzl has CUDA_FOUND and CUDA_ROOT; @cuda//:runtime is the static runtime, or
 an empty library. BRIM_CUDA=off builds as if there were none; BRIM_CUDA=on insists on one.""",
     implementation = _cuda_configure_impl,

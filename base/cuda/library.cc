@@ -12,10 +12,11 @@ namespace {
 
 std::vector<std::string> toolkit_folders() {
   std::vector<std::string> folders;
-  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
+  for (const char* variable : {"CUDNN_HOME", "CUDNN_PATH", "CUDA_HOME", "CUDA_PATH"})
     if (const char* root = std::getenv(variable); root != nullptr && *root != '\0')
       for (const char* name : {"/lib64", "/lib"}) folders.push_back(std::string(root) + name);
-  folders.push_back("/usr/local/cuda/lib64");
+  for (const char* name : {"/lib64", "/lib"})
+    folders.push_back(std::string("/usr/local/cuda") + name);
   return folders;
 }
 

@@ -51,7 +51,13 @@ made="$(mkdir -p "$prefix" 2>&1)" || fail "cannot install into $prefix: $(first_
 prefix="$(cd "$prefix" && pwd)"
 stage="$(mktemp -d "$prefix/.brim-install.XXXXXX" 2>&1)" ||
   fail "cannot install into $prefix: $(first_line <<<"$stage")"
-trap 'rm -rf "$stage"' EXIT
+placed=() moved=()  # new parts; those of an older brim, in $stage/old until all is in place
+clean_up() {
+  for part in "${placed[@]}"; do rm -rf "${prefix:?}/$part"; done
+  for part in "${moved[@]}"; do mv -T "$stage/old/$part" "$prefix/$part"; done
+  rm -rf "$stage"
+}
+trap clean_up EXIT
 unpacked="$(tar --extract --file="$tree" --directory="$stage" --no-same-owner --touch 2>&1)" ||
   fail "cannot install into $prefix: $(first_line <<<"$unpacked")"
 
@@ -74,12 +80,14 @@ for part in "${parts[@]}"; do
   fi
 done
 
-mkdir "$stage/old"
 for part in "${parts[@]}"; do
-  if [[ -d "$prefix/$part" ]]; then
+  if [[ -e "$prefix/$part" || -L "$prefix/$part" ]]; then
     mkdir -p "$stage/old/$(dirname "$part")"
-    mv "$prefix/$part" "$stage/old/$part"
+    mv -T "$prefix/$part" "$stage/old/$part"
+    moved+=("$part")
   fi
-  mv -fT "$stage/$part" "$prefix/$part"
+  placed+=("$part")
+  mv -T "$stage/$part" "$prefix/$part"
 done
+placed=() moved=()
 echo "install: brim is in $prefix; its pkg-config files are in $prefix/lib/pkgconfig"
