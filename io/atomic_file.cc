@@ -18,6 +18,7 @@ namespace {
 
 constexpr mode_t kReadWriteForAll = 0666;  // less what the umask takes away
 constexpr size_t kMostAtOnce = size_t{1} << 30;
+constexpr int kMostLinks = 40;  // as many as Linux follows
 
 std::string folder_of(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
@@ -30,21 +31,36 @@ std::string temporary_name(const std::string& target) {
   return fmt::format("{}.tmp-{}-{}", target, ::getpid(), count++);
 }
 
+/// Where the links at `path` lead, also to a file that is not there yet; "" where they do not end.
+std::string end_of_links(const std::string& path) {
+  std::filesystem::path end = path;
+  std::error_code error;
+  for (int i = 0; i < kMostLinks; ++i) {
+    if (!std::filesystem::is_symlink(std::filesystem::symlink_status(end, error)))
+      return end.string();
+    end = end.parent_path() / std::filesystem::read_symlink(end, error);
+  }
+  return "";
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(const std::string& path, const char* tag)
-    : path_(path), target_(path), tag_(tag) {
+    : path_(path), target_(end_of_links(path)), tag_(tag) {
   if (path.empty()) refuse(ENOENT);
   struct stat status = {};
   bool exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) refuse(errno);
+  if (target_.empty()) refuse(ELOOP);
   if (exists) {
     expect<FileError>(S_ISREG(status.st_mode), tag_, "'{}' is not a regular file", path);
     if (::access(path.c_str(), W_OK) != 0) refuse(errno);
-    target_ = std::filesystem::canonical(path).string();
   }
-  temporary_ = temporary_name(target_);
-  descriptor_ =
-      ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kReadWriteForAll);
+  do {  // past names that a process of the same number left behind
+    temporary_ = temporary_name(target_);
+    descriptor_ =
+        ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kReadWriteForAll);
+  } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) refuse(errno);
   // A file that only its owner may read stays so.
   if (exists) (void)!::fchmod(descriptor_, status.st_mode & 07777);

@@ -13,7 +13,7 @@ class AtomicFile {
  public:
   /// Makes the temporary file. All errors are `FileError`s under `tag` that name the path: a folder
   /// that is missing or may not be written to, something at `path` that is no regular file or is
-  /// write-protected. A link is followed.
+  /// write-protected. A link is followed, also to a file that is not there yet.
   AtomicFile(const std::string& path, const char* tag);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <vector>
@@ -115,6 +116,43 @@ TEST_CASE("places that cannot be written to are named") {
   CHECK(contains(refused(folder.path()), "not a regular file"));
   CHECK(contains(refused("/dev/full"), "not a regular file"));
   CHECK(contains(refused(""), "cannot write"));
+}
+
+TEST_CASE("what another process left behind is no hindrance, and stays") {
+  testing::TempFolder folder;
+  // The names that this process would take next, as far as this test goes on.
+  for (int i = 0; i < 1000; ++i)
+    folder.write("a.txt.tmp-" + std::to_string(::getpid()) + "-" + std::to_string(i), {});
+  AtomicFile file(folder.path() + "/a.txt", "here");
+  write(file, "new");
+  file.commit();
+  CHECK(text_of(folder.path() + "/a.txt") == "new");
+  CHECK(files_in(folder) == 1001);
+}
+
+TEST_CASE("a link to a file that is not there makes that file") {
+  testing::TempFolder folder;
+  folder.make_folder("far");
+  fs::create_symlink("far/second", folder.path() + "/first");
+  fs::create_symlink("third", folder.path() + "/far/second");
+  AtomicFile file(folder.path() + "/first", "here");
+  write(file, "new");
+  file.commit();
+  CHECK(text_of(folder.path() + "/far/third") == "new");
+  CHECK(fs::is_symlink(folder.path() + "/first"));
+  CHECK(fs::is_symlink(folder.path() + "/far/second"));
+}
+
+TEST_CASE("links in a circle are refused, and stay") {
+  testing::TempFolder folder;
+  std::string path = folder.path() + "/a";
+  fs::create_symlink("b", path);
+  fs::create_symlink("a", folder.path() + "/b");
+  std::string text = error_text<FileError>([&] { io::check_writable(path, "here"); });
+  CHECK(contains(text, "here: cannot write '" + path + "'"));
+  CHECK(contains(text, "symbolic links"));
+  CHECK(fs::is_symlink(path));
+  CHECK(files_in(folder) == 2);
 }
 
 TEST_CASE("links are followed, and permissions of the old file are kept") {
