@@ -4,7 +4,8 @@
 // names and layouts of PyTorch; for a single array io/npy.h.
 //
 // Files are untrusted: lengths, names, dtypes, shapes and offsets are checked before anything is
-// taken for them, so that what is allocated is never more than the file's own size and a constant.
+// taken for them. A tensor takes the bytes that the file has for it; opening takes up to six times
+// the header's length, which is at most 100 MB, and 32 MiB: no matter what the file says.
 #pragma once
 
 #include <map>
@@ -71,8 +72,9 @@ struct NamedBytes {
 /// Writes a file, replacing what is there only when it is whole. The same tensors give the same
 /// bytes in whatever order they come: elements of 8 bytes first, then 4, 2 and 1, by name among
 /// themselves, so that all are aligned. Throws `FileError` where it cannot be written, `ValueError`
-/// for a name that is given twice, is unprintable or "__metadata__", `DeviceError` for a tensor
-/// that is not on the CPU.
+/// for a name that is given twice, is unprintable or "__metadata__", and for more than
+/// 100,000 tensors, 10,000 entries of metadata or 100 MB of header, which no reader takes;
+/// `DeviceError` for a tensor that is not on the CPU.
 void write_safetensors(const std::string& path, std::span<const NamedBytes> tensors,
                        const Metadata& metadata = {});
 

@@ -203,6 +203,11 @@ SafetensorsHeader parse_header(std::string_view text, int64_t data_bytes, const 
 }
 
 std::string format_header(std::span<const TensorInfo> tensors, const Metadata& metadata) {
+  expect<ValueError>(tensors.size() <= kMostTensors, kTag, "{} tensors, more than the limit of {}",
+                     tensors.size(), kMostTensors);
+  expect<ValueError>(metadata.size() <= kMostMetadata, kTag,
+                     "{} entries of metadata, more than the limit of {}", metadata.size(),
+                     kMostMetadata);
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   for (const auto& [key, value] : metadata) {
     expect<ValueError>(is_plain_text(key), kTag, "'{}' cannot be a name in metadata", key);
@@ -223,6 +228,9 @@ std::string format_header(std::span<const TensorInfo> tensors, const Metadata& m
     raise<ValueError>(kTag, "a name or a string of the metadata is not UTF-8");
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
+  expect<ValueError>(text.size() <= size_t{kLongestHeader}, kTag,
+                     "a header of {} bytes, more than the limit of {}", text.size(),
+                     kLongestHeader);
   return text;
 }
 

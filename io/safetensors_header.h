@@ -24,7 +24,8 @@ struct SafetensorsHeader {
 /// file, `path` is its name in errors.
 SafetensorsHeader parse_header(std::string_view text, int64_t data_bytes, const std::string& path);
 
-/// JSON of tensors in the order of their bytes, filled up with spaces to a multiple of 8.
+/// JSON of tensors in the order of their bytes, filled up with spaces to a multiple of 8. Throws
+/// `ValueError` for what `parse_header` would refuse.
 std::string format_header(std::span<const TensorInfo> tensors, const Metadata& metadata);
 
 }  // namespace brim::io

@@ -147,6 +147,14 @@ TEST_CASE("what cannot be written is refused, and nothing is") {
   CHECK(contains(text({{"\xFF", x}}), "not UTF-8"));
   CHECK(contains(text({{"x", x}}, {{"k", "\xFF"}}), "not UTF-8"));
   CHECK(contains(text({{"x", x}}, {{"\n", "v"}}), "cannot be a name in metadata"));
+  std::vector<NamedBytes> many;
+  for (int i = 0; i <= 100'000; ++i) many.push_back({std::to_string(i), x});
+  CHECK(contains(text(many), "100001 tensors, more than the limit of 100000"));
+  io::Metadata entries;
+  for (int i = 0; i <= 10'000; ++i) entries.emplace(std::to_string(i), "");
+  CHECK(contains(text({}, entries), "10001 entries of metadata, more than the limit of 10000"));
+  CHECK(contains(text({}, {{"k", std::string(100'000'000, 'v')}}),
+                 "more than the limit of 100000000"));
   Tensor meta = empty({1}, {.device = Device::meta()});
   CHECK_THROWS_AS(io::write_safetensors(path, std::vector<NamedBytes>{{"x", meta}}), DeviceError);
   CHECK_THROWS_AS(io::write_safetensors(folder.path() + "/no/a", {}), FileError);
