@@ -14,16 +14,42 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kTag = "model_card";
-constexpr int kLargestSide = 4096;
-constexpr size_t kLongestEntry = 1 << 20;  // its tree takes many times the bytes of its text
+constexpr int kLargestSide = ModelCard::kLargestSide;
+// Room for the names of ImageNet-21K three times; the tree takes many times the bytes of its text.
+constexpr size_t kLongestEntry = 4 << 20;
+constexpr size_t kLongestShown = 60;  // of a name that is refused
 constexpr size_t kChannels = 3;
+
+bool is_utf8(const std::string& text) {
+  try {
+    (void)json(text).dump();
+    return true;
+  } catch (const json::exception&) {
+    return false;
+  }
+}
+
+/// What is wrong with a name; "" for nothing.
+std::string_view fault_of_name(const std::string& name) {
+  if (name.empty()) return "is empty";
+  if (name.size() > io::kLongestName) return "is too long";
+  if (!is_utf8(name)) return "is not UTF-8";
+  return io::is_plain_text(name) ? "" : "has control characters";
+}
+
+std::string fault_of_classes(const std::vector<std::string>& names) {
+  for (size_t i = 0; i < names.size(); ++i)
+    if (std::string_view fault = fault_of_name(names[i]); !fault.empty())
+      return fmt::format("brim.classes: name {}, {:?}, {}", i,
+                         std::string_view(names[i]).substr(0, kLongestShown), fault);
+  return "";
+}
 
 /// What is wrong with a card; "" for nothing.
 std::string fault_of(const ModelCard& card) {
-  if (!io::is_plain_text(card.model)) return "brim.model has control characters";
-  for (const std::string& name : card.classes)
-    if (name.empty() || !io::is_plain_text(name))
-      return "brim.classes has a name that is empty, too long or has control characters";
+  if (std::string_view fault = fault_of_name(card.model); !card.model.empty() && !fault.empty())
+    return fmt::format("brim.model {}", fault);
+  if (std::string fault = fault_of_classes(card.classes); !fault.empty()) return fault;
   for (int side : {card.size, card.resize})
     if (side < 0 || side > kLargestSide)
       return fmt::format("brim.size and brim.resize are 1 to {}, got {}", kLargestSide, side);
@@ -94,11 +120,12 @@ io::Metadata to_metadata(const ModelCard& card) {
   expect<ValueError>(fault.empty(), kTag, "{}", fault);
   io::Metadata metadata{{"format", "pt"}};
   if (!card.model.empty()) metadata["brim.model"] = card.model;
-  if (!card.classes.empty()) try {
-      metadata["brim.classes"] = json(card.classes).dump();
-    } catch (const json::exception&) {
-      raise<ValueError>(kTag, "brim.classes has a name that is not UTF-8");
-    }
+  if (!card.classes.empty()) {
+    std::string& names = metadata["brim.classes"] = json(card.classes).dump();
+    expect<ValueError>(names.size() <= kLongestEntry, kTag,
+                       "brim.classes: the names take {} bytes, more than the limit of {}",
+                       names.size(), kLongestEntry);
+  }
   if (card.size > 0) metadata["brim.size"] = std::to_string(card.size);
   if (card.resize > 0) metadata["brim.resize"] = std::to_string(card.resize);
   if (!card.mean.empty()) {

@@ -20,19 +20,22 @@
 namespace brim::nn {
 
 struct ModelCard {
+  static constexpr int kLargestSide = 4096;
+
   std::string model;                 ///< a name of `make_model`; "" where it is not known
   std::vector<std::string> classes;  ///< empty where they are not known
-  int size = 0, resize = 0;          ///< 0 where they are not known; resize is at least size
+  /// 1 to `kLargestSide`, resize at least size; 0 where they are not known.
+  int size = 0, resize = 0;
   std::vector<float> mean, deviation;
 };
 
 /// The entries that are known, and "format": "pt", which tells others that names and layouts are
-/// PyTorch's. Throws `ValueError` for a card that `card_of` would refuse.
+/// PyTorch's. Throws `ValueError` for a card that `card_of` would refuse, naming the entry.
 io::Metadata to_metadata(const ModelCard& card);
 
 /// The card of a file. It is untrusted: throws `FileError` naming the file and the entry where a
-/// name could not be shown, a number is out of range, or mean and deviation are not one number for
-/// each of three channels, the deviation above 0.
+/// name could not be shown, all names take more than 4 MiB, a number is out of range, or mean and
+/// deviation are not one number for each of three channels, the deviation above 0.
 ModelCard card_of(const io::SafetensorsFile& file);
 
 }  // namespace brim::nn

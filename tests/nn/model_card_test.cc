@@ -64,9 +64,10 @@ TEST_CASE("entries that make no sense are refused") {
   check_refused("brim.classes", "null", "not JSON");
   check_refused("brim.classes", R"({"0":"cat"})", "expected a list of names");
   check_refused("brim.classes", R"(["cat",1])", "expected a list of names");
-  check_refused("brim.classes", R"(["cat",""])", "a name that is empty");
+  check_refused("brim.classes", R"(["cat",""])", "name 1, \"\", is empty");
   check_refused("brim.classes", R"(["\u001b[2J"])", "control characters");
-  check_refused("brim.classes", "[\"" + std::string(1 << 20, 'x') + "\"]", "too long");
+  check_refused("brim.classes", "[\"" + std::string(1001, 'x') + "\"]", "is too long");
+  check_refused("brim.classes", "[\"" + std::string(4 << 20, 'x') + "\"]", "it is too long");
   check_refused("brim.classes", std::string(100'000, '['), "not JSON");
   for (const char* size : {"0", "-1", "2.5", "4097", "99999999999999999999", "\"224\"", "[]"})
     check_refused("brim.size", size, "expected a whole number from 1 to 4096");
@@ -88,8 +89,22 @@ TEST_CASE("entries that make no sense are refused") {
 }
 
 TEST_CASE("what would be refused is not written") {
-  CHECK_THROWS_AS(nn::to_metadata({.classes = {"\n"}}), ValueError);
-  CHECK_THROWS_AS(nn::to_metadata({.classes = {"\xFF"}}), ValueError);
-  CHECK_THROWS_AS(nn::to_metadata({.size = -1}), ValueError);
-  CHECK_THROWS_AS(nn::to_metadata({.mean = {0, 0, 0}}), ValueError);
+  auto refused = [](const nn::ModelCard& card) {
+    return error_text<ValueError>([&] { nn::to_metadata(card); });
+  };
+  CHECK(refused({.classes = {"\n"}}) ==
+        R"(model_card: brim.classes: name 0, "\n", has control characters)");
+  CHECK(refused({.classes = {"cat", "d\xFFg"}}) ==
+        R"(model_card: brim.classes: name 1, "d\xffg", is not UTF-8)");
+  CHECK(refused({.model = "\xFF"}) == "model_card: brim.model is not UTF-8");
+  CHECK(contains(refused({.size = -1}), "1 to 4096, got -1"));
+  CHECK(contains(refused({.size = 3600, .resize = 4114}), "1 to 4096, got 4114"));
+  CHECK(contains(refused({.mean = {0, 0, 0}}), "not three numbers"));
+  CHECK(contains(refused({.classes = std::vector(5000, std::string(1000, 'x'))}),
+                 "take 5015001 bytes, more than the limit of 4194304"));
+}
+
+TEST_CASE("as many names as ImageNet-21K has come back") {
+  std::vector<std::string> names(21'841, std::string(50, 'x'));
+  CHECK(read(nn::to_metadata({.classes = names})).classes == names);
 }
