@@ -25,9 +25,13 @@ std::unique_ptr<Module> on_meta(const std::string& model, int64_t classes) {
 /// As many as the classifier in the file has; 1000 where it has none, so that what is missing is
 /// listed.
 int64_t count_classes(const io::SafetensorsFile& file, const std::string& model) {
-  std::string head = classifier_head(*on_meta(model, 1));
-  const io::TensorInfo* weight = file.find(head + ".weight");
-  return weight != nullptr && weight->shape.size() == 2 ? weight->shape[0] : 1000;
+  const io::TensorInfo* weight = file.find(classifier_head(*on_meta(model, 1)) + ".weight");
+  if (weight == nullptr) return 1000;
+  // A shape with bytes to it cannot be larger than the file.
+  expect<FileError>(weight->shape.size() == 2 && weight->end > weight->begin, kTag,
+                    "'{}': tensor '{}' is {}, but a classifier's weight is [classes,features]",
+                    file.path(), weight->name, to_string(weight->shape));
+  return weight->shape[0];
 }
 
 }  // namespace
