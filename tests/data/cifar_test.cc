@@ -8,6 +8,7 @@
 #include <string>
 
 #include "brim/base/error.h"
+#include "brim/tests/support/errors.h"
 #include "brim/tests/support/small_datasets.h"
 
 using namespace brim;
@@ -18,15 +19,8 @@ namespace {
 
 /// What opening a split of the folder says, without the folder's path.
 std::string error_of(const TempFolder& folder, const std::string& split = "train") {
-  try {
-    Cifar cifar(folder.path(), split);
-    return "";
-  } catch (const FileError& error) {
-    std::string text = error.what();
-    for (size_t at; (at = text.find(folder.path() + "/")) != std::string::npos;)
-      text.erase(at, folder.path().size() + 1);
-    return text;
-  }
+  std::string text = error_text<FileError>([&] { Cifar cifar(folder.path(), split); });
+  return without(text, folder.path() + "/");
 }
 
 void write_cifar100(const TempFolder& folder) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "brim/base/error.h"
+#include "brim/tests/support/errors.h"
 #include "brim/tests/support/small_datasets.h"
 
 using namespace brim;
@@ -24,15 +25,8 @@ const Bytes kImages = idx_bytes({3, 2, 4}, counted(24)), kLabels = idx_bytes({3}
 std::string error_of(const Bytes& images, const Bytes& labels, int64_t classes = 0) {
   TempFolder folder;
   const IdxFiles files{folder.write("i", images), folder.write("l", labels)};
-  try {
-    Idx idx(files, classes);
-    return "";
-  } catch (const FileError& error) {
-    std::string text = error.what();
-    for (size_t at; (at = text.find(folder.path() + "/")) != std::string::npos;)
-      text.erase(at, folder.path().size() + 1);
-    return text;
-  }
+  std::string text = error_text<FileError>([&] { Idx idx(files, classes); });
+  return without(text, folder.path() + "/");
 }
 
 Bytes with_byte(Bytes bytes, size_t at, uint8_t value) {

@@ -18,6 +18,12 @@ std::string error_text(const Body& body) {
   }
 }
 
+/// Without any of `part`, such as the path of a folder that is another each time.
+inline std::string without(std::string text, std::string_view part) {
+  for (size_t at; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
+  return text;
+}
+
 inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
