@@ -9,28 +9,16 @@
 #include "brim/io/tensor_bytes.h"
 #include "brim/memory/account.h"
 #include "brim/tests/support/errors.h"
+#include "brim/tests/support/npy_bytes.h"
 #include "brim/tests/support/temp_folder.h"
 
 using namespace brim;
 using testing::contains;
 using testing::error_text;
+using testing::npy_bytes;
+using testing::npy_dict;
 
 namespace {
-
-/// An npy file of this header, as it stands, with `data` bytes 0, 1, 2, ...
-std::vector<uint8_t> npy_bytes(std::string_view header, int data, int version = 1) {
-  std::vector<uint8_t> bytes{0x93, 'N', 'U', 'M', 'P', 'Y', static_cast<uint8_t>(version), 0};
-  for (int i = 0; i < (version == 1 ? 2 : 4); ++i)
-    bytes.push_back(static_cast<uint8_t>(header.size() >> (8 * i)));
-  bytes.insert(bytes.end(), header.begin(), header.end());
-  for (int i = 0; i < data; ++i) bytes.push_back(static_cast<uint8_t>(i));
-  return bytes;
-}
-
-std::string dict(const std::string& descr, const std::string& shape,
-                 const std::string& fortran = "False") {
-  return "{'descr': " + descr + ", 'fortran_order': " + fortran + ", 'shape': " + shape + ", }\n";
-}
 
 Tensor read(const std::vector<uint8_t>& bytes) {
   testing::TempFolder folder;
@@ -88,15 +76,16 @@ TEST_CASE("the bytes are those that NumPy writes") {
 
 TEST_CASE("the three versions, any order of entries and both quotes are read") {
   for (int version : {1, 2, 3})
-    CHECK(read(npy_bytes(dict("'|u1'", "(2,)"), 2, version)).numel() == 2);
+    CHECK(read(npy_bytes(npy_dict("'|u1'", "(2,)"), 2, version)).numel() == 2);
   CHECK(read(npy_bytes(R"({"shape": (), "fortran_order": False, "descr": "|u1"})", 1)).dim() == 0);
-  CHECK(read(npy_bytes(dict("'|u1'", "(1,1,1,1,1,1,1,1)"), 1)).dim() == 8);
-  CHECK(read(npy_bytes(dict("'|b1'", "(2,)"), 2)).to_vector<float>() == std::vector<float>{0, 1});
+  CHECK(read(npy_bytes(npy_dict("'|u1'", "(1,1,1,1,1,1,1,1)"), 1)).dim() == 8);
+  CHECK(read(npy_bytes(npy_dict("'|b1'", "(2,)"), 2)).to_vector<float>() ==
+        std::vector<float>{0, 1});
 }
 
 TEST_CASE("Fortran order becomes strides, without a second copy") {
   testing::TempFolder folder;
-  std::string path = folder.write("a.npy", npy_bytes(dict("'|u1'", "(2, 3)", "True"), 6));
+  std::string path = folder.write("a.npy", npy_bytes(npy_dict("'|u1'", "(2, 3)", "True"), 6));
   auto account = memory::capped_host_account("direct", 64);
   memory::AccountScope scope(account);
   Tensor x = io::read_npy(path);
@@ -106,38 +95,38 @@ TEST_CASE("Fortran order becomes strides, without a second copy") {
 }
 
 TEST_CASE("Fortran order reads as the same array") {
-  Tensor x = read(npy_bytes(dict("'|u1'", "(2, 3)", "True"), 6));
+  Tensor x = read(npy_bytes(npy_dict("'|u1'", "(2, 3)", "True"), 6));
   CHECK(x.to_vector<float>() == std::vector<float>{0, 2, 4, 1, 3, 5});
 }
 
 TEST_CASE("element types that are not here are refused by name") {
-  check_header(dict("'|O'", "(1,)"), 8, "Python objects");
-  check_header(dict("'O'", "(1,)"), 8, "Python objects");
-  check_header(dict("'>f4'", "(1,)"), 4, "big-endian elements '>f4'");
-  check_header(dict("[('a', '<f4')]", "(1,)"), 4, "structures");
+  check_header(npy_dict("'|O'", "(1,)"), 8, "Python objects");
+  check_header(npy_dict("'O'", "(1,)"), 8, "Python objects");
+  check_header(npy_dict("'>f4'", "(1,)"), 4, "big-endian elements '>f4'");
+  check_header(npy_dict("[('a', '<f4')]", "(1,)"), 4, "structures");
   for (const char* descr : {"<c8", "<U4", "|S4", "<M8[ns]", "<u2", "<f16", ""})
-    check_header(dict("'" + std::string(descr) + "'", "(1,)"), 4,
+    check_header(npy_dict("'" + std::string(descr) + "'", "(1,)"), 4,
                  "elements '" + std::string(descr) + "', which are not known");
-  check_header(dict("'\x1b[2J'", "(1,)"), 4, "elements '?'");
+  check_header(npy_dict("'\x1b[2J'", "(1,)"), 4, "elements '?'");
 }
 
 TEST_CASE("what is no npy file is refused") {
   check_refused({}, "is not an npy file");
   check_refused(std::vector<uint8_t>(100, 'x'), "is not an npy file");
-  check_refused(npy_bytes(dict("'|u1'", "(1,)"), 1, 4), "version 4.0");
-  check_refused(npy_bytes(dict("'|u1'", "(1,)"), 1, 0), "version 0.0");
+  check_refused(npy_bytes(npy_dict("'|u1'", "(1,)"), 1, 4), "version 4.0");
+  check_refused(npy_bytes(npy_dict("'|u1'", "(1,)"), 1, 0), "version 0.0");
 }
 
 TEST_CASE("lengths are held against the file") {
-  std::vector<uint8_t> cut = npy_bytes(dict("'|u1'", "(2,)"), 2);
+  std::vector<uint8_t> cut = npy_bytes(npy_dict("'|u1'", "(2,)"), 2);
   cut.pop_back();
   check_refused(cut, "uint8 of [2] does not take the 1 bytes that follow");
-  check_header(dict("'|u1'", "(2,)"), 3, "does not take the 3 bytes");
+  check_header(npy_dict("'|u1'", "(2,)"), 3, "does not take the 3 bytes");
   cut.resize(40);
   check_refused(cut, "states a header of");
   check_refused(npy_bytes(std::string(70'000, ' '), 0, 2), "or the limit of 65536");
-  check_header(dict("'<f8'", "(4294967296, 4294967296)"), 0, "does not take the 0 bytes");
-  check_header(dict("'<f8'", "(0, 4294967296, 4294967296)"), 0, "does not take the 0 bytes");
+  check_header(npy_dict("'<f8'", "(4294967296, 4294967296)"), 0, "does not take the 0 bytes");
+  check_header(npy_dict("'<f8'", "(0, 4294967296, 4294967296)"), 0, "does not take the 0 bytes");
 }
 
 TEST_CASE("headers of another form are refused") {
@@ -161,7 +150,7 @@ TEST_CASE("headers of another form are refused") {
 }
 
 TEST_CASE("a bool that is neither 0 nor 1 is refused") {
-  check_header(dict("'|b1'", "(3,)"), 3, "the array has a byte that is neither 0 nor 1");
+  check_header(npy_dict("'|b1'", "(3,)"), 3, "the array has a byte that is neither 0 nor 1");
 }
 
 TEST_CASE("what NumPy has not is not written") {

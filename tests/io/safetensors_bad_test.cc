@@ -12,6 +12,7 @@ using namespace brim;
 using testing::contains;
 using testing::error_text;
 using testing::safetensors_bytes;
+using testing::two_tensors;
 
 namespace {
 
@@ -130,15 +131,11 @@ TEST_CASE("products of sizes do not overflow, not even beside a 0") {
 }
 
 TEST_CASE("every byte belongs to one tensor") {
-  auto two = [](const std::string& a, const std::string& b) {
-    return R"({"a":{"dtype":"U8","shape":[2],"data_offsets":)" + a +
-           R"(},"b":{"dtype":"U8","shape":[2],"data_offsets":)" + b + "}}";
-  };
-  check_header(two("[0,2]", "[1,3]"), 3, "tensors 'a' and 'b' overlap");
-  check_header(two("[0,2]", "[0,2]"), 2, "tensors 'a' and 'b' overlap");
-  check_header(two("[3,5]", "[0,2]"), 5, "bytes 2 to 3 belong to no tensor");
-  check_header(two("[1,3]", "[3,5]"), 5, "bytes 0 to 1 belong to no tensor");
-  check_header(two("[0,2]", "[2,4]"), 5, "bytes 4 to 5 belong to no tensor");
+  check_header(two_tensors("[0,2]", "[1,3]"), 3, "tensors 'a' and 'b' overlap");
+  check_header(two_tensors("[0,2]", "[0,2]"), 2, "tensors 'a' and 'b' overlap");
+  check_header(two_tensors("[3,5]", "[0,2]"), 5, "bytes 2 to 3 belong to no tensor");
+  check_header(two_tensors("[1,3]", "[3,5]"), 5, "bytes 0 to 1 belong to no tensor");
+  check_header(two_tensors("[0,2]", "[2,4]"), 5, "bytes 4 to 5 belong to no tensor");
   check_header("{}", 1, "bytes 0 to 1 belong to no tensor");
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,12 @@ inline std::vector<uint8_t> safetensors_bytes(std::string_view header, int data)
   bytes.insert(bytes.end(), header.begin(), header.end());
   for (int i = 0; i < data; ++i) bytes.push_back(static_cast<uint8_t>(i));
   return bytes;
+}
+
+/// The header of two tensors of two bytes each, 'a' and 'b', that lie where these lists say.
+inline std::string two_tensors(const std::string& a, const std::string& b) {
+  return R"({"a":{"dtype":"U8","shape":[2],"data_offsets":)" + a +
+         R"(},"b":{"dtype":"U8","shape":[2],"data_offsets":)" + b + "}}";
 }
 
 }  // namespace brim::testing
