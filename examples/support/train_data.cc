@@ -20,11 +20,6 @@ data::Augment training_augment(const TrainFlags& flags, const TrainData& data) {
           .padding_mode = data::Augment::PaddingMode::reflect};
 }
 
-data::Augment validation_augment(const TrainFlags& flags) {
-  if (flags.data == "shapes" || flags.size <= kSmallImage) return {};
-  return {.resize = flags.size * 256 / 224};
-}
-
 InputOptions input_options(const TrainFlags& flags, const TrainData& data) {
   InputOptions input{.device = flags.device};
   if (data.format == data::DatasetFormat::idx) {  // MNIST's statistics
@@ -53,6 +48,12 @@ void open_sets(const TrainFlags& flags, TrainData& data) {
 }
 
 }  // namespace
+
+data::Augment validation_augment(const TrainFlags& flags) {
+  bool files = flags.data != "shapes" && flags.data != "synthetic";
+  if (!files || flags.size <= kSmallImage) return {};
+  return {.resize = std::min(flags.size * 256 / 224, nn::ModelCard::kLargestSide)};
+}
 
 TrainData open_data(const TrainFlags& flags) {
   TrainData data;

@@ -35,6 +35,10 @@ struct TrainData {
 /// is wrong with the data or the flags.
 TrainData open_data(const TrainFlags& flags);
 
+/// What an image of these data goes through where none is changed at random: what a model that was
+/// trained on them expects afterwards.
+data::Augment validation_augment(const TrainFlags& flags);
+
 /// Takes host memory for batches. Throws `ValueError`.
 void open_loaders(const TrainFlags& flags, TrainData& data);
 

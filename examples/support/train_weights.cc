@@ -28,11 +28,10 @@ std::vector<std::string> class_names(const TrainData& data) {
 }
 
 nn::ModelCard card_for(const TrainFlags& flags, const TrainData& data) {
-  int resize = data.validation ? data.validation->options().augment.resize : 0;
   return {.model = flags.model,
           .classes = class_names(data),
           .size = flags.size,
-          .resize = resize,
+          .resize = validation_augment(flags).resize,
           .mean = data.input.mean,
           .deviation = data.input.deviation};
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "brim/examples/support/train_data.h"
 #include "brim/nn/models/load_model.h"
 #include "brim/nn/models/registry.h"
 #include "brim/nn/weights.h"
@@ -73,6 +74,21 @@ TEST_CASE("a saved file has all that another process needs to classify") {
   CHECK((top[0]["name"] == "cat" || top[0]["name"] == "dog"));
   double sum = top[0]["probability"].get<double>() + top[1]["probability"].get<double>();
   CHECK(sum == doctest::Approx(1));
+}
+
+TEST_CASE("images that are cut out of larger ones say so in the file, up to the largest size") {
+  Place place;
+  Finished run = train("--size 72 --save " + place.saved + place.data);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  CHECK(nn::card_of(io::SafetensorsFile(place.saved)).resize == 82);  // as 256 to 224
+  examples::TrainFlags flags;
+  flags.data = place.folder.path();
+  for (int size : {3584, 3600, 4096}) {
+    flags.size = size;
+    CHECK(examples::validation_augment(flags).resize == 4096);
+  }
+  check_refused("--size 4097" + place.data, "--size: Value 4097 not in range 1 to 4096");
 }
 
 TEST_CASE("training starts from the weights of a file, and predicts its memory as without") {
