@@ -1,6 +1,6 @@
 // Runs a trained model: on an array of images, which gives an array of logits, or on pictures,
 // which gives the five likeliest classes. `infer --help` shows the flags.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -12,12 +12,14 @@
 #include "brim/examples/support/program.h"
 #include "brim/io/atomic_file.h"
 #include "brim/io/npy.h"
+#include "brim/nn/models/registry.h"
 
 namespace {
 
 using namespace brim;
 using namespace brim::examples;
 
+constexpr int64_t kBatch = 32;
 constexpr const char* kExamples = R"(Examples:
   infer --weights pets.safetensors --image a.jpg b.png     a file that train --save wrote
   infer --weights resnet50.safetensors --model resnet50 --image a.jpg    a file of PyTorch
@@ -28,7 +30,8 @@ struct InferFlags {
   std::string weights, model, input, output, json, device = "cpu";
   std::vector<std::string> images;
   int size = 0, threads = 0;
-  int64_t batch = 32;
+  int64_t classes = 0, batch = 0;  // 0 where they are not given
+  uint64_t seed = 0;
   bool quiet = false;
 };
 
@@ -36,18 +39,24 @@ void add_flags(CLI::App& app, InferFlags& f) {
   app.footer(kExamples);
   app.add_option("--weights", f.weights, "safetensors file, of train --save or of PyTorch")
       ->required();
-  app.add_option("--model", f.model, "which model it is, where the file does not say");
+  app.add_option("--model", f.model,
+                 fmt::format("which model it is, where the file does not say: {}",
+                             fmt::join(nn::model_names(), ", ")));
   app.add_option("--image", f.images, "JPEG or PNG files to classify");
   app.add_option("--input", f.input, "npy file of images [N,H,W,3], normalised already");
   app.add_option("--output", f.output, "npy file to write their logits to");
-  app.add_option("--size", f.size, "height and width in pixels (default: the file's, else 224)")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--batch", f.batch, "images of --input at once")
-      ->capture_default_str()
+  app.add_option("--size", f.size,
+                 "height and width in pixels that --image is brought to (default: the file's, else "
+                 "224)")
+      ->check(CLI::Range(1, nn::ModelCard::kLargestSide));
+  app.add_option("--classes", f.classes, "refuse a file whose model has another number of outputs")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", f.batch, fmt::format("images of --input at once (default {})", kBatch))
       ->check(CLI::PositiveNumber);
   app.add_option("--device", f.device, "cpu")->capture_default_str();
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
       ->check(CLI::PositiveNumber);
+  app.add_option("--seed", f.seed, "changes nothing: nothing here is random");
   app.add_option("--json", f.json, "write results to this file, - for standard output");
   app.add_flag("--quiet", f.quiet, "print errors only");
 }
@@ -58,12 +67,17 @@ void check_flags(const InferFlags& f) {
                      "expected either --image or --input");
   expect<ValueError>(f.input.empty() == f.output.empty(), "flags",
                      "expected --input and --output together");
+  expect<ValueError>(f.size == 0 || f.input.empty(), "flags",
+                     "--size is of --image: those of --input have their size");
+  expect<ValueError>(f.batch == 0 || f.images.empty(), "flags",
+                     "--batch is of --input: those of --image are taken one by one");
   if (!f.output.empty()) io::check_writable(f.output, "output");
 }
 
 void infer_array(const InferFlags& f, nn::LoadedModel& model, bool talk, Events& events) {
   Tensor x = io::read_npy(f.input);
-  Tensor logits = logits_of(*model.module, x, model.classes, f.batch, f.input);
+  int64_t batch = f.batch > 0 ? f.batch : kBatch;
+  Tensor logits = logits_of(*model.module, x, model.classes, batch, f.input);
   io::write_npy(f.output, logits);
   events.write(
       {{"input", f.input}, {"output", f.output}, {"shape", {logits.size(0), logits.size(1)}}});
@@ -91,6 +105,9 @@ void infer(const InferFlags& f) {
   bool talk = !f.quiet && !events.owns_stdout();
   if (f.threads > 0) set_num_threads(f.threads);
   nn::LoadedModel model = nn::load_model(f.weights, {.model = f.model});
+  expect<ValueError>(f.classes == 0 || f.classes == model.classes, "flags",
+                     "--classes {}, but the model in '{}' has {}", f.classes, f.weights,
+                     model.classes);
   if (!f.input.empty()) infer_array(f, model, talk, events);
   Recipe recipe = recipe_of(model.card, f.size);
   for (const std::string& path : f.images)

@@ -1,6 +1,7 @@
 // The infer program from outside: its logits and classes are those of the model in this process,
 // and whatever it is given, it answers or says in one line why it does not.
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -10,12 +11,14 @@
 #include "brim/data/device_batch.h"
 #include "brim/data/image_folder.h"
 #include "brim/io/npy.h"
+#include "brim/io/tensor_bytes.h"
 #include "brim/nn/models/load_model.h"
 #include "brim/nn/models/registry.h"
 #include "brim/nn/weights.h"
 #include "brim/ops/permute.h"
 #include "brim/ops/slice.h"
 #include "brim/tests/support/errors.h"
+#include "brim/tests/support/npy_bytes.h"
 #include "brim/tests/support/pictures.h"
 #include "brim/tests/support/safetensors_bytes.h"
 #include "brim/tests/support/subprocess.h"
@@ -73,15 +76,12 @@ std::vector<float> logits_here(const Place& place, const Tensor& x, int64_t batc
 }
 
 /// A file of the same array in Fortran order.
-void write_fortran(const std::string& path, const Tensor& x) {
-  std::string header = "{'descr': '<f4', 'fortran_order': True, 'shape': (";
-  for (int64_t n : x.shape()) header += std::to_string(n) + ",";
-  header += ")}";
-  std::ofstream file(path, std::ios::binary);
-  file << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header;
+std::vector<uint8_t> fortran_bytes(const Tensor& x) {
+  std::string shape = fmt::format("({})", fmt::join(x.shape(), ","));
+  std::vector<uint8_t> bytes = npy_bytes(npy_dict("'<f4'", shape, "True"), 0);
   Tensor turned = contiguous(permute(x, {3, 2, 1, 0}));
-  file.write(reinterpret_cast<const char*>(turned.data<float>()),
-             static_cast<std::streamsize>(turned.numel()) * 4);
+  for (std::byte byte : io::bytes_of(turned)) bytes.push_back(static_cast<uint8_t>(byte));
+  return bytes;
 }
 
 }  // namespace
@@ -91,6 +91,7 @@ TEST_CASE("help shows the flags with examples") {
   CHECK(run.code == 0);
   for (const char* text : {"--weights", "--image", "--input", "Examples:"})
     CHECK(contains(run.out, text));
+  for (const std::string& model : nn::model_names()) CHECK(contains(run.out, model));
 }
 
 TEST_CASE("logits of an array are those of the model, in batches of any size") {
@@ -126,7 +127,7 @@ TEST_CASE("arrays of other precisions, in Fortran order, or of no image are take
   std::vector<float> expected = logits();
   io::write_npy(place.file("x.npy"), convert_to(x, {.dtype = Dtype::float64}));
   CHECK(logits() == expected);
-  write_fortran(place.file("x.npy"), x);
+  place.folder.write("x.npy", fortran_bytes(x));
   CHECK(logits() == expected);
   io::write_npy(place.file("x.npy"), empty({0, 32, 32, 3}));
   CHECK(logits().empty());
@@ -171,6 +172,8 @@ TEST_CASE("several images are told one after the other, for people") {
   CHECK(run.out.find(a) < run.out.find(b));
   CHECK(contains(run.out, "%  "));
   CHECK(infer(place.with_weights() + " --quiet --image " + a).out.empty());
+  CHECK(infer(place.with_weights() + " --seed 7 --classes 7 --image " + a + " " + b).out ==
+        run.out);
 }
 
 TEST_CASE("a file without a card needs the model's name, and has numbers for classes") {
@@ -194,6 +197,13 @@ TEST_CASE("flags that do not go together are refused") {
   check_refused(place.with_weights() + " --image a.jpg --input x.npy", "expected either --image");
   check_refused(place.with_weights() + " --input x.npy", "expected --input and --output together");
   check_refused(place.with_weights() + " --image a.jpg --output y.npy", "together");
+  check_refused(
+      place.with_weights() + " --input x.npy --output " + place.file("y.npy") + " --size 8",
+      "--size is of --image");
+  check_refused(place.with_weights() + " --image a.jpg --batch 2", "--batch is of --input");
+  check_refused(place.with_weights() + " --image a.jpg --classes 5",
+                "--classes 5, but the model in '" + place.weights + "' has 7");
+  check_refused(place.with_weights() + " --image a.jpg --size 4097", "--size");
   check_refused(place.with_weights() + " --imgae a.jpg", "did you mean '--image'?");
   check_refused(place.with_weights() + " --image a.jpg --device cuda", "cannot infer");
   check_refused(place.with_weights() + " --image a.jpg --model resnet18", "not a resnet18");
@@ -208,18 +218,15 @@ TEST_CASE("bad arrays and images are named") {
                   text);
     CHECK_FALSE(std::filesystem::exists(place.file("y.npy")));
   };
-  auto npy = [&](const std::string& header, size_t data) {
-    std::string bytes("\x93NUMPY\x01\x00", 8);
-    bytes += {static_cast<char>(header.size()), '\0'};
-    bytes += header + std::string(data, '\0');
-    place.folder.write("x.npy", std::vector<uint8_t>(bytes.begin(), bytes.end()));
+  auto npy = [&](const char* descr, const char* shape, int data) {
+    place.folder.write("x.npy", npy_bytes(npy_dict(descr, shape), data));
   };
   array("No such file");
-  npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 8);
+  npy("'|O'", "(1,)", 8);
   array("Python objects");
-  npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", 4);
+  npy("'>f4'", "(1,)", 4);
   array("big-endian");
-  npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2, 3)}", 47);
+  npy("'<f4'", "(1, 2, 2, 3)", 47);
   array("does not take the 47 bytes");
   io::write_npy(place.file("x.npy"), zeros({1, 3, 32, 32}));
   array("expected images [N,H,W,3], got [1,3,32,32]");
@@ -238,13 +245,10 @@ TEST_CASE("bad files of weights are named") {
   auto weights = [&](std::vector<uint8_t> bytes, const std::string& text) {
     check_refused("--weights " + place.folder.write("bad", bytes) + image, text);
   };
-  auto two = [](const std::string& a, const std::string& b) {
-    return R"({"a":{"dtype":"U8","shape":[2],"data_offsets":)" + a +
-           R"(},"b":{"dtype":"U8","shape":[2],"data_offsets":)" + b + "}}";
-  };
   weights({255, 0, 0, 0, 0, 0, 0, 0, '{', '}'}, "states a header of 255 bytes, but has 2");
-  weights(safetensors_bytes(two("[0,2]", "[1,3]"), 3), "tensors 'a' and 'b' overlap");
-  weights(safetensors_bytes(two("[0,2]", "[2,4]"), 3), "tensor 'b' lies at bytes 2 to 4 of 3");
+  weights(safetensors_bytes(two_tensors("[0,2]", "[1,3]"), 3), "tensors 'a' and 'b' overlap");
+  weights(safetensors_bytes(two_tensors("[0,2]", "[2,4]"), 3),
+          "tensor 'b' lies at bytes 2 to 4 of 3");
   weights(safetensors_bytes(R"({"__metadata__":{"brim.size":"-1"}})", 0), "brim.size");
   weights(safetensors_bytes(R"({"__metadata__":{"brim.model":"resnet20"}})", 0),
           "is not of this model: the file has no 'bn1.bias'");
