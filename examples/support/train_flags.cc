@@ -1,6 +1,6 @@
 #include "brim/examples/support/train_flags.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -45,13 +45,13 @@ void add_flags(CLI::App& app, TrainFlags& f) {
                  "shapes, synthetic, or a folder: of train/<class>/* and val/<class>/*, of CIFAR's "
                  "binary files, or of MNIST's")
       ->capture_default_str();
-  app.add_option("--model", f.model, "resnet20, resnet18 ... resnet152, mobilenet_v1, mobilenet_v2")
+  app.add_option("--model", f.model, fmt::format("{}", fmt::join(nn::model_names(), ", ")))
       ->capture_default_str();
   app.add_option(
          "--size", f.size,
          "height and width of the input in pixels (default: that of CIFAR and MNIST, 32 for shapes "
          "and resnet20, else 224)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, nn::ModelCard::kLargestSide));
   app.add_option("--classes", f.classes, "outputs of the model (default: the data's)")
       ->check(CLI::PositiveNumber);
   app.add_option(

@@ -44,7 +44,7 @@ const std::string kQuick = " --batch 4 --steps 2 --threads 1 --workers 1";
 TEST_CASE("help shows the flags with examples") {
   Finished run = train("--help");
   CHECK(run.code == 0);
-  for (const char* text : {"--budget", "--skip-bad-images", "Examples:"})
+  for (const char* text : {"--budget", "--skip-bad-images", "mobilenet_v3_small", "Examples:"})
     CHECK(run.out.find(text) != std::string::npos);
 }
 
