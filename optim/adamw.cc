@@ -25,6 +25,7 @@ const AdamWOptions& validated(const AdamWOptions& options) {
 AdamW::AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& options)
     : Optimizer("adamw", std::move(parameters), validated(options).weight_decay, options.groups),
       options_(options) {
+  require_kernel(kernel::adamw.name);
   for (size_t i = 0; i < this->parameters().size(); ++i) {
     exp_avg_.push_back(make_state(i));
     exp_avg_sq_.push_back(make_state(i));

@@ -15,7 +15,8 @@ namespace brim::optim {
 /// when they are called in this order.
 struct ClipOptions {
   static constexpr double kNone = std::numeric_limits<double>::infinity();
-  /// The largest norm of all gradients of the model together, as one vector; above 0. The factor is
+  /// The largest norm of the gradients of all parameters of the optimizer together, as one vector;
+  /// above 0. The factor is
   /// min(1, norm / (norm of the gradients + 1e-6)): Pascanu et al., "On the difficulty of training
   /// recurrent neural networks", ICML 2013.
   double norm = kNone;

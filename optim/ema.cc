@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "brim/optim/optimizer.h"
-#include "brim/optim/register_kernels.h"
+#include "brim/optim/require_kernel.h"
 
 namespace brim::optim {
 namespace {
@@ -27,10 +28,14 @@ double decay_of(const EmaOptions& options, int64_t update) {
 Ema::Ema(nn::Module& model, const EmaOptions& options) : options_(options) {
   require_in_range("ema", "decay", options.decay, 0, std::nextafter(1.0, 0.0));
   memory::CategoryScope category(memory::Category::optimizer);
+  std::set<const TensorBody*> taken;  // a tensor may be a member of several modules
   model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
     if (!changes(slot, options)) return;
+    for (const char* kernel : {kernel::ema.name, kernel::ema_swap.name})
+      require_kernel("ema", kernel, slot.tensor->device(), slot.tensor->dtype());
     expect<ShapeError>(slot.tensor->is_contiguous(), "ema", "expected '{}' to be contiguous", name);
-    pairs_.push_back({name, *slot.tensor, clone(*slot.tensor)});
+    if (taken.insert(slot.tensor->body()).second)
+      pairs_.push_back({name, *slot.tensor, clone(*slot.tensor)});
   });
 }
 

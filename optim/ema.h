@@ -28,11 +28,13 @@ struct EmaOptions {
 
 /// Averages of what training changes: parameters that ask for a gradient and, of modules that are
 /// in training mode, the buffers, as far as they are float32 or float64. Everything else is the
-/// same in both, and takes no bytes. So freeze first, and make one anew after `Module::to`.
+/// same in both, and takes no bytes. A tensor that several modules share has one average, under the
+/// first of its names. So freeze first, and make one anew after `Module::to`.
 class Ema {
  public:
   /// Copies the values that there are, in category `optimizer`. Throws `ValueError` for a decay out
-  /// of range, `ShapeError` for a parameter that is not contiguous, `memory::OutOfMemory`.
+  /// of range, `ShapeError` for a parameter that is not contiguous, `DeviceError` for one on a
+  /// device without the kernels, `memory::OutOfMemory`.
   explicit Ema(nn::Module& model, const EmaOptions& options = {});
   Ema(const Ema&) = delete;
   Ema& operator=(const Ema&) = delete;

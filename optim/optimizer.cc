@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "brim/optim/register_kernels.h"
+#include "brim/optim/require_kernel.h"
 
 namespace brim::optim {
 namespace {
@@ -53,7 +54,7 @@ Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, 
     : name_(name),
       parameters_(trainable(name, std::move(parameters))),
       settings_(settings_of(name, parameters_, groups, weight_decay)),
-      scalars_(parameters_.front().tensor.device()) {
+      scalars_(name, parameters_.front().tensor.device()) {
   Device device = scalars_.buffer().device();
   std::unordered_map<const TensorBody*, const std::string*> seen;
   for (const auto& [parameter, tensor] : parameters_) {
@@ -71,6 +72,11 @@ Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, 
   memory::CategoryScope category(memory::Category::optimizer);
   square_sums_ = zeros({static_cast<int64_t>(parameters_.size())},
                        {.dtype = Dtype::float64, .device = device});
+}
+
+void Optimizer::require_kernel(std::string_view kernel) const {
+  for (const nn::NamedTensor& parameter : parameters_)
+    optim::require_kernel(name_, kernel, parameter.tensor.device(), parameter.tensor.dtype());
 }
 
 Tensor Optimizer::make_state(size_t i) const {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "brim/nn/module.h"
@@ -71,9 +72,12 @@ class Optimizer {
  protected:
   /// Leaves out parameters that ask for no gradient. Throws `ValueError` where none is left, and
   /// what `settings_of` throws; `DtypeError` unless they are float32 or float64, `DeviceError`
-  /// unless they are on one device. Allocates in category `optimizer`.
+  /// unless they are on one device, which can run updates. Allocates in category `optimizer`.
   Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, double weight_decay,
             const std::vector<ParameterGroup>& groups);
+  /// Throws `DeviceError` where a parameter's device has no kernel of this name for it. To be
+  /// called in the constructor for what `update` launches.
+  void require_kernel(std::string_view kernel) const;
   /// Zeros like parameter i, in category `optimizer`.
   Tensor make_state(size_t i) const;
   /// Launches the update of parameter i. Must neither throw nor allocate.

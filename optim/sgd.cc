@@ -22,6 +22,7 @@ const SgdOptions& validated(const SgdOptions& options) {
 Sgd::Sgd(std::vector<nn::NamedTensor> parameters, const SgdOptions& options)
     : Optimizer("sgd", std::move(parameters), validated(options).weight_decay, options.groups),
       options_(options) {
+  require_kernel(kernel::sgd.name);
   if (options_.momentum == 0) return;
   for (size_t i = 0; i < this->parameters().size(); ++i) velocity_.push_back(make_state(i));
 }

@@ -1,10 +1,11 @@
 #include "brim/optim/step_scalars.h"
 
-#include "brim/optim/register_kernels.h"
+#include "brim/optim/require_kernel.h"
 
 namespace brim::optim {
 
-StepScalars::StepScalars(Device device) {
+StepScalars::StepScalars(const char* optimizer, Device device) {
+  require_kernel(optimizer, kernel::step_scalars.name, device, Dtype::float64);
   memory::CategoryScope category(memory::Category::optimizer);
   buffer_ = zeros({kCount}, {.dtype = Dtype::float64, .device = device});
 }

@@ -23,8 +23,9 @@ class StepScalars {
   /// Places in the buffer, which is float64.
   enum Place { kRate, kInverseScale, kStep, kClipValue, kClipFactor, kCount };
 
-  /// Throws `memory::OutOfMemory`.
-  explicit StepScalars(Device device);
+  /// Throws `DeviceError` in the optimizer's name for a device without the kernel,
+  /// `memory::OutOfMemory`.
+  StepScalars(const char* optimizer, Device device);
   /// Neither allocates nor throws.
   void write(const StepValues& values) noexcept;
   const Tensor& buffer() const { return buffer_; }

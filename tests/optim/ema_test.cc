@@ -127,6 +127,31 @@ TEST_CASE("ema: inside the scope the model has the averages, afterwards its own 
   CHECK(ema.named_state()[0].tensor.to_vector<float>() == average);
 }
 
+TEST_CASE(
+    "ema: a tensor that two members share has one average, and its training value comes back") {
+  struct Tied final : nn::Module {
+    nn::Linear first{3, 3}, second{3, 3};
+    Tied() {
+      register_modules({{"first", first}, {"second", second}});
+      nn::initialize(*this, 1);
+      second.weight = first.weight;
+    }
+    Tensor forward(Tensor x) override { return second(first(std::move(x))); }
+  } net;
+  Ema ema(net, {.decay = 0.5});
+  CHECK(names_of(ema) ==
+        std::vector<std::string>{"ema.first.weight", "ema.first.bias", "ema.second.bias"});
+  fill(net.first.weight, 0);
+  ema.update();
+  fill(net.first.weight, 2);
+  ema.update();
+  {
+    EmaScope averaged(ema);
+    CHECK(net.second.weight.to_vector<float>() == std::vector<float>(9, 1));
+  }
+  CHECK(net.first.weight.to_vector<float>() == std::vector<float>(9, 2));
+}
+
 TEST_CASE("ema: the same bits with any number of threads") {
   auto with_threads = [](int threads) {
     int before = num_threads();

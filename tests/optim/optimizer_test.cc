@@ -5,8 +5,14 @@
 #include <limits>
 
 #include "brim/autograd/backward.h"
+#include "brim/base/cuda/devices.h"
+#include "brim/nn/creation.h"
+#include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
 #include "brim/ops/cross_entropy.h"
+#include "brim/optim/adamw.h"
+#include "brim/optim/ema.h"
+#include "brim/optim/require_kernel.h"
 #include "brim/optim/sgd.h"
 
 using namespace brim;
@@ -159,6 +165,40 @@ TEST_CASE("optimizer: parameters that cannot be optimized") {
   Tensor shared = wanted(Dtype::float32);
   CHECK_THROWS_WITH_AS(Sgd({{"a", shared}, {"b", shared}}),
                        "sgd: 'a' and 'b' are the same parameter", ValueError);
+}
+
+TEST_CASE("optimizer: a device without the kernels of updates is refused before the first one") {
+  CHECK_NOTHROW(optim::require_kernel("sgd", kernel::sgd.name, Device::cpu(), Dtype::float64));
+  CHECK_NOTHROW(optim::require_kernel("sgd", kernel::sgd.name, Device::meta(), Dtype::float32));
+  CHECK_THROWS_WITH_AS(
+      optim::require_kernel("sgd", "no_such_kernel", Device::cuda(1), Dtype::float32),
+      "sgd: cannot run on cuda:1: there is no kernel 'no_such_kernel' for float32", DeviceError);
+  CHECK_THROWS_AS(optim::require_kernel("sgd", "no_such_kernel", Device::meta(), Dtype::float32),
+                  DeviceError);
+  // An optimizer asks for its own, by name.
+  struct Other final : optim::Optimizer {
+    explicit Other(const Tensor& a) : Optimizer("other", {{"a", a}}, 0, {}) {
+      require_kernel("no_such_kernel");
+    }
+    void update(size_t, const Tensor&) noexcept override {}
+  };
+  CHECK_THROWS_WITH_AS(Other(leaf({1})),
+                       "other: cannot run on cpu: there is no kernel 'no_such_kernel' for float32",
+                       DeviceError);
+}
+
+TEST_CASE("optimizer: none is made on a GPU, as long as it has no kernels of updates") {
+  if (std::string why = cuda::why_no_device(); !why.empty()) {
+    MESSAGE("skipped: optimizers on CUDA (", why, ")");
+    return;
+  }
+  if (has_kernel(kernel::step_scalars.name, DeviceType::cuda, Dtype::float64)) return;
+  Tensor there = zeros({2}, {.device = Device::cuda()}).set_requires_grad();
+  CHECK_THROWS_AS(Sgd({{"a", there}}), DeviceError);
+  CHECK_THROWS_AS(optim::AdamW({{"a", there}}), DeviceError);
+  nn::CreationScope creation({.device = Device::cuda()});
+  nn::Linear linear(2, 2);
+  CHECK_THROWS_AS(optim::Ema{linear}, DeviceError);
 }
 
 TEST_CASE("optimizer: frozen parameters are left out, and there must be others") {
