@@ -33,6 +33,8 @@ double log_gamma(double shape, RandomStream& random) {
 
 }  // namespace
 
+// The logarithm of a uniform number is above -23, so for an alpha below 1e-306 both results
+// could be minus infinity, and their difference NaN: `check_mix` refuses it.
 double draw_beta(double alpha, RandomStream& random) {
   const double x = log_gamma(alpha, random), y = log_gamma(alpha, random);
   return 1 / (1 + std::exp(y - x));

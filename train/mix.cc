@@ -17,8 +17,8 @@ double in_65536ths(double share) { return std::round(share * 65536) / 65536; }
 
 void check_alpha(const char* name, double alpha) {
   // Written so that a NaN fails.
-  expect<ValueError>(alpha >= 0 && alpha <= 1000, kTag, "expected {} between 0 and 1000, got {}",
-                     name, alpha);
+  expect<ValueError>(alpha == 0 || (alpha >= 1e-6 && alpha <= 1000), kTag,
+                     "expected {} to be 0 or between 1e-06 and 1000, got {}", name, alpha);
 }
 
 /// [from, to) of `size` around `center`, `reach` to either side.
@@ -35,6 +35,7 @@ void check_mix(const MixOptions& options) {
 
 Mix draw_mix(const MixOptions& options, int height, int width, RandomKey key) {
   check_mix(options);
+  expect<ValueError>(options.any(), kTag, "expected mixup or cutmix above 0");
   RandomStream random(key);
   const bool second = random.uniform() < 0.5f;
   const bool cut = options.mixup == 0 || (options.cutmix > 0 && second);
@@ -67,14 +68,19 @@ void mix_images(const Tensor& images, const Mix& mix) {
   launch(kernel::mix_images, {}, {images}, mix);
 }
 
-Tensor mix_labels(const Tensor& labels, int64_t classes, const Mix& mix, Dtype dtype) {
+Tensor mix_labels(const Tensor& labels, int64_t classes, const Mix& mix,
+                  const MixLabelsOptions& options) {
   expect<DtypeError>(labels.dtype() == Dtype::int64, kTag, "expected labels of int64, got {}",
                      to_string(labels.dtype()));
   expect<ShapeError>(labels.dim() == 1 && labels.is_contiguous(), kTag,
                      "expected contiguous labels [N], got {}", to_string(labels.shape()));
+  expect<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1, kTag,
+                     "expected a label smoothing in [0, 1], got {}", options.label_smoothing);
   memory::CategoryScope category(memory::Category::input);
-  Tensor targets = empty({labels.size(0), classes}, {.dtype = dtype, .device = labels.device()});
-  launch(kernel::mix_labels, {labels}, {targets}, mix);
+  Tensor targets =
+      empty({labels.size(0), classes}, {.dtype = options.dtype, .device = labels.device()});
+  launch(kernel::mix_labels, {labels}, {targets},
+         {.share = mix.share, .label_smoothing = options.label_smoothing});
   return targets;
 }
 

@@ -25,7 +25,8 @@ struct MixOptions {
   bool any() const { return mixup > 0 || cutmix > 0; }
 };
 
-/// Throws `ValueError` naming a value that is below 0, above 1,000 or not a number.
+/// Throws `ValueError` naming a value that is neither 0 nor from 1e-6, below which every share is 0
+/// or 1 anyhow, to 1,000.
 void check_mix(const MixOptions& options);
 
 /// What becomes of one batch: the same for all its pairs.
@@ -45,18 +46,30 @@ Mix draw_mix(const MixOptions& options, int height, int width, RandomKey key);
 /// `ShapeError` or `DtypeError` for another tensor, or a box beyond the images.
 void mix_images(const Tensor& images, const Mix& mix);
 
-/// The targets that go with them, [N,classes]: share at a label, 1 - share at its partner's, added
-/// where they are the same. labels int64 [N]; one of -100 (`data::kIgnoredLabel`) adds nothing.
-/// `dtype` is float32 or float64. Throws `ShapeError` or `DtypeError` for other labels, and, on the
-/// CPU, `ValueError` for the first label outside [0, classes).
+struct MixLabelsOptions {
+  /// What a label gives evenly to all classes, as in `CrossEntropyOptions`; in [0, 1]. It belongs
+  /// here: cross entropy of distributions cannot tell which of them are of ignored labels.
+  double label_smoothing = 0;
+  Dtype dtype = Dtype::float32;  ///< or float64
+};
+
+/// The targets that go with them, [N,classes]: the distribution of a label times share, plus that
+/// of its partner's times 1 - share. With a smoothing of s, that of a label is 1 - s there plus
+/// s / classes everywhere. labels int64 [N]; one of -100 (`data::kIgnoredLabel`) adds nothing.
+/// Throws `ShapeError` or `DtypeError` for other labels, `ValueError` for a smoothing out of range
+/// and, on the CPU, for the first label outside [0, classes).
 Tensor mix_labels(const Tensor& labels, int64_t classes, const Mix& mix,
-                  Dtype dtype = Dtype::float32);
+                  const MixLabelsOptions& options = {});
 
 namespace kernel {
 /// out: images, uint8 [N,H,W,C], in place. Contiguous.
 inline constexpr Kernel<Mix> mix_images{"mix_images", /*updates=*/true};
+struct MixLabelsAttributes {
+  double share = 1;
+  double label_smoothing = 0;
+};
 /// in: labels, int64 [N]; out: targets [N,C], float32 or float64. Contiguous.
-inline constexpr Kernel<Mix> mix_labels{"mix_labels"};
+inline constexpr Kernel<MixLabelsAttributes> mix_labels{"mix_labels"};
 }  // namespace kernel
 
 }  // namespace brim

@@ -18,11 +18,11 @@ Tensor mixed_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOptio
   mix_images(batch.images, mix);
   Tensor logits = model(prepare_input(std::move(batch.images), options.input));
   // Halves take targets of float32.
+  const Dtype dtype = logits.dtype() == Dtype::float64 ? Dtype::float64 : Dtype::float32;
   Tensor targets = mix_labels(batch.labels, logits.size(-1), mix,
-                              logits.dtype() == Dtype::float64 ? Dtype::float64 : Dtype::float32);
+                              {.label_smoothing = options.label_smoothing, .dtype = dtype});
   batch.labels = {};
-  return cross_entropy(std::move(logits), std::move(targets),
-                       {.label_smoothing = options.label_smoothing});
+  return cross_entropy(std::move(logits), std::move(targets));
 }
 
 }  // namespace

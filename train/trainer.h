@@ -34,7 +34,9 @@ struct TrainerOptions {
 };
 
 /// The loss of a batch on the device that a step of `Trainer` differentiates: a scalar. With
-/// `options.mix` the batch's images are changed in place.
+/// `options.mix` the batch's images are changed in place. It is the mean over the images whose
+/// labels are not ignored; with `options.mix` the sum, in which an ignored label counts for nothing
+/// in either image of its pair, is divided by the number of all images.
 Tensor training_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOptions& options);
 
 struct StepReport {

@@ -298,7 +298,7 @@ TEST_CASE("augmentations that make no sense are refused by name") {
   check_error("--color-jitter 0.4,0.4,0.4,0.6", "expected hue between 0 and 0.5, got 0.6");
   check_error("--random-erasing 1.5", "--random-erasing");
   check_error("--mixup 0", "--mixup");
-  check_error("--cutmix 1e9", "mix: expected cutmix between 0 and 1000");
+  check_error("--cutmix 1e9", "mix: expected cutmix to be 0 or between 1e-06 and 1000");
   check_error("--data synthetic --random-erasing 0.1", "--random-erasing does nothing");
 }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "brim/autograd/backward.h"
 #include "brim/data/synthetic.h"
 #include "brim/nn/creation.h"
 #include "brim/optim/sgd.h"
@@ -72,7 +73,7 @@ TEST_CASE("CutMix: partners exchange the box and nothing else") {
 TEST_CASE("labels become the shares of both, and ignored ones nothing") {
   Tensor labels = from_vector<int64_t>({2, 0, -100, 1, 1, 2}, {6});
   for (Dtype dtype : {Dtype::float32, Dtype::float64}) {
-    Tensor targets = mix_labels(labels, 3, {.share = 0.75}, dtype);
+    Tensor targets = mix_labels(labels, 3, {.share = 0.75}, {.dtype = dtype});
     CHECK(targets.dtype() == dtype);
     CHECK(targets.shape() == Shape{6, 3});
     // Pairs (2, 2), (0, 1), (ignored, 1).
@@ -89,6 +90,24 @@ TEST_CASE("labels become the shares of both, and ignored ones nothing") {
   CHECK_THROWS_AS(mix_labels(from_vector<int64_t>({0, 1}, {2, 1}), 3, {}), ShapeError);
 }
 
+TEST_CASE("a label's share is smoothed, an ignored one's is nothing anywhere") {
+  // 4 classes and halves and quarters: exact. Pairs (1, 2), (ignored, 3), (ignored, ignored).
+  Tensor labels = from_vector<int64_t>({1, -100, -100, -100, 3, 2}, {6});
+  const MixLabelsOptions smoothed{.label_smoothing = 0.5};
+  Tensor targets = mix_labels(labels, 4, {.share = 0.75}, smoothed);
+  CHECK(targets.to_vector<double>() ==
+        std::vector<double>{0.125,   0.5,     0.25,    0.125,    // .125 + .375 at 1, .125 at 2
+                            0.03125, 0.03125, 0.03125, 0.15625,  // a quarter of the partner's
+                            0,       0,       0,       0,        //
+                            0,       0,       0,       0,        //
+                            0.09375, 0.09375, 0.09375, 0.46875,  // three quarters of its own
+                            0.125,   0.25,    0.5,     0.125});
+  CHECK(mix_labels(from_vector<int64_t>({-100, -100}, {2}), 3, {.share = 0.25}, smoothed)
+            .to_vector<double>() == std::vector<double>(6, 0));
+  CHECK_THROWS_WITH_AS(mix_labels(labels, 4, {}, {.label_smoothing = 1.5}),
+                       "mix: expected a label smoothing in [0, 1], got 1.5", ValueError);
+}
+
 TEST_CASE("images that are no bytes, and boxes beyond them, are refused") {
   CHECK_THROWS_AS(mix_images(zeros({2, 3, 3, 3}), {}), DtypeError);
   CHECK_THROWS_AS(mix_images(zeros({2, 3, 3}, {.dtype = Dtype::uint8}), {}), ShapeError);
@@ -99,7 +118,7 @@ TEST_CASE("images that are no bytes, and boxes beyond them, are refused") {
 
 TEST_CASE("shares have the moments of the Beta distribution, for small parameters too") {
   constexpr int kDraws = 20'000;
-  for (double alpha : {1e-4, 0.2, 0.5, 1.0, 1.5, 8.0}) {
+  for (double alpha : {1e-6, 1e-4, 0.2, 0.5, 1.0, 1.5, 8.0}) {
     CAPTURE(alpha);
     double sum = 0, squares = 0, fourth = 0;
     for (uint64_t sample = 0; sample < kDraws; ++sample) {
@@ -176,7 +195,13 @@ TEST_CASE("a box takes the share that its labels lose, and both kinds come as of
 
 TEST_CASE("parameters that are out of range are named") {
   CHECK_NOTHROW(check_mix({.mixup = 0.2, .cutmix = 1}));
-  CHECK_THROWS_WITH_AS(check_mix({.mixup = -1}), "mix: expected mixup between 0 and 1000, got -1",
+  CHECK_THROWS_WITH_AS(check_mix({.mixup = -1}),
+                       "mix: expected mixup to be 0 or between 1e-06 and 1000, got -1", ValueError);
+  CHECK_NOTHROW(check_mix({.mixup = 1e-6, .cutmix = 1000}));
+  CHECK_THROWS_WITH_AS(check_mix({.cutmix = 1e-310}),
+                       "mix: expected cutmix to be 0 or between 1e-06 and 1000, got 1e-310",
+                       ValueError);
+  CHECK_THROWS_WITH_AS(draw_mix({}, 8, 8, RandomKey{1}), "mix: expected mixup or cutmix above 0",
                        ValueError);
   CHECK_THROWS_AS(check_mix({.cutmix = std::nan("")}), ValueError);
   SmallNet model;
@@ -239,6 +264,43 @@ TEST_CASE("the mixed loss is that of the mixed batch: its gradient is of both la
              (1 - mix.share) * cross_entropy(logits, from_vector(partners, {5})).item<double>();
   // Three means of 5 in float32, each of numbers below 8.
   CHECK(std::abs(mixed - expected) < 3 * 5 * 8 * 0x1p-23);
+}
+
+TEST_CASE("with smoothing too, images of ignored labels train nothing") {
+  data::SyntheticBatch host = data::make_synthetic({.count = 2, .size = 8, .classes = 4});
+  host.labels.assign(2, data::kIgnoredLabel);
+  SmallNet model(0);
+  for (MixOptions mix : {MixOptions{.mixup = 1}, {.cutmix = 1}}) {
+    autograd::RandomScope random(7, 3);
+    Tensor loss = training_loss(model, data::to_device(host.pixels, host.labels, host.size),
+                                {.label_smoothing = 0.1, .mix = mix});
+    CHECK(loss.item<double>() == 0);
+    backward(loss);
+    for (const nn::NamedTensor& parameter : model.named_parameters()) {
+      REQUIRE(parameter.tensor.grad().defined());
+      for (float value : parameter.tensor.grad().to_vector<float>()) CHECK(value == 0);
+      parameter.tensor.set_grad(Tensor());
+    }
+  }
+}
+
+TEST_CASE("smoothing of mixed labels is that of cross entropy") {
+  const data::SyntheticBatch host = data::make_synthetic({.count = 5, .size = 8, .classes = 4});
+  SmallNet model(0);
+  TrainerOptions options{.label_smoothing = 0.1, .mix = {.mixup = 1}};
+  auto upload = [&] { return data::to_device(host.pixels, host.labels, host.size); };
+  autograd::RandomScope random(7, 3);
+  const double mixed = training_loss(model, upload(), options).item<double>();
+  autograd::RandomScope again(7, 3);
+  data::DeviceBatch batch = upload();
+  const Mix mix = draw_mix(options.mix, 8, 8, autograd::next_random_address("mix").key);
+  mix_images(batch.images, mix);
+  Tensor logits = model(prepare_input(batch.images, options.input));
+  const double expected =
+      cross_entropy(logits, mix_labels(batch.labels, 4, mix), {.label_smoothing = 0.1})
+          .item<double>();
+  // Two means of 5 in float32, each of numbers below 8, of targets that are rounded once more.
+  CHECK(std::abs(mixed - expected) < 2 * 5 * 8 * 0x1p-23);
 }
 
 TEST_CASE("a mixed step holds what is predicted for it on the meta device") {

@@ -47,7 +47,7 @@ void mix_images(const KernelCall& call, const Mix& mix) {
 }
 
 template <class T>
-void mix_labels(const KernelCall& call, const Mix& mix) {
+void mix_labels(const KernelCall& call, const kernel::MixLabelsAttributes& by) {
   const int64_t count = call.in[0].shape[0], classes = call.out[0].shape[1];
   const auto* labels = call.in[0].as<int64_t>();
   for (int64_t i = 0; i < count; ++i)
@@ -55,12 +55,15 @@ void mix_labels(const KernelCall& call, const Mix& mix) {
                        "mix", "expected labels from 0 to {}, got {} at {}", classes - 1, labels[i],
                        i);
   T* targets = call.out[0].as<T>();
-  std::fill_n(targets, count * classes, T(0));
   for (int64_t i = 0; i < count; ++i) {
     const int64_t own = labels[i], other = labels[count - 1 - i];
+    const double of_own = own == data::kIgnoredLabel ? 0 : by.share;
+    const double of_other = other == data::kIgnoredLabel ? 0 : 1 - by.share;
+    const double even = (of_own + of_other) * by.label_smoothing / static_cast<double>(classes);
     T* row = targets + i * classes;
-    if (own != data::kIgnoredLabel) row[own] += static_cast<T>(mix.share);
-    if (other != data::kIgnoredLabel) row[other] += static_cast<T>(1 - mix.share);
+    std::fill_n(row, classes, static_cast<T>(even));
+    if (of_own > 0) row[own] += static_cast<T>(of_own * (1 - by.label_smoothing));
+    if (of_other > 0) row[other] += static_cast<T>(of_other * (1 - by.label_smoothing));
   }
 }
 
