@@ -8,17 +8,18 @@ namespace {
 
 class Argmax final : public autograd::Op {
  public:
-  Argmax(int axis, ReduceOptions options) : axis_(axis), options_(options) {}
+  Argmax(std::vector<int> axes, ReduceOptions options)
+      : axes_(std::move(axes)), options_(options) {}
   const char* name() const override { return "argmax"; }
 
   Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
     require_floating(name(), in[0]);
-    Shape shape = reduced_shape(in[0].shape(), {axis_}, name());
+    Shape shape = reduced_shape(in[0].shape(), axes_, name());
     require_elements(in[0].shape(), shape, name());
     Tensor x = contiguous(in[0]);
     Tensor index = empty(shape, {.dtype = Dtype::int64, .device = x.device()});
     launch(kernel::max, x.dtype(), {x}, {Tensor(), index});
-    return {options_.keepdim ? index : index.view_as(squeezed_shape(x.shape(), {axis_}, name()))};
+    return {options_.keepdim ? index : index.view_as(squeezed_shape(x.shape(), axes_, name()))};
   }
 
   Tensors backward(autograd::BackwardCall&) const override {
@@ -32,14 +33,14 @@ class Argmax final : public autograd::Op {
   }
 
  private:
-  int axis_;
+  std::vector<int> axes_;
   ReduceOptions options_;
 };
 
 }  // namespace
 
-Tensor argmax(Tensor x, int axis, ReduceOptions options, Where where) {
-  return autograd::apply_one(std::make_shared<Argmax>(axis, options), {std::move(x)}, where);
+Tensor argmax(Tensor x, const std::vector<int>& axes, ReduceOptions options, Where where) {
+  return autograd::apply_one(std::make_shared<Argmax>(axes, options), {std::move(x)}, where);
 }
 
 }  // namespace brim

@@ -192,7 +192,7 @@ TEST_CASE("every other op keeps to the account, in every floating dtype") {
   check_each_dtype("gather", {rows}, [&](const auto& in) { return gather(in[0], 1, places); });
   check_each_dtype("embedding", {rows}, [&](const auto& in) { return embedding(labels, in[0]); });
   Tensor pixels = zeros({4, 64, 64, 3}, {.dtype = Dtype::uint8});
-  CHECK(largest_allocation([&] { argmax(ones(image), 3); }) == 0);
+  CHECK(largest_allocation([&] { argmax(ones(image), {3}); }) == 0);
   CHECK(largest_allocation([&] {
           normalize(pixels, {.mean = {0.5f, 0.5f, 0.5f}, .std = {0.2f, 0.2f, 0.2f}});
         }) == 0);
