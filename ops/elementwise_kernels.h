@@ -13,7 +13,8 @@ namespace brim {
 
 namespace kernel {
 
-// in: x; out: y. Contiguous. `neg` is its own backward: in dy, out dx, which may be dy.
+// in: x; out: y. Contiguous. `neg` and `scale` are their own backward: in dy,
+// out dx, which may be dy.
 inline constexpr Kernel<functor::Relu> relu{"relu"};
 inline constexpr Kernel<functor::Relu6> relu6{"relu6"};
 inline constexpr Kernel<functor::Hardsigmoid> hardsigmoid{"hardsigmoid"};
@@ -24,6 +25,7 @@ inline constexpr Kernel<functor::Tanh> tanh{"tanh"};
 inline constexpr Kernel<functor::Gelu> gelu{"gelu"};
 inline constexpr Kernel<functor::Silu> silu{"silu"};
 inline constexpr Kernel<functor::Neg> neg{"neg"};
+inline constexpr Kernel<functor::Scale> scale{"scale"};
 inline constexpr Kernel<functor::Abs> abs{"abs"};
 inline constexpr Kernel<functor::Exp> exp{"exp"};
 inline constexpr Kernel<functor::Log> log{"log"};
@@ -74,6 +76,7 @@ void for_each_elementwise_kernel(const Registrar& registrar) {
   registrar.unary(kernel::gelu);
   registrar.unary(kernel::silu);
   registrar.unary(kernel::neg);
+  registrar.unary(kernel::scale);
   registrar.unary(kernel::abs);
   registrar.unary(kernel::exp);
   registrar.unary(kernel::log);

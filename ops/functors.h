@@ -47,6 +47,16 @@ struct Neg {
   }
 };
 
+/// factor * x; of a gradient too. The factor is rounded as x is computed, not as it is stored.
+struct Scale {
+  double factor;
+
+  template <class T>
+  BRIM_HOST_DEVICE T operator()(T x) const {
+    return x * T(factor);
+  }
+};
+
 struct Abs {
   template <class T>
   BRIM_HOST_DEVICE T operator()(T x) const {

@@ -5,10 +5,10 @@
 #include "brim/ops/add.h"
 #include "brim/ops/dropout.h"
 #include "brim/ops/matmul.h"
-#include "brim/ops/mul.h"
 #include "brim/ops/op.h"
 #include "brim/ops/permute.h"
 #include "brim/ops/softmax.h"
+#include "brim/ops/unary.h"
 
 namespace brim {
 namespace {
@@ -77,8 +77,9 @@ Tensor scaled_dot_product_attention(Tensor q, Tensor k, Tensor v, AttentionOptio
   if (options.mask.defined()) mask = bias_of(std::move(options.mask), q, shape);
   if (options.causal) causal = causal_bias(q, shape);
   double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
-  Tensor factor = full({}, scale, {.dtype = q.dtype(), .device = q.device()});
-  q = mul(std::move(q), std::move(factor), where);  // smaller than the scores
+  // q is smaller than the scores. A factor in a half would be rounded once more.
+  q = apply_unary(std::move(q), where, UnarySaves::nothing, kernel::scale, kernel::scale, {scale},
+                  {scale});
   Tensor weights = matmul(std::move(q), transposed(std::move(k), where), where);
   if (mask.defined()) weights = add(std::move(weights), std::move(mask), where);
   if (causal.defined()) weights = add(std::move(weights), std::move(causal), where);

@@ -24,9 +24,8 @@ struct AttentionOptions {
 
 /// y = dropout(softmax(scale * q k^T + mask)) v, the softmax over the keys.
 ///
-/// q [...,L,E], k [...,S,E], v [...,S,F] of one floating dtype; the leading axes broadcast, and y
-/// is
-/// [...,L,F]. A query that may see no key gets NaN.
+/// q [...,L,E], k [...,S,E], v [...,S,F] of one floating dtype; the leading axes broadcast;
+/// y is [...,L,F]. A query that may see no key gets NaN.
 /// Throws `ShapeError`, `DtypeError` or `DeviceError` for tensors that do not go together,
 /// `ValueError` for a dropout outside [0, 1].
 Tensor scaled_dot_product_attention(Tensor q, Tensor k, Tensor v, AttentionOptions options = {},

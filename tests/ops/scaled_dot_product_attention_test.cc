@@ -144,6 +144,19 @@ TEST_CASE("scaled_dot_product_attention: dropout acts on the weights") {
   CHECK(none.to_vector<float>() == std::vector<float>(2 * 4 * 7, 0));
 }
 
+TEST_CASE("scaled_dot_product_attention: the scale is not rounded to a half") {
+  // In bfloat16 1.003 would be 1. As it is, the largest number below 2 becomes 2, and 1 stays 1.
+  const TensorOptions half{.dtype = Dtype::bfloat16};
+  auto attend = [&](float first, double scale) {
+    Tensor q = convert_to(from_vector<float>({first, 1}, {1, 2}), half);
+    Tensor k = convert_to(from_vector<float>({64, 0, 0, 127}, {2, 2}), half);
+    Tensor v = convert_to(from_vector<float>({1, 0}, {2, 1}), half);
+    return scaled_dot_product_attention(q, k, v, {.scale = scale}).item<float>();
+  };
+  CHECK(attend(1.9921875f, 1.003) == attend(2, 1));
+  CHECK(attend(1.9921875f, 1) != attend(2, 1));
+}
+
 TEST_CASE("scaled_dot_product_attention: a query that may see no key gets NaN") {
   Tensor x = ones({2, 3});
   Tensor mask = convert_to(from_vector<int64_t>({1, 1, 0, 0}, {2, 2}), {.dtype = Dtype::boolean});
