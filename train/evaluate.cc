@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "brim/autograd/op.h"
 #include "brim/ops/cross_entropy.h"
@@ -28,31 +29,40 @@ class EvalScope {
   std::vector<std::pair<nn::Module*, bool>> before_;
 };
 
-/// How many logits come before that of `label` in order of size.
+/// How many logits come before that of `label` in order of size; of equal ones the first does.
 int64_t rank_of(std::span<const float> row, size_t label) {
   float own = row[label];
   return std::ranges::count_if(row.first(label), [own](float v) { return v >= own; }) +
          std::ranges::count_if(row.subspan(label), [own](float v) { return v > own; });
 }
 
-}  // namespace
-
-int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels, int64_t k) {
+/// Of each label in its row of logits; for one that is no class, more than there can be.
+std::vector<int64_t> ranks_of(const Tensor& logits, std::span<const int64_t> labels) {
   expect<ShapeError>(logits.dim() == 2 && logits.size(0) == static_cast<int64_t>(labels.size()),
                      "accuracy", "expected one row of logits for each of {} labels, got {}",
                      labels.size(), to_string(logits.shape()));
-  expect<ValueError>(k >= 1, "accuracy", "expected a k of at least 1, got {}", k);
   std::vector<float> values = logits.to_vector<float>();
   auto classes = static_cast<size_t>(logits.size(1));
-  int64_t correct = 0;
+  std::vector<int64_t> ranks;
   for (size_t i = 0; i < labels.size(); ++i) {
     auto row = std::span(values).subspan(i * classes, classes);
     expect<ValueError>(std::ranges::none_of(row, [](float v) { return std::isnan(v); }), "accuracy",
                        "a logit of row {} is NaN", i);
     auto label = static_cast<size_t>(labels[i]);  // beyond all classes where it was negative
-    correct += label < classes && rank_of(row, label) < k;
+    ranks.push_back(label < classes ? rank_of(row, label) : std::numeric_limits<int64_t>::max());
   }
-  return correct;
+  return ranks;
+}
+
+int64_t count_below(int64_t k, std::span<const int64_t> ranks) {
+  return std::ranges::count_if(ranks, [k](int64_t rank) { return rank < k; });
+}
+
+}  // namespace
+
+int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels, int64_t k) {
+  expect<ValueError>(k >= 1, "accuracy", "expected a k of at least 1, got {}", k);
+  return count_below(k, ranks_of(logits, labels));
 }
 
 BatchEvaluation evaluate_batch(nn::Module& model, data::DeviceBatch batch,
@@ -74,8 +84,9 @@ Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions&
   while (auto batch = loader.next()) {
     BatchEvaluation of_batch = evaluate_batch(model, data::to_device(*batch, input.device), input);
     loss += of_batch.loss.item<double>();
-    correct += count_correct(of_batch.logits, batch->labels());
-    among5 += count_correct(of_batch.logits, batch->labels(), 5);
+    const std::vector<int64_t> ranks = ranks_of(of_batch.logits, batch->labels());
+    correct += count_below(1, ranks);
+    among5 += count_below(5, ranks);
     result.images += batch->count() - std::ranges::count(batch->labels(), data::kIgnoredLabel);
     if (on_batch) on_batch(batch->first_sample() + batch->count(), loader.images());
   }
