@@ -116,8 +116,9 @@ void Module::set_frozen(std::string_view prefix, bool frozen) {
     parameter.tensor.set_requires_grad(!frozen);
     any = true;
   }
-  expect<ValueError>(any, "module", "has no parameters at or below '{}'{}", prefix,
-                     did_you_mean(prefix, known));
+  if (!any)
+    raise<ValueError>("module", "has no parameters at or below '{}'{}", prefix,
+                      did_you_mean(prefix, known));
   for (const NamedModule& below : named_modules())
     if (is_at_or_below(below.name, prefix)) {
       below.module.frozen_ = frozen;

@@ -75,10 +75,6 @@ void require_all(const LoadReport& report, const std::string& path) {
   raise<FileError>(kTag, "'{}' is not of this model: {}", path, text);
 }
 
-bool is_at_or_below(std::string_view name, std::string_view module) {
-  return name.starts_with(module) && (name.size() == module.size() || name[module.size()] == '.');
-}
-
 /// What is to be read, and the names that only one side has.
 struct Match {
   ByName tensors;

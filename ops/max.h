@@ -14,9 +14,9 @@ namespace brim {
 /// y = the largest of x over `axes`, in any order; they count from the end when negative, and none
 /// means all. Floating dtypes. NaN wins over everything, and the first NaN over others. Of equal
 /// values the first in row-major order gets the whole gradient, as in PyTorch's `max` along an axis
-/// (its `amax` shares it out). Saves one int64 per element of y, the place of the winner.
-/// Throws `ShapeError` for an axis that is out of range or named twice, or for no elements along
-/// the axes.
+/// (its `amax`, and its `max` over everything, share it out). Saves one int64 per element of y, the
+/// place of the winner. Throws `ShapeError` for an axis that is out of range or named twice, or for
+/// no elements along the axes.
 Tensor max(Tensor x, const std::vector<int>& axes = {}, ReduceOptions options = {},
            Where where = Where::current());
 

@@ -76,9 +76,9 @@ Tensors split(Tensor x, std::vector<int64_t> sizes, int axis, Where where) {
     fits = fits && size >= 0 && size <= left;
     left -= fits ? size : 0;
   }
-  expect<ShapeError>(fits && left == 0, "split",
-                     "expected sizes that add up to {} along axis {} of {}, got {}", x.size(axis),
-                     axis, to_string(x.shape()), listed(sizes));
+  if (!fits || left != 0)
+    raise<ShapeError>("split", "expected sizes that add up to {} along axis {} of {}, got {}",
+                      x.size(axis), axis, to_string(x.shape()), listed(sizes));
   return run(std::move(x), std::move(sizes), axis, where);
 }
 

@@ -1,7 +1,7 @@
 // The CPU's kernels of losses between two tensors of one shape, made from the formulas that all
 // devices share (ops/loss_functors.h), and the line that enters a loss into the table. Sums are
 // taken in pieces that are cut by the shape alone, so they are the same with any number of
-// threads. For elementwise ops that are not losses there is elementwise.h.
+// threads. For elementwise ops that are not losses there is elementwise.cc.
 #pragma once
 
 #include "brim/base/parallel.h"

@@ -148,7 +148,7 @@ void parameter_gradients(const KernelCall& call, const GroupUnits& units) {
   });
   for (int64_t c = 0; c < units.channels; ++c) {
     double bias = 0, weight = 0;
-    for (int64_t piece = 0; piece < std::min(pieces, std::max<int64_t>(rows.pixels, 1)); ++piece) {
+    for (int64_t piece = 0; piece < pieces; ++piece) {
       bias += sums_of(piece).total_first[c];
       weight += sums_of(piece).total_second[c];
     }
