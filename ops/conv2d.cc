@@ -4,6 +4,7 @@
 
 #include "brim/ops/linear.h"
 #include "brim/ops/op.h"
+#include "brim/ops/product.h"
 
 namespace brim {
 namespace {
@@ -34,13 +35,6 @@ int64_t positions(int64_t size, int64_t taps, int64_t stride, int64_t padding, i
   return (padded - reach - 1) / stride + 1;
 }
 
-void require_bias(const Tensor& weight, const Tensor& bias) {
-  require_same_kind(kName, weight, bias);
-  expect<ShapeError>(bias.shape() == Shape{weight.size(0)}, kName,
-                     "expected bias of shape [{}] to match weight {}, got {}", weight.size(0),
-                     to_string(weight.shape()), to_string(bias.shape()));
-}
-
 class Conv2d final : public autograd::Op {
  public:
   explicit Conv2d(const Conv2dOptions& options) : options_(options) {}
@@ -50,7 +44,7 @@ class Conv2d final : public autograd::Op {
     require_floating(name(), in[0]);
     require_same_kind(name(), in[0], in[1]);
     Shape shape = conv2d_shape(in[0].shape(), in[1].shape(), options_);
-    if (in.size() > 2) require_bias(in[1], in[2]);
+    if (in.size() > 2) require_bias(name(), in[1], in[2], shape[3]);
     Tensor x = contiguous(in[0]), weight = contiguous(in[1]);
     Tensor bias = in.size() > 2 ? contiguous(in[2]) : Tensor();
     Tensor y = empty(shape, {.dtype = x.dtype(), .device = x.device()});
@@ -59,10 +53,7 @@ class Conv2d final : public autograd::Op {
   }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
-    autograd::Saves saves;
-    if (needs[1]) saves.inputs.push_back(0);
-    if (needs[0]) saves.inputs.push_back(1);
-    return saves;
+    return saves_of_product(needs);
   }
 
   Tensors backward(autograd::BackwardCall& call) const override {

@@ -4,6 +4,7 @@
 
 #include "brim/ops/linear.h"
 #include "brim/ops/op.h"
+#include "brim/ops/product.h"
 
 namespace brim {
 namespace {
@@ -55,12 +56,7 @@ class ConvTranspose2d final : public autograd::Op {
     require_floating(name(), in[0]);
     require_same_kind(name(), in[0], in[1]);
     Shape shape = conv_transpose2d_shape(in[0].shape(), in[1].shape(), options_);
-    if (in.size() > 2) {
-      require_same_kind(name(), in[1], in[2]);
-      expect<ShapeError>(in[2].shape() == Shape{shape[3]}, name(),
-                         "expected bias of shape [{}] to match weight {}, got {}", shape[3],
-                         to_string(in[1].shape()), to_string(in[2].shape()));
-    }
+    if (in.size() > 2) require_bias(name(), in[1], in[2], shape[3]);
     Tensor x = contiguous(in[0]), weight = contiguous(in[1]);
     Tensor bias = in.size() > 2 ? contiguous(in[2]) : Tensor();
     Tensor y = empty(shape, {.dtype = x.dtype(), .device = x.device()});
@@ -69,10 +65,7 @@ class ConvTranspose2d final : public autograd::Op {
   }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
-    autograd::Saves saves;
-    if (needs[1]) saves.inputs.push_back(0);
-    if (needs[0]) saves.inputs.push_back(1);
-    return saves;
+    return saves_of_product(needs);
   }
 
   // The transpose of the transpose: x and y have changed places.

@@ -2,6 +2,7 @@
 
 #include "brim/ops/matmul.h"
 #include "brim/ops/op.h"
+#include "brim/ops/product.h"
 #include "brim/ops/rows.h"
 
 namespace brim {
@@ -23,10 +24,7 @@ class Linear final : public autograd::Op {
   }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
-    autograd::Saves saves;
-    if (needs[1]) saves.inputs.push_back(0);
-    if (needs[0]) saves.inputs.push_back(1);
-    return saves;
+    return saves_of_product(needs);
   }
 
   Tensors backward(autograd::BackwardCall& call) const override {
@@ -63,11 +61,7 @@ class Linear final : public autograd::Op {
     expect<ShapeError>(x.size(-1) == weight.size(1), name(),
                        "expected input features {} to match weight {}, got input {}",
                        weight.size(1), to_string(weight.shape()), to_string(x.shape()));
-    if (in.size() < 3) return;
-    require_same_kind(name(), x, in[2]);
-    expect<ShapeError>(in[2].shape() == Shape{weight.size(0)}, name(),
-                       "expected bias of shape [{}] to match weight {}, got {}", weight.size(0),
-                       to_string(weight.shape()), to_string(in[2].shape()));
+    if (in.size() > 2) require_bias(name(), weight, in[2], weight.size(0));
   }
 };
 

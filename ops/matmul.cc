@@ -1,6 +1,7 @@
 #include "brim/ops/matmul.h"
 
 #include "brim/ops/op.h"
+#include "brim/ops/product.h"
 #include "brim/ops/rows.h"
 
 namespace brim {
@@ -44,10 +45,7 @@ class Matmul final : public autograd::Op {
   }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
-    autograd::Saves saves;
-    if (needs[1]) saves.inputs.push_back(0);
-    if (needs[0]) saves.inputs.push_back(1);
-    return saves;
+    return saves_of_product(needs);
   }
 
   /// da = dy b^T, db = a^T dy, summed over the axes that were broadcast.

@@ -2,6 +2,7 @@
 
 #include "brim/ops/binary.h"
 #include "brim/ops/broadcast.h"
+#include "brim/ops/product.h"
 
 namespace brim {
 namespace {
@@ -15,10 +16,7 @@ class Mul final : public autograd::Op {
   }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
-    autograd::Saves saves;
-    if (needs[1]) saves.inputs.push_back(0);
-    if (needs[0]) saves.inputs.push_back(1);
-    return saves;
+    return saves_of_product(needs);
   }
 
   Tensors backward(autograd::BackwardCall& call) const override {

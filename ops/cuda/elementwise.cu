@@ -2,7 +2,7 @@
 // the CPU's, one thread an element.
 #include "brim/core/cuda/strided.cuh"
 #include "brim/ops/cuda/register.h"
-#include "brim/ops/elementwise_kernels.h"
+#include "brim/ops/elementwise_registrar.h"
 
 namespace brim::cuda {
 namespace {
@@ -44,29 +44,18 @@ void binary_kernel(const KernelCall& call, const F& f) {
                    "elementwise kernel");
 }
 
-template <class F>
-void enter(const Kernel<F>& kernel, KernelFn<F> of_float, KernelFn<F> of_double) {
-  register_kernel(kernel, DeviceType::cuda, Dtype::float32, of_float);
-  register_kernel(kernel, DeviceType::cuda, Dtype::float64, of_double);
-}
-
-struct Registrar {
-  template <class F>
-  void unary(const Kernel<F>& kernel) const {
-    enter(kernel, unary_kernel<float, F>, unary_kernel<double, F>);
-  }
-  template <class F>
-  void binary(const Kernel<F>& kernel) const {
-    enter(kernel, binary_kernel<float, F>, binary_kernel<double, F>);
-  }
-  template <class F>
-  void broadcast(const Kernel<F>& kernel) const {
-    enter(kernel, binary_kernel<float, F>, binary_kernel<double, F>);
-  }
+struct Kernels {
+  static constexpr DeviceType kDevice = DeviceType::cuda;
+  template <class T, class F>
+  static constexpr KernelFn<F> unary = unary_kernel<T, F>;
+  template <class T, class F>
+  static constexpr KernelFn<F> binary = binary_kernel<T, F>;
+  template <class T, class F>
+  static constexpr KernelFn<F> broadcast = binary_kernel<T, F>;
 };
 
 }  // namespace
 
-void register_elementwise() { for_each_elementwise_kernel(Registrar()); }
+void register_elementwise() { for_each_elementwise_kernel(ElementwiseRegistrar<Kernels>()); }
 
 }  // namespace brim::cuda
