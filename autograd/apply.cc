@@ -100,9 +100,14 @@ Tensors apply(std::shared_ptr<const Op> op, Tensors inputs, Where where) {
                 std::ranges::any_of(inputs, [](const Tensor& t) { return t.requires_grad(); });
   ForwardContext context;
   context.for_backward = record;
+  const std::string& module = module_path();
+  memory::SiteScope site({.op = op->name(),
+                          .module = &module,
+                          .file = where.file_name(),
+                          .line = where.line(),
+                          .phase = memory::Phase::forward});
   Tensors outputs = run_forward(*op, inputs, context);
   op->apply_effects(inputs, outputs);
-  const std::string& module = module_path();
   notify({*op, Phase::forward, inputs, outputs, context, where, module});
   int visible = op->visible_outputs();
   if (record) {

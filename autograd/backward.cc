@@ -118,6 +118,11 @@ class Engine {
       if (grad.defined()) grad = run_hook(hook, std::move(grad));
     }
     ModuleScope module(node.module);
+    memory::SiteScope site({.op = node.op->name(),
+                            .module = node.module,
+                            .file = node.where.file_name(),
+                            .line = node.where.line(),
+                            .phase = memory::Phase::backward});
     BackwardCall call(node, grads);
     Tensors input_grads = node.op->backward(call);
     notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module});

@@ -1,15 +1,27 @@
 // New tensors.
+#include <algorithm>
+
 #include "brim/core/kernels.h"
 
 namespace brim {
+namespace {
+
+memory::BufferShape described(const Shape& shape, Dtype dtype) {
+  memory::BufferShape described{.dims = shape.size(), .dtype = to_string(dtype).data()};
+  std::ranges::copy(shape, described.sizes);
+  return described;
+}
+
+}  // namespace
 
 Tensor empty(const Shape& shape, const TensorOptions& options) {
   int64_t bytes = 0;
   bool overflow = __builtin_mul_overflow(numel(shape), size_of(options.dtype), &bytes);
   expect<ShapeError>(!overflow, "empty", "{} of {} is beyond 2^63 - 1 bytes", to_string(shape),
                      to_string(options.dtype));
-  return Tensor(std::make_shared<Storage>(options.device, bytes, memory::current_category()),
-                {shape, contiguous_strides(shape), 0, options.dtype});
+  auto storage = std::make_shared<Storage>(options.device, bytes, memory::current_category(),
+                                           described(shape, options.dtype));
+  return Tensor(std::move(storage), {shape, contiguous_strides(shape), 0, options.dtype});
 }
 
 Tensor full(const Shape& shape, double value, const TensorOptions& options) {

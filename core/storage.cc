@@ -4,8 +4,9 @@
 
 namespace brim {
 
-Storage::Storage(Device device, int64_t bytes, memory::Category category)
-    : account_(memory::account(device)), block_(account_->allocate(bytes, category)) {}
+Storage::Storage(Device device, int64_t bytes, memory::Category category,
+                 const memory::BufferShape& shape)
+    : account_(memory::account(device)), block_(account_->allocate(bytes, category, shape)) {}
 
 Storage::~Storage() { account_->release(block_); }
 

@@ -14,7 +14,8 @@ namespace brim {
 class Storage {
  public:
   /// Throws `memory::OutOfMemory`.
-  Storage(Device device, int64_t bytes, memory::Category category);
+  Storage(Device device, int64_t bytes, memory::Category category,
+          const memory::BufferShape& shape = {});
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;

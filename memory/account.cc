@@ -12,6 +12,7 @@
 #include "brim/memory/direct_planner.h"
 #include "brim/memory/host_memory.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/memory/stream.h"
 
 namespace brim::memory {
 
@@ -30,23 +31,23 @@ Account::Account(Device device, std::unique_ptr<Source> source, const MakePlanne
 
 Account::~Account() = default;
 
-Block Account::allocate(int64_t bytes, Category category) {
+Block Account::allocate(int64_t bytes, Category category, const BufferShape& shape) {
   check(bytes >= 0, "an allocation is not negative");
   if (bytes == 0) return {{}, 0, category};
   std::lock_guard lock(mutex_);
   ++requests_;
   // Beyond this, rounding up to a size class may overflow.
-  if (bytes > Source::kUnlimited / 2) refuse({.bytes = bytes, .category = category}, false);
-  Request request{.bytes = round_up(bytes, kAlignment), .category = category};
+  Request request{
+      .bytes = bytes, .category = category, .stream = current_stream(), .site = &current_site()};
+  if (bytes > Source::kUnlimited / 2) refuse(request, false);
+  request.bytes = round_up(bytes, kAlignment);
   if (fail_in_ > 0 && --fail_in_ == 0) refuse(request, true);
   Placement placement = planner_->place(request);
   if (placement.address == nullptr) {
     check_identity();
     refuse(request, false);
   }
-  Block block{placement, request.bytes, category};
-  live_ += block.bytes;
-  by_category_[static_cast<size_t>(category)] += block.bytes;
+  Block block = note(placement, request, shape);
   try {
     check_identity();
     if (recorder_ != nullptr) recorder_->allocated(block);
@@ -58,18 +59,33 @@ Block Account::allocate(int64_t bytes, Category category) {
   return block;
 }
 
+Block Account::note(const Placement& placement, const Request& request, const BufferShape& shape) {
+  LiveBuffer* buffer = buffers_.add();
+  buffer->id = static_cast<uint64_t>(requests_);
+  buffer->address = placement.address;
+  buffer->bytes = request.bytes;
+  buffer->category = request.category;
+  buffer->stream = request.stream;
+  buffer->site = *request.site;
+  buffer->shape = shape;
+  live_ += request.bytes;
+  by_category_[static_cast<size_t>(request.category)] += request.bytes;
+  return {placement, request.bytes, request.category, buffer};
+}
+
 void Account::give_back(const Block& block) noexcept {
   live_ -= block.bytes;
   by_category_[static_cast<size_t>(block.category)] -= block.bytes;
   planner_->release(block.placement);
+  buffers_.remove(block.live);
 }
 
 void Account::release(const Block& block) noexcept {
   if (block.bytes == 0) return;
   std::lock_guard lock(mutex_);
+  if (recorder_ != nullptr) recorder_->released(block);
   give_back(block);
   release_broke_identity_ = release_broke_identity_ || !identity_holds();
-  if (recorder_ != nullptr) recorder_->released(block);
 }
 
 void Account::recategorize(Block& block, Category category) noexcept {
@@ -81,6 +97,7 @@ void Account::recategorize(Block& block, Category category) noexcept {
   by_category_[static_cast<size_t>(block.category)] -= block.bytes;
   by_category_[static_cast<size_t>(category)] += block.bytes;
   std::swap(block.category, category);
+  block.live->category = block.category;
   if (recorder_ != nullptr) recorder_->recategorized(block, category);
 }
 
@@ -164,12 +181,39 @@ void Account::set_recorder(Recorder* recorder) {
 void Account::begin_step() {
   std::lock_guard lock(mutex_);
   planner_->begin_step();
+  if (recorder_ != nullptr) recorder_->began_step();
 }
 
 void Account::end_step() noexcept {
   std::lock_guard lock(mutex_);
   planner_->end_step();
+  if (recorder_ != nullptr) recorder_->ended_step();
 }
+
+void Account::begin_section(const Section& section) {
+  std::lock_guard lock(mutex_);
+  planner_->begin_section(section);
+  if (recorder_ != nullptr) recorder_->began_section(section);
+}
+
+void Account::end_section() noexcept {
+  std::lock_guard lock(mutex_);
+  planner_->end_section();
+  if (recorder_ != nullptr) recorder_->ended_section();
+}
+
+void Account::for_each_live(const std::function<void(const LiveBuffer&)>& body) const {
+  std::lock_guard lock(mutex_);
+  for (const LiveBuffer* buffer = buffers_.first(); buffer != nullptr; buffer = buffer->next)
+    body(*buffer);
+}
+
+SectionScope::SectionScope(std::shared_ptr<Account> account, const Section& section)
+    : account_(std::move(account)) {
+  account_->begin_section(section);
+}
+
+SectionScope::~SectionScope() { account_->end_section(); }
 
 namespace {
 

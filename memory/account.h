@@ -15,6 +15,7 @@
 
 #include "brim/base/device.h"
 #include "brim/memory/category.h"
+#include "brim/memory/live_buffers.h"
 #include "brim/memory/planner.h"
 #include "brim/memory/source.h"
 
@@ -25,6 +26,7 @@ struct Block {
   Placement placement;
   int64_t bytes = 0;  ///< rounded up; 0 for the empty block, which has no address
   Category category = Category::other;
+  LiveBuffer* live = nullptr;  ///< what the account knows of it; null for the empty block
 };
 
 struct AccountStats {
@@ -39,8 +41,8 @@ struct AccountStats {
   BytesByCategory by_category_at_peak{};  ///< at the moment of `peak_live`
 };
 
-/// Sees every allocation and release, in order, under the account's lock: it must not allocate
-/// from the account.
+/// Sees every allocation and release, and the parts of a program, in order, under the account's
+/// lock: it must not allocate from the account. `block.live` tells what is known of a buffer.
 class Recorder {
  public:
   virtual ~Recorder() = default;
@@ -50,6 +52,10 @@ class Recorder {
   virtual void recategorized(const Block& block, Category before) noexcept {
     (void)block, (void)before;
   }
+  virtual void began_step() {}
+  virtual void ended_step() noexcept {}
+  virtual void began_section(const Section&) {}
+  virtual void ended_section() noexcept {}
 };
 
 using MakePlanner = std::function<std::unique_ptr<Planner>(Source&)>;
@@ -66,7 +72,8 @@ class Account {
 
   /// `bytes` (0 or more), rounded up to 64 and on a 64-byte boundary. Throws `OutOfMemory`; live
   /// bytes are then as before, cached ones may have gone back to the source.
-  Block allocate(int64_t bytes, Category category);
+  /// The buffer is noted with the site and the stream of this thread, and with `shape`.
+  Block allocate(int64_t bytes, Category category, const BufferShape& shape = {});
   void release(const Block& block) noexcept;
   /// Moves a held block to another category, for a tensor that changed its role.
   void recategorize(Block& block, Category category) noexcept;
@@ -85,14 +92,21 @@ class Account {
   /// Null to stop. The recorder must outlive its time here.
   void set_recorder(Recorder* recorder);
 
-  /// Tells the planner where a training step begins and ends; `TrainStep` does.
+  /// Calls `body` with every buffer that is held, oldest first, under the account's lock.
+  void for_each_live(const std::function<void(const LiveBuffer&)>& body) const;
+
+  /// Tell the planner and the recorder where a training step begins and ends; `TrainStep` does.
   void begin_step();
   void end_step() noexcept;
+  /// The same for its parts and for evaluations; `SectionScope` does.
+  void begin_section(const Section& section);
+  void end_section() noexcept;
 
  private:
   [[noreturn]] void refuse(const Request& request, bool injected) const;
   bool identity_holds() const;
   void check_identity() const;
+  Block note(const Placement& placement, const Request& request, const BufferShape& shape);
   void note_peaks();
   void give_back(const Block& block) noexcept;
 
@@ -102,6 +116,7 @@ class Account {
   std::unique_ptr<Planner> planner_;
   Recorder* recorder_ = nullptr;
   bool release_broke_identity_ = false;  // `release` cannot throw: the next request does
+  LiveBuffers buffers_;
   int64_t live_ = 0, peak_live_ = 0, peak_reserved_ = 0, requests_ = 0, fail_in_ = 0;
   BytesByCategory by_category_{}, by_category_at_peak_{};
 };
@@ -122,6 +137,18 @@ class AccountScope {
 
  private:
   std::shared_ptr<Account> before_;
+};
+
+/// A section of the program that runs on an account, until the scope ends.
+class SectionScope {
+ public:
+  SectionScope(std::shared_ptr<Account> account, const Section& section);
+  ~SectionScope();
+  SectionScope(const SectionScope&) = delete;
+  SectionScope& operator=(const SectionScope&) = delete;
+
+ private:
+  std::shared_ptr<Account> account_;
 };
 
 /// A host account with the given planner and capacity: a small GPU, for tests.

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "brim/memory/category.h"
+#include "brim/memory/section.h"
+#include "brim/memory/site.h"
 #include "brim/memory/source.h"
 
 namespace brim::memory {
@@ -16,6 +18,7 @@ struct Request {
   int64_t alignment = kAlignment;
   Category category = Category::other;
   int stream = 0;
+  const Site* site = nullptr;  ///< who asks; never null under an account
 };
 
 /// What a planner gave. `token` is the planner's own; it comes back with the release.
@@ -44,8 +47,13 @@ class Planner {
   /// Gives unused bytes back to the source.
   virtual void empty_cache() noexcept {}
 
+  /// A training step begins, or ended, done or undone.
   virtual void begin_step() {}
   virtual void end_step() noexcept {}
+  /// A part of a step, or an evaluation, begins or ended. An evaluation may come inside another
+  /// section.
+  virtual void begin_section(const Section&) {}
+  virtual void end_section() noexcept {}
 
   /// Bytes taken from the source: live + cached + fragmented.
   int64_t reserved() const { return source_.used(); }

@@ -82,6 +82,8 @@ Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions&
   int64_t correct = 0, among5 = 0;
   loader.start_epoch(0);
   while (auto batch = loader.next()) {
+    memory::SectionScope section(memory::account(input.device),
+                                 {memory::SectionKind::evaluation, batch->count()});
     BatchEvaluation of_batch = evaluate_batch(model, data::to_device(*batch, input.device), input);
     loss += of_batch.loss.item<double>();
     const std::vector<int64_t> ranks = ranks_of(of_batch.logits, batch->labels());

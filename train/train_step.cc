@@ -22,9 +22,9 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
   });
 }
 
-double TrainStep::run(double rate, const LossFunction& loss) {
+double TrainStep::run(double rate, const LossFunction& loss, const MicroStepOptions& options) {
   begin();
-  double value = micro_step(loss);
+  double value = micro_step(loss, options);
   prepare(rate);
   commit();
   return value;
@@ -48,6 +48,7 @@ void TrainStep::begin() {
         memory::account(parameters_.empty() ? Device::cpu() : parameters_.front().device());
     account->begin_step();
     account_ = std::move(account);
+    first_ = true;
     for (const auto& [buffer, shadow] : shadows_) copy_into(shadow, buffer);
   });
 }
@@ -76,7 +77,13 @@ Tensor TrainStep::forward(const LossFunction& loss, uint64_t first_sample) {
 double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& options) {
   require_begun();
   optimizer_.cancel();
-  return or_undo([&] { return forward_backward(loss, options); });
+  update_.reset();
+  auto kind = std::exchange(first_, false) ? memory::SectionKind::first_micro_step
+                                           : memory::SectionKind::micro_step;
+  return or_undo([&] {
+    memory::SectionScope section(account_, {kind, options.samples});
+    return forward_backward(loss, options);
+  });
 }
 
 double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOptions& options) {
@@ -107,7 +114,11 @@ void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& option
 
 void TrainStep::prepare(double rate) {
   require_begun();
-  or_undo([&] { optimizer_.prepare({.rate = rate, .clip = options_.clip}); });
+  or_undo([&] {
+    update_.reset();  // where it is prepared again
+    update_.emplace(account_, memory::Section{memory::SectionKind::update});
+    optimizer_.prepare({.rate = rate, .clip = options_.clip});
+  });
 }
 
 void TrainStep::commit() noexcept {
@@ -125,6 +136,7 @@ void TrainStep::drop_gradients() noexcept {
 }
 
 void TrainStep::end_planner_step() noexcept {
+  update_.reset();
   if (account_ != nullptr) account_->end_step();
   account_.reset();
 }

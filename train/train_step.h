@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct MicroStepOptions {
   double weight = 1;
   /// Position of its first sample in the update.
   uint64_t first_sample = 0;
+  /// Its samples; parts with as many ask for the same bytes in the same order, which is how a plan
+  /// knows them. 0 for parts that are all alike.
+  int64_t samples = 0;
 };
 
 class TrainStep {
@@ -49,7 +53,7 @@ class TrainStep {
   TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options = {});
 
   /// A whole update in one micro-step; returns the loss.
-  double run(double rate, const LossFunction& loss);
+  double run(double rate, const LossFunction& loss, const MicroStepOptions& options = {});
 
   /// Drops gradients, forgets effects that were not committed. The planner of the parameters'
   /// device is told that a step begins; `commit` and `undo` tell it that it ended. Throws
@@ -94,7 +98,9 @@ class TrainStep {
   std::vector<Tensor> parameters_;
   std::vector<std::pair<Tensor, Tensor>> shadows_;  // buffer, and where effects on it go
   std::vector<std::pair<std::string, const nn::Module*>> unshadowed_;  // a buffer, and its module
-  std::shared_ptr<memory::Account> account_;  // told of the step under way; null between steps
+  std::shared_ptr<memory::Account> account_;    // told of the step under way; null between steps
+  std::optional<memory::SectionScope> update_;  // from prepare to the end of the step
+  bool first_ = true;                           // is the next micro-step the first of the update?
   int64_t updates_ = 0;
 };
 

@@ -79,11 +79,14 @@ StepReport Trainer::run_step(const HostBatch& batch) {
   StepReport report{.rate = options_.schedule.rate(step_.updates()),
                     .images = static_cast<int64_t>(batch.labels.size())};
   // The host keeps the batch until commit, so the step can be run again from it.
-  report.loss = step_.run(report.rate, [&] {
-    return training_loss(
-        model_, data::to_device(batch.pixels, batch.labels, batch.size, options_.input.device),
-        options_);
-  });
+  report.loss = step_.run(
+      report.rate,
+      [&] {
+        return training_loss(
+            model_, data::to_device(batch.pixels, batch.labels, batch.size, options_.input.device),
+            options_);
+      },
+      {.samples = report.images});
   report.step = step_.updates();
   report.gradient_norm = optimizer_.gradient_norm();
   return report;

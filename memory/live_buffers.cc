@@ -1,0 +1,36 @@
+#include "brim/memory/live_buffers.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <span>
+
+namespace brim::memory {
+
+std::string to_string(const BufferShape& shape) {
+  if (shape.dims < 0) return "";
+  std::span sizes(shape.sizes, static_cast<size_t>(shape.dims));
+  return fmt::format("{} [{}]", shape.dtype, fmt::join(sizes, ","));
+}
+
+LiveBuffer* LiveBuffers::add() {
+  LiveBuffer* buffer = unused_;
+  if (buffer != nullptr)
+    unused_ = buffer->next;
+  else
+    buffer = &nodes_.emplace_back();
+  buffer->previous = last_;
+  buffer->next = nullptr;
+  (last_ == nullptr ? first_ : last_->next) = buffer;
+  last_ = buffer;
+  return buffer;
+}
+
+void LiveBuffers::remove(LiveBuffer* buffer) noexcept {
+  (buffer->previous == nullptr ? first_ : buffer->previous->next) = buffer->next;
+  (buffer->next == nullptr ? last_ : buffer->next->previous) = buffer->previous;
+  buffer->next = unused_;
+  unused_ = buffer;
+}
+
+}  // namespace brim::memory
