@@ -11,10 +11,14 @@
 #include "brim/memory/cuda_source.h"
 #include "brim/memory/direct_planner.h"
 #include "brim/memory/host_memory.h"
+#include "brim/memory/live_ranges.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/memory/stream.h"
 
 namespace brim::memory {
+namespace {
+constexpr const char* kIdentity = "reserved bytes are live, cached and fragmented ones";
+}  // namespace
 
 MakePlanner planner_named(const std::string& name) {
   if (name == "direct")
@@ -27,7 +31,11 @@ MakePlanner planner_named(const std::string& name) {
 }
 
 Account::Account(Device device, std::unique_ptr<Source> source, const MakePlanner& make_planner)
-    : device_(device), source_(std::move(source)), planner_(make_planner(*source_)) {}
+    : device_(device), source_(std::move(source)), planner_(make_planner(*source_)) {
+#ifndef NDEBUG
+  set_checking(true);
+#endif
+}
 
 Account::~Account() = default;
 
@@ -42,21 +50,36 @@ Block Account::allocate(int64_t bytes, Category category, const BufferShape& sha
   if (bytes > Source::kUnlimited / 2) refuse(request, false);
   request.bytes = round_up(bytes, kAlignment);
   if (fail_in_ > 0 && --fail_in_ == 0) refuse(request, true);
-  Placement placement = planner_->place(request);
-  if (placement.address == nullptr) {
-    check_identity();
-    refuse(request, false);
-  }
-  Block block = note(placement, request, shape);
+  buffers_.reserve();  // may fail, so before there is a placement
+  Block block = note(place(request), request, shape);
   try {
+    check_placement(block, request);
     check_identity();
     if (recorder_ != nullptr) recorder_->allocated(block);
   } catch (...) {
     give_back(block);
     throw;
   }
-  note_peaks();
+  note_peak_live();
   return block;
+}
+
+Placement Account::place(const Request& request) {
+  Placement placement = planner_->place(request);
+  if (placement.address == nullptr) {
+    check_identity();
+    refuse(request, false);
+  }
+  return placement;
+}
+
+void Account::check_placement(const Block& block, const Request& request) {
+  auto address = reinterpret_cast<uintptr_t>(block.placement.address);
+  if (address % static_cast<uintptr_t>(request.alignment) != 0)
+    raise<InternalError>("memory",
+                         "the {} planner placed {} bytes at {:#x}, off a {}-byte boundary",
+                         planner_->name(), block.bytes, address, request.alignment);
+  if (ranges_ != nullptr) ranges_->add(*block.live, planner_->name());
 }
 
 Block Account::note(const Placement& placement, const Request& request, const BufferShape& shape) {
@@ -76,6 +99,7 @@ Block Account::note(const Placement& placement, const Request& request, const Bu
 void Account::give_back(const Block& block) noexcept {
   live_ -= block.bytes;
   by_category_[static_cast<size_t>(block.category)] -= block.bytes;
+  if (ranges_ != nullptr) ranges_->remove(*block.live);
   planner_->release(block.placement);
   buffers_.remove(block.live);
 }
@@ -83,9 +107,13 @@ void Account::give_back(const Block& block) noexcept {
 void Account::release(const Block& block) noexcept {
   if (block.bytes == 0) return;
   std::lock_guard lock(mutex_);
+  if (ranges_ != nullptr && !ranges_->holds(block.placement.address, block.live)) {
+    breach_ = "a block that was released was held";
+    return;
+  }
   if (recorder_ != nullptr) recorder_->released(block);
   give_back(block);
-  release_broke_identity_ = release_broke_identity_ || !identity_holds();
+  note_identity();
 }
 
 void Account::recategorize(Block& block, Category category) noexcept {
@@ -119,12 +147,15 @@ bool Account::identity_holds() const {
 }
 
 void Account::check_identity() const {
-  check(identity_holds() && !release_broke_identity_,
-        "reserved bytes are live, cached and fragmented ones");
+  check(breach_ == nullptr, breach_);
+  check(identity_holds(), kIdentity);
 }
 
-void Account::note_peaks() {
-  peak_reserved_ = std::max(peak_reserved_, planner_->reserved());
+void Account::note_identity() noexcept {
+  if (breach_ == nullptr && !identity_holds()) breach_ = kIdentity;
+}
+
+void Account::note_peak_live() {
   if (live_ <= peak_live_) return;
   peak_live_ = live_;
   by_category_at_peak_ = by_category_;
@@ -137,10 +168,15 @@ AccountStats Account::stats() const {
           .fragmented = planner_->fragmented(),
           .reserved = planner_->reserved(),
           .peak_live = peak_live_,
-          .peak_reserved = peak_reserved_,
+          .peak_reserved = source_->peak(),
           .requests = requests_,
           .by_category = by_category_,
           .by_category_at_peak = by_category_at_peak_};
+}
+
+PlannerStats Account::planner_stats() const {
+  std::lock_guard lock(mutex_);
+  return planner_->stats();
 }
 
 std::string Account::planner_name() const { return std::string(planner_->name()); }
@@ -163,7 +199,7 @@ void Account::fail_nth(int64_t n) {
 void Account::reset_peak() {
   std::lock_guard lock(mutex_);
   peak_live_ = live_;
-  peak_reserved_ = planner_->reserved();
+  source_->reset_peak();
   by_category_at_peak_ = by_category_;
 }
 
@@ -171,6 +207,21 @@ void Account::empty_cache() {
   std::lock_guard lock(mutex_);
   planner_->empty_cache();
   check_identity();
+}
+
+void Account::set_checking(bool on) {
+  std::lock_guard lock(mutex_);
+  ranges_.reset();
+  if (!on) return;
+  auto ranges = std::make_unique<LiveRanges>();
+  for (const LiveBuffer* buffer = buffers_.first(); buffer != nullptr; buffer = buffer->next)
+    ranges->add(*buffer, planner_->name());
+  ranges_ = std::move(ranges);
+}
+
+bool Account::checking() const {
+  std::lock_guard lock(mutex_);
+  return ranges_ != nullptr;
 }
 
 void Account::set_recorder(Recorder* recorder) {
@@ -181,24 +232,38 @@ void Account::set_recorder(Recorder* recorder) {
 void Account::begin_step() {
   std::lock_guard lock(mutex_);
   planner_->begin_step();
-  if (recorder_ != nullptr) recorder_->began_step();
+  try {
+    check_identity();  // a planner may take and give back bytes here
+    if (recorder_ != nullptr) recorder_->began_step();
+  } catch (...) {
+    planner_->end_step();
+    throw;
+  }
 }
 
 void Account::end_step() noexcept {
   std::lock_guard lock(mutex_);
   planner_->end_step();
+  note_identity();
   if (recorder_ != nullptr) recorder_->ended_step();
 }
 
 void Account::begin_section(const Section& section) {
   std::lock_guard lock(mutex_);
   planner_->begin_section(section);
-  if (recorder_ != nullptr) recorder_->began_section(section);
+  try {
+    check_identity();
+    if (recorder_ != nullptr) recorder_->began_section(section);
+  } catch (...) {
+    planner_->end_section();
+    throw;
+  }
 }
 
 void Account::end_section() noexcept {
   std::lock_guard lock(mutex_);
   planner_->end_section();
+  note_identity();
   if (recorder_ != nullptr) recorder_->ended_section();
 }
 

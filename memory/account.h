@@ -4,7 +4,8 @@
 //   reserved = live + cached + fragmented, after every operation.
 //
 // A planner that breaks this is answered with `InternalError`: by the operation itself, and after a
-// release, which cannot throw, by the next one.
+// release, which cannot throw, by the next one. So is one that hands out an address off a 64-byte
+// boundary, and where `checking` is on, one that hands out bytes that someone holds.
 // Sizes are rounded up to 64 bytes before anything is counted. Thread safe.
 #pragma once
 
@@ -21,6 +22,8 @@
 
 namespace brim::memory {
 
+class LiveRanges;
+
 /// Bytes that someone holds. Give it back to the account it came from.
 struct Block {
   Placement placement;
@@ -35,8 +38,8 @@ struct AccountStats {
   int64_t fragmented = 0;
   int64_t reserved = 0;
   int64_t peak_live = 0;
-  int64_t peak_reserved = 0;
-  int64_t requests = 0;  ///< since the account was made
+  int64_t peak_reserved = 0;  ///< at any moment, also within one request
+  int64_t requests = 0;       ///< since the account was made
   BytesByCategory by_category{};
   BytesByCategory by_category_at_peak{};  ///< at the moment of `peak_live`
 };
@@ -58,8 +61,6 @@ class Recorder {
   virtual void ended_section() noexcept {}
 };
 
-using MakePlanner = std::function<std::unique_ptr<Planner>(Source&)>;
-
 /// Planners by name: "direct" or "caching"; throws `ValueError` with the nearest name otherwise.
 MakePlanner planner_named(const std::string& name);
 
@@ -79,6 +80,7 @@ class Account {
   void recategorize(Block& block, Category category) noexcept;
 
   AccountStats stats() const;
+  PlannerStats planner_stats() const;
   Device device() const { return device_; }
   std::string planner_name() const;
 
@@ -89,6 +91,10 @@ class Account {
   void fail_nth(int64_t n);
   void reset_peak();
   void empty_cache();
+  /// Whether every placement is compared with all that is held, and every release, with the buffers
+  /// named in the error: on from the start in builds without NDEBUG, which are for finding faults.
+  void set_checking(bool on);
+  bool checking() const;
   /// Null to stop. The recorder must outlive its time here.
   void set_recorder(Recorder* recorder);
 
@@ -106,8 +112,12 @@ class Account {
   [[noreturn]] void refuse(const Request& request, bool injected) const;
   bool identity_holds() const;
   void check_identity() const;
+  /// As `check_identity`, where nothing may be thrown: the next operation throws.
+  void note_identity() noexcept;
+  Placement place(const Request& request);
   Block note(const Placement& placement, const Request& request, const BufferShape& shape);
-  void note_peaks();
+  void check_placement(const Block& block, const Request& request);
+  void note_peak_live();
   void give_back(const Block& block) noexcept;
 
   const Device device_;
@@ -115,9 +125,10 @@ class Account {
   std::unique_ptr<Source> source_;
   std::unique_ptr<Planner> planner_;
   Recorder* recorder_ = nullptr;
-  bool release_broke_identity_ = false;  // `release` cannot throw: the next request does
+  const char* breach_ = nullptr;  // what was found where nothing may be thrown
   LiveBuffers buffers_;
-  int64_t live_ = 0, peak_live_ = 0, peak_reserved_ = 0, requests_ = 0, fail_in_ = 0;
+  std::unique_ptr<LiveRanges> ranges_;  // null when not checking
+  int64_t live_ = 0, peak_live_ = 0, requests_ = 0, fail_in_ = 0;
   BytesByCategory by_category_{}, by_category_at_peak_{};
 };
 

@@ -13,12 +13,14 @@ std::string to_string(const BufferShape& shape) {
   return fmt::format("{} [{}]", shape.dtype, fmt::join(sizes, ","));
 }
 
+void LiveBuffers::reserve() {
+  if (unused_ == nullptr) unused_ = &nodes_.emplace_back();
+}
+
 LiveBuffer* LiveBuffers::add() {
+  reserve();
   LiveBuffer* buffer = unused_;
-  if (buffer != nullptr)
-    unused_ = buffer->next;
-  else
-    buffer = &nodes_.emplace_back();
+  unused_ = buffer->next;
   buffer->previous = last_;
   buffer->next = nullptr;
   (last_ == nullptr ? first_ : last_->next) = buffer;

@@ -42,6 +42,8 @@ class LiveBuffers {
   LiveBuffers(const LiveBuffers&) = delete;
   LiveBuffers& operator=(const LiveBuffers&) = delete;
 
+  /// The next `add` does not allocate.
+  void reserve();
   /// A node at the end of the list; fields other than the links are the caller's to set.
   LiveBuffer* add();
   void remove(LiveBuffer* buffer) noexcept;

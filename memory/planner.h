@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string_view>
 
 #include "brim/memory/category.h"
@@ -27,6 +29,15 @@ struct Placement {
   void* token = nullptr;
 };
 
+/// What a planner did since it was made, and what it has now. Zeros where it does not say.
+struct PlannerStats {
+  int64_t segments = 0;      ///< pieces that it holds of the source
+  int64_t splits = 0;        ///< placements that left a rest
+  int64_t hits = 0;          ///< requests served from bytes that it held
+  int64_t misses = 0;        ///< those for which it asked the source
+  int64_t largest_free = 0;  ///< bytes of its largest cached piece
+};
+
 /// Not thread safe: the account calls it under its lock.
 class Planner {
  public:
@@ -47,6 +58,8 @@ class Planner {
   /// Gives unused bytes back to the source.
   virtual void empty_cache() noexcept {}
 
+  virtual PlannerStats stats() const { return {}; }
+
   /// A training step begins, or ended, done or undone.
   virtual void begin_step() {}
   virtual void end_step() noexcept {}
@@ -64,5 +77,8 @@ class Planner {
  private:
   Source& source_;
 };
+
+/// The planner may take bytes of the source at once, and keeps the reference.
+using MakePlanner = std::function<std::unique_ptr<Planner>(Source&)>;
 
 }  // namespace brim::memory

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "brim/base/error.h"
@@ -15,7 +16,9 @@ void* Source::allocate(int64_t bytes) {
   check(bytes > 0 && bytes % kAlignment == 0, "a source is asked for whole alignment units");
   if (bytes > capacity_ - used_) return nullptr;
   void* address = take(bytes);
-  if (address != nullptr) used_ += bytes;
+  if (address == nullptr) return nullptr;
+  used_ += bytes;
+  peak_ = std::max(peak_, used_);
   return address;
 }
 

@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "brim/memory/host_memory.h"
+#include "brim/memory/stream.h"
 
 namespace brim::memory {
 
@@ -32,12 +35,27 @@ class Source {
   /// May be set below what is used: then nothing more is given until enough came back.
   void set_capacity(int64_t bytes) { capacity_ = bytes; }
   int64_t used() const { return used_; }
+  /// The most that was used at any moment since `reset_peak`, also within one operation of a
+  /// planner.
+  int64_t peak() const { return peak_; }
+  void reset_peak() { peak_ = used_; }
+
+  /// Of the device that these bytes are on; null, as at first, where work is done when it returns.
+  void set_stream_order(std::shared_ptr<StreamOrder> order) { order_ = std::move(order); }
+  /// For planners: as in `StreamOrder`; nothing to do for a stream and itself.
+  void wait(int waiting, int waited) noexcept {
+    if (order_ != nullptr && waiting != waited) order_->wait(waiting, waited);
+  }
+  void finish(int stream) noexcept {
+    if (order_ != nullptr) order_->finish(stream);
+  }
 
  private:
   virtual void* take(int64_t bytes) = 0;
   virtual void give_back(void* address, int64_t bytes) noexcept = 0;
 
-  int64_t capacity_, used_ = 0;
+  int64_t capacity_, used_ = 0, peak_ = 0;
+  std::shared_ptr<StreamOrder> order_;
 };
 
 /// Memory of this machine. Blocks of 4 MiB and more come from the system on huge pages where it

@@ -229,6 +229,138 @@ TEST_CASE("a planner whose numbers do not add up is found out, wherever it happe
   account.release(b);
 }
 
+namespace {
+
+// Takes one piece of the source, and places every request where a test says.
+class Puppet final : public Planner {
+ public:
+  enum : int64_t { kBytes = 4096 };
+  explicit Puppet(Source& source)
+      : Planner(source), base_(static_cast<char*>(source.allocate(kBytes))) {}
+  ~Puppet() override { source().deallocate(base_, kBytes); }
+  std::string_view name() const override { return "puppet"; }
+  Placement place(const Request& request) override {
+    held_ += request.bytes;
+    return {base_ + next, reinterpret_cast<void*>(request.bytes)};
+  }
+  void release(const Placement& placement) noexcept override {
+    held_ -= reinterpret_cast<intptr_t>(placement.token);
+  }
+  int64_t cached() const override { return kBytes - held_ + lie; }
+  void begin_step() override { lie = lie_at_begin; }
+  void end_step() noexcept override { lie = 0; }
+
+  int64_t next = 0, lie = 0, lie_at_begin = 0;
+
+ private:
+  char* base_;
+  int64_t held_ = 0;
+};
+
+struct PuppetAccount {
+  Puppet* planner = nullptr;
+  Account account{Device::cpu(), std::make_unique<HostSource>(1 << 20), [this](Source& source) {
+                    auto made = std::make_unique<Puppet>(source);
+                    planner = made.get();
+                    return made;
+                  }};
+};
+
+}  // namespace
+
+TEST_CASE("bytes that are handed out twice are found, with both buffers, where checking is on") {
+  PuppetAccount puppet;
+  Account& account = puppet.account;
+  puppet.planner->next = 1024;
+  Block a = account.allocate(512, Category::parameters);
+  account.set_checking(false);
+  account.set_checking(true);  // knows what was held before
+  static const std::string kModule = "layer1.0";
+  SiteScope site({.op = "conv2d", .module = &kModule});
+  for (int64_t next : {1024, 1024 - 64, 1024 + 448}) {
+    puppet.planner->next = next;
+    CHECK_THROWS_WITH_AS(account.allocate(128, Category::gradients),
+                         doctest::Contains("(128 bytes of gradients, conv2d in layer1.0) at 0x"),
+                         InternalError);
+    CHECK_THROWS_WITH_AS(account.allocate(128, Category::gradients),
+                         doctest::Contains("over buffer 1 (512 bytes of parameters) at 0x"),
+                         InternalError);
+    CHECK(account.stats().live == 512);
+  }
+  puppet.planner->next = 1024 - 128;
+  Block below = account.allocate(128, Category::other);
+  puppet.planner->next = 1024 + 512;
+  Block above = account.allocate(128, Category::other);
+  account.set_checking(false);  // then it is the planner's word
+  puppet.planner->next = 1024;
+  Block twice = account.allocate(64, Category::other);
+  for (const Block& block : {a, below, above, twice}) account.release(block);
+  check_identity(account);
+}
+
+TEST_CASE("an address off its boundary is refused, also where checking is off") {
+  PuppetAccount puppet;
+  puppet.account.set_checking(false);
+  puppet.planner->next = 32;
+  CHECK_THROWS_WITH_AS(puppet.account.allocate(64, Category::other),
+                       doctest::Contains("the puppet planner placed 64 bytes at 0x"),
+                       InternalError);
+  CHECK(puppet.account.stats().live == 0);
+  check_identity(puppet.account);
+}
+
+TEST_CASE("a block that is released twice changes nothing, and the next request says so") {
+  auto account = capped_host_account("caching");
+  account->set_checking(true);
+  CHECK(account->checking());
+  Block a = account->allocate(64, Category::other), b = account->allocate(64, Category::other);
+  account->release(a);
+  account->release(a);
+  CHECK(account->stats().live == 64);
+  check_identity(*account);
+  CHECK_THROWS_WITH_AS(account->allocate(64, Category::other),
+                       doctest::Contains("a block that was released was held"), InternalError);
+  account->release(b);
+  CHECK(account->stats().live == 0);
+}
+
+TEST_CASE("hooks are held to the identity too") {
+  PuppetAccount puppet;
+  puppet.planner->lie_at_begin = 64;
+  CHECK_THROWS_AS(puppet.account.begin_step(), InternalError);
+  CHECK(puppet.planner->lie == 0);  // what had begun was ended
+  puppet.planner->lie_at_begin = 0;
+  puppet.account.begin_step();
+  puppet.account.end_step();
+  check_identity(puppet.account);
+}
+
+TEST_CASE("the peak of reserved bytes is that of any moment, also within one request") {
+  // Takes twice what it needs for as long as it looks.
+  class Greedy final : public Planner {
+   public:
+    using Planner::Planner;
+    std::string_view name() const override { return "greedy"; }
+    Placement place(const Request& request) override {
+      void* other = source().allocate(request.bytes);
+      void* address = source().allocate(request.bytes);
+      source().deallocate(other, request.bytes);
+      return {address, reinterpret_cast<void*>(request.bytes)};
+    }
+    void release(const Placement& placement) noexcept override {
+      source().deallocate(placement.address, reinterpret_cast<intptr_t>(placement.token));
+    }
+  };
+  Account account(Device::cpu(), std::make_unique<HostSource>(),
+                  [](Source& source) { return std::make_unique<Greedy>(source); });
+  Block a = account.allocate(1024, Category::other);
+  CHECK(account.stats().reserved == 1024);
+  CHECK(account.stats().peak_reserved == 2048);
+  account.reset_peak();
+  CHECK(account.stats().peak_reserved == 1024);
+  account.release(a);
+}
+
 TEST_CASE("a recorder that throws leaves nothing behind") {
   struct Thrower final : Recorder {
     void allocated(const Block&) override { throw std::runtime_error("full"); }
