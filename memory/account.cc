@@ -170,6 +170,7 @@ AccountStats Account::stats() const {
           .peak_live = peak_live_,
           .peak_reserved = source_->peak(),
           .requests = requests_,
+          .mismatches = planner_->mismatches(),
           .by_category = by_category_,
           .by_category_at_peak = by_category_at_peak_};
 }

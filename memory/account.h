@@ -40,6 +40,7 @@ struct AccountStats {
   int64_t peak_live = 0;
   int64_t peak_reserved = 0;  ///< at any moment, also within one request
   int64_t requests = 0;       ///< since the account was made
+  int64_t mismatches = 0;     ///< of these, not served as planned (memory/arena_planner.h)
   BytesByCategory by_category{};
   BytesByCategory by_category_at_peak{};  ///< at the moment of `peak_live`
 };

@@ -55,6 +55,8 @@ class Planner {
   virtual int64_t cached() const { return 0; }
   /// Bytes lost inside placements, between what was asked and what was set aside.
   virtual int64_t fragmented() const { return 0; }
+  /// Requests that a plan should have served and did not; 0 for a planner that has no plan.
+  virtual int64_t mismatches() const { return 0; }
   /// Gives unused bytes back to the source.
   virtual void empty_cache() noexcept {}
 
