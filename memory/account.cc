@@ -180,6 +180,11 @@ PlannerStats Account::planner_stats() const {
   return planner_->stats();
 }
 
+std::string Account::mismatch_report() const {
+  std::lock_guard lock(mutex_);
+  return planner_->mismatch_report();
+}
+
 std::string Account::planner_name() const { return std::string(planner_->name()); }
 
 void Account::set_cap(int64_t bytes) {

@@ -84,6 +84,8 @@ class Account {
   PlannerStats planner_stats() const;
   Device device() const { return device_; }
   std::string planner_name() const;
+  /// Which requests did not follow the plan, and which buffers were in its way; "" for none.
+  std::string mismatch_report() const;
 
   /// Reserved bytes never go beyond the cap; `Source::kUnlimited` for none.
   void set_cap(int64_t bytes);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "brim/memory/category.h"
@@ -57,6 +58,8 @@ class Planner {
   virtual int64_t fragmented() const { return 0; }
   /// Requests that a plan should have served and did not; 0 for a planner that has no plan.
   virtual int64_t mismatches() const { return 0; }
+  /// What they were, and which buffers were in the way of the plan, for people; "" for nothing.
+  virtual std::string mismatch_report() const { return ""; }
   /// Gives unused bytes back to the source.
   virtual void empty_cache() noexcept {}
 
