@@ -17,12 +17,6 @@ TensorInfo info_of(const Tensor& tensor) {
   return {tensor.shape(), tensor.dtype(), tensor.device()};
 }
 
-std::vector<TensorInfo> infos_of(const Tensors& tensors) {
-  std::vector<TensorInfo> infos;
-  for (const Tensor& tensor : tensors) infos.push_back(info_of(tensor));
-  return infos;
-}
-
 Edge edge_to(const Tensor& tensor) {
   if (!tensor.requires_grad()) return {};
   if (auto node = producer_of(tensor)) return {std::move(node), tensor.body()->output, nullptr};
@@ -76,6 +70,12 @@ Tensors run_forward(const Op& op, const Tensors& inputs, ForwardContext& context
 }
 
 }  // namespace
+
+std::vector<TensorInfo> infos_of(const Tensors& tensors) {
+  std::vector<TensorInfo> infos;
+  for (const Tensor& tensor : tensors) infos.push_back(info_of(tensor));
+  return infos;
+}
 
 double Op::flops(std::span<const TensorInfo>, std::span<const TensorInfo> outputs) const {
   double count = 0;

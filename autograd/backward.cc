@@ -125,7 +125,8 @@ class Engine {
                             .phase = memory::Phase::backward});
     BackwardCall call(node, grads);
     Tensors input_grads = node.op->backward(call);
-    notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module});
+    notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module,
+            &node});
     grads.clear();
     if (!retain_graph_) node.release_saved();
     distribute(node, std::move(input_grads));

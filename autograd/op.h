@@ -55,6 +55,8 @@ struct TensorInfo {
   Device device;
   TensorOptions options() const { return {.dtype = dtype, .device = device}; }
 };
+/// Of each tensor; of an undefined one, as it is by default.
+std::vector<TensorInfo> infos_of(const Tensors& tensors);
 
 /// What `Op::backward` works on.
 class BackwardCall {
@@ -141,6 +143,7 @@ struct OpEvent {
   const ForwardContext& context;
   const Where& where;
   const std::string& module;
+  const Node* node = nullptr;  ///< of backward: the recorded call
 };
 
 /// Sees every op of this thread after it ran, until it is destroyed. Observers nest.

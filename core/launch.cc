@@ -91,7 +91,7 @@ class Scratch {
   memory::Block block_;
 };
 
-thread_local LaunchObserver* observer = nullptr;
+thread_local LaunchObserverScope* observers = nullptr;
 
 Device device_of(const detail::Invocation& invocation) {
   for (std::span<const Tensor> tensors : {invocation.out, invocation.in})
@@ -196,7 +196,9 @@ void detail::launch(const Invocation& invocation) {
   Device device = device_of(invocation);
   require_one_device(invocation, device);
   Views in(invocation.in), out(invocation.out);
-  if (observer != nullptr) observer->launched(invocation.name, in.span(), out.span());
+  const LaunchEvent event{invocation.name, invocation.updates, in.span(), out.span()};
+  for (auto* scope = observers; scope != nullptr; scope = scope->before_)
+    scope->observer_.launched(event);
   KernelCall call{.in = in.span(), .out = out.span(), .device = device};
   cuda::DeviceScope scope(device);
   if (device.is_cuda()) call.stream = cuda::default_stream(device).handle();
@@ -207,12 +209,19 @@ void detail::launch(const Invocation& invocation) {
   }
   for (const Tensor& tensor : invocation.out)
     if (tensor.defined()) tensor.storage()->note_write(invocation.name);
+  for (auto* scope = observers; scope != nullptr; scope = scope->before_)
+    scope->observer_.finished();
 }
 
 bool has_kernel(std::string_view name, DeviceType device, Dtype dtype) {
   return find_entry(name, device, dtype) != nullptr;
 }
 
-void set_launch_observer(LaunchObserver* to) { observer = to; }
+LaunchObserverScope::LaunchObserverScope(LaunchObserver& observer)
+    : observer_(observer), before_(observers) {
+  observers = this;
+}
+
+LaunchObserverScope::~LaunchObserverScope() { observers = before_; }
 
 }  // namespace brim

@@ -138,13 +138,37 @@ class ScratchCursor {
 /// Is there a kernel of this name for the device and dtype? Halves that would be widened have none.
 bool has_kernel(std::string_view name, DeviceType device, Dtype dtype);
 
-/// Sees every launch on this thread, for profiles and traces. Set null to stop.
+/// One run of a kernel.
+struct LaunchEvent {
+  const char* kernel;  ///< lives for ever
+  bool updates;        ///< it reads its outputs too
+  std::span<const View> in, out;
+};
+
+/// Sees launches, for profiles and traces.
 class LaunchObserver {
  public:
   virtual ~LaunchObserver() = default;
-  virtual void launched(std::string_view kernel, std::span<const View> in,
-                        std::span<const View> out) = 0;
+  /// About to run: its scratch is not there yet.
+  virtual void launched(const LaunchEvent& event) = 0;
+  /// The kernel of the last event ran, or was enqueued, and gave its scratch back. Not called where
+  /// it threw.
+  virtual void finished() {}
 };
-void set_launch_observer(LaunchObserver* observer);
+
+/// Shows an observer every launch of this thread until the scope ends. Scopes nest, and all their
+/// observers see a launch, the innermost first.
+class LaunchObserverScope {
+ public:
+  explicit LaunchObserverScope(LaunchObserver& observer);
+  ~LaunchObserverScope();
+  LaunchObserverScope(const LaunchObserverScope&) = delete;
+  LaunchObserverScope& operator=(const LaunchObserverScope&) = delete;
+
+ private:
+  friend void detail::launch(const detail::Invocation& invocation);
+  LaunchObserver& observer_;
+  LaunchObserverScope* before_;
+};
 
 }  // namespace brim

@@ -23,11 +23,11 @@ Tensor convert_to(const Tensor& tensor, const TensorOptions& options) {
   expect<DeviceError>(!from.is_meta() || to.is_meta(), "convert", "cannot copy from {} to {}",
                       to_string(from), to_string(to));
   Tensor result = empty(tensor.shape(), options);
-  if (to.is_meta()) return result;
   if (from == to) {
     copy_into(result, tensor);
     return result;
   }
+  if (to.is_meta()) return result;
   Tensor converted = contiguous(convert_to(tensor, {.dtype = options.dtype, .device = from}));
   if (!from.is_cpu() && !to.is_cpu())
     converted = convert_to(converted, {.dtype = options.dtype, .device = Device::cpu()});

@@ -46,6 +46,9 @@ struct TraceOp {
   std::vector<int64_t> inputs, outputs;  ///< buffers that its kernels read and wrote
   double flops = 0;
   int64_t bytes_moved = 0;  ///< that its kernels read and wrote, scratch left out
+  /// Since the recording began; 0 on the meta device, where nothing runs. On a GPU kernels are
+  /// enqueued then, not done.
+  double begin_seconds = 0, end_seconds = 0;
 };
 
 /// A part of the program, of the same kind and size as others maybe.

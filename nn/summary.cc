@@ -10,14 +10,6 @@
 namespace brim::nn {
 namespace {
 
-std::vector<autograd::TensorInfo> infos_of(const Tensors& tensors) {
-  std::vector<autograd::TensorInfo> infos;
-  for (const Tensor& t : tensors)
-    infos.push_back(t.defined() ? autograd::TensorInfo{t.shape(), t.dtype(), t.device()}
-                                : autograd::TensorInfo{});
-  return infos;
-}
-
 bool shares_storage(const Tensor& tensor, const Tensors& with) {
   return std::ranges::any_of(with, [&](const Tensor& other) {
     return other.defined() && other.storage() == tensor.storage();
@@ -37,7 +29,7 @@ class Collector final : public autograd::OpObserver {
       if (!shares_storage(output, event.inputs))
         row.activation_bytes += output.numel() * size_of(output.dtype());
     }
-    row.flops = event.op.flops(infos_of(event.inputs), infos_of(event.outputs));
+    row.flops = event.op.flops(autograd::infos_of(event.inputs), autograd::infos_of(event.outputs));
     rows.push_back(std::move(row));
   }
 };

@@ -32,9 +32,8 @@ const bool registered =
 
 class Names final : public LaunchObserver {
  public:
-  void launched(std::string_view kernel, std::span<const View>, std::span<const View>) override {
-    names += std::string(kernel) + " ";
-  }
+  void launched(const LaunchEvent& event) override { names += std::string(event.kernel) + " "; }
+  void finished() override { names += "done "; }
   std::string names;
 };
 
@@ -114,11 +113,24 @@ TEST_CASE("a launch raises the version of what it writes and leaves its name") {
   CHECK(std::string(y.storage()->last_writer()) == "test_scale");
 }
 
-TEST_CASE("an observer sees every launch") {
-  Names observer;
-  set_launch_observer(&observer);
-  Tensor x = zeros({5});
+TEST_CASE("observers see every launch of their scope, before and after") {
+  Names outer, inner;
+  Tensor x;
+  {
+    LaunchObserverScope outer_scope(outer);
+    x = zeros({5});
+    LaunchObserverScope inner_scope(inner);
+    launch(scale, {x}, {x});
+  }
   launch(scale, {x}, {x});
-  set_launch_observer(nullptr);
-  CHECK(observer.names == "fill test_scale ");
+  CHECK(outer.names == "fill done test_scale done ");
+  CHECK(inner.names == "test_scale done ");
+}
+
+TEST_CASE("a launch that throws is seen to begin and not to finish") {
+  Names observer;
+  LaunchObserverScope scope(observer);
+  Tensor x = empty({5}, {.dtype = Dtype::int32});
+  CHECK_THROWS_AS(launch(scale, {x}, {x}), DtypeError);
+  CHECK(observer.names == "test_scale ");
 }

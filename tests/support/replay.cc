@@ -7,15 +7,14 @@ namespace brim::testing {
 Tensors ReplayObserver::replay(const autograd::OpEvent& event) {
   ledger_.mark();
   ledger_.set_pattern(Ledger::kNumber);
-  set_launch_observer(this);
   Tensors again;
   try {
+    LaunchObserverScope watch(*this);
     again = event.op.forward(event.inputs, event.context);
   } catch (const std::exception& error) {
     faults_.push_back(fmt::format("replay of {} throws: {}", op_, error.what()));
     again = event.outputs;
   }
-  set_launch_observer(nullptr);
   ledger_.set_pattern(Ledger::kNan);
   return again;
 }
@@ -40,13 +39,12 @@ void ReplayObserver::ran(const autograd::OpEvent& event) {
           fmt::format("replay of {} gives another output {}: {}", op_, k, difference));
 }
 
-void ReplayObserver::launched(std::string_view kernel, std::span<const View>,
-                              std::span<const View> out) {
-  for (const View& view : out)
+void ReplayObserver::launched(const LaunchEvent& event) {
+  for (const View& view : event.out)
     if (view.present && view.numel() > 0 && !ledger_.is_fresh(view.data))
       faults_.push_back(fmt::format(
           "replay of {} has a side effect: '{}' writes to a buffer that was there before", op_,
-          kernel));
+          event.kernel));
 }
 
 }  // namespace brim::testing

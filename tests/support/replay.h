@@ -1,7 +1,6 @@
 // Replays every op of a run alone, right after it ran: recomputation in miniature, and the proof
 // that `Op::forward` is a pure function, as autograd/op.h says. Part of `check_op` (op_spec.h).
-// Backward is counted, not replayed. It takes the thread's launch observer for each replay and
-// leaves none, so nobody else may have one set.
+// Backward is counted, not replayed.
 #pragma once
 
 #include <string>
@@ -23,8 +22,7 @@ class ReplayObserver final : public autograd::OpObserver, public LaunchObserver 
   explicit ReplayObserver(Ledger& ledger) : ledger_(ledger) {}
 
   void ran(const autograd::OpEvent& event) override;
-  void launched(std::string_view kernel, std::span<const View> in,
-                std::span<const View> out) override;
+  void launched(const LaunchEvent& event) override;
 
   int ops() const { return ops_; }
   const std::vector<std::string>& faults() const { return faults_; }
