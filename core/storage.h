@@ -25,6 +25,8 @@ class Storage {
   Device device() const { return account_->device(); }
   memory::Category category() const { return block_.category; }
   void set_category(memory::Category category) { account_->recategorize(block_, category); }
+  /// Says in messages and snapshots who made it.
+  void set_site(const memory::Site& site) { account_->set_site(block_, site); }
 
   /// Raised by every kernel that writes, and by functions that fill a new tensor; what saved
   /// tensors check. A write through `data()` is not seen.

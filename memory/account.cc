@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "brim/base/bytes.h"
@@ -10,7 +11,7 @@
 #include "brim/memory/caching_planner.h"
 #include "brim/memory/cuda_source.h"
 #include "brim/memory/direct_planner.h"
-#include "brim/memory/host_memory.h"
+#include "brim/memory/live_at_exit.h"
 #include "brim/memory/live_ranges.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/memory/stream.h"
@@ -47,11 +48,11 @@ Block Account::allocate(int64_t bytes, Category category, const BufferShape& sha
   // Beyond this, rounding up to a size class may overflow.
   Request request{
       .bytes = bytes, .category = category, .stream = current_stream(), .site = &current_site()};
-  if (bytes > Source::kUnlimited / 2) refuse(request, false);
+  if (bytes > Source::kUnlimited / 2) refuse(request, shape, false);
   request.bytes = round_up(bytes, kAlignment);
-  if (fail_in_ > 0 && --fail_in_ == 0) refuse(request, true);
+  if (fail_in_ > 0 && --fail_in_ == 0) refuse(request, shape, true);
   buffers_.reserve();  // may fail, so before there is a placement
-  Block block = note(place(request), request, shape);
+  Block block = note(place(request, shape), request, shape);
   try {
     check_placement(block, request);
     check_identity();
@@ -64,11 +65,11 @@ Block Account::allocate(int64_t bytes, Category category, const BufferShape& sha
   return block;
 }
 
-Placement Account::place(const Request& request) {
+Placement Account::place(const Request& request, const BufferShape& shape) {
   Placement placement = planner_->place(request);
   if (placement.address == nullptr) {
     check_identity();
-    refuse(request, false);
+    refuse(request, shape, false);
   }
   return placement;
 }
@@ -129,17 +130,35 @@ void Account::recategorize(Block& block, Category category) noexcept {
   if (recorder_ != nullptr) recorder_->recategorized(block, category);
 }
 
-void Account::refuse(const Request& request, bool injected) const {
-  throw OutOfMemory({.device = device_,
-                     .requested = request.bytes,
-                     .category = request.category,
-                     .total = source_->capacity(),
-                     .live = live_,
-                     .cached = planner_->cached(),
-                     .fragmented = planner_->fragmented(),
-                     .free = std::max<int64_t>(source_->capacity() - source_->used(), 0),
-                     .by_category = by_category_,
-                     .injected = injected});
+Shortage Account::shortage() const {
+  std::optional<Section> section;
+  if (!sections_.empty()) section = sections_.back();
+  return {.device = device_,
+          .total = source_->capacity(),
+          .live = live_,
+          .cached = planner_->cached(),
+          .fragmented = planner_->fragmented(),
+          .free = std::max<int64_t>(source_->capacity() - source_->used(), 0),
+          .largest_hole = planner_->stats().largest_free,
+          .by_category = by_category_,
+          .site = current_site(),
+          .section = section};
+}
+
+void Account::refuse(const Request& request, const BufferShape& shape, bool injected) const {
+  Shortage s = shortage();
+  s.requested = request.bytes;
+  s.category = request.category;
+  s.shape = shape;
+  s.injected = injected;
+  raise_shortage(std::move(s), buffers_);
+}
+
+void Account::raise_library_shortage() const {
+  std::lock_guard lock(mutex_);
+  Shortage s = shortage();
+  s.category = Category::scratch;
+  raise_shortage(std::move(s), buffers_);
 }
 
 bool Account::identity_holds() const {
@@ -159,6 +178,12 @@ void Account::note_peak_live() {
   if (live_ <= peak_live_) return;
   peak_live_ = live_;
   by_category_at_peak_ = by_category_;
+}
+
+void Account::set_site(const Block& block, const Site& site) noexcept {
+  if (block.bytes == 0) return;
+  std::lock_guard lock(mutex_);
+  block.live->site = site;
 }
 
 AccountStats Account::stats() const {
@@ -256,6 +281,7 @@ void Account::end_step() noexcept {
 
 void Account::begin_section(const Section& section) {
   std::lock_guard lock(mutex_);
+  sections_.reserve(sections_.size() + 1);
   planner_->begin_section(section);
   try {
     check_identity();
@@ -264,10 +290,12 @@ void Account::begin_section(const Section& section) {
     planner_->end_section();
     throw;
   }
+  sections_.push_back(section);
 }
 
 void Account::end_section() noexcept {
   std::lock_guard lock(mutex_);
+  if (!sections_.empty()) sections_.pop_back();
   planner_->end_section();
   note_identity();
   if (recorder_ != nullptr) recorder_->ended_section();
@@ -299,14 +327,15 @@ std::shared_ptr<Account>& gpu_slot(Device device) {
   auto found = accounts->find(device.index);
   if (found == accounts->end()) {
     auto made = caching_account(device, std::make_unique<CudaSource>(device));
-    found = accounts->emplace(device.index, std::move(made)).first;
+    found = accounts->emplace(device.index, report_at_exit_if_asked(std::move(made))).first;
   }
   return found->second;
 }
 
 std::shared_ptr<Account>& slot(Device device) {
   // Never destroyed: tensors may outlive every static object.
-  static auto* cpu = new auto(caching_account(Device::cpu(), std::make_unique<HostSource>()));
+  static auto* cpu = new auto(
+      report_at_exit_if_asked(caching_account(Device::cpu(), std::make_unique<HostSource>())));
   static auto* meta = new auto(caching_account(Device::meta(), std::make_unique<NullSource>()));
   switch (device.type) {
     case DeviceType::cpu:
@@ -334,40 +363,6 @@ std::shared_ptr<Account> capped_host_account(const std::string& planner, int64_t
                                    planner_named(planner));
 }
 
-void raise_library_shortage(Device device) {
-  auto ledger = account(device);
-  AccountStats stats = ledger->stats();
-  throw OutOfMemory({.device = device,
-                     .category = Category::scratch,
-                     .total = ledger->cap(),
-                     .live = stats.live,
-                     .cached = stats.cached,
-                     .fragmented = stats.fragmented,
-                     .free = std::max<int64_t>(ledger->cap() - stats.reserved, 0),
-                     .by_category = stats.by_category});
-}
-
-std::string memory_summary(Device device) {
-  auto ledger = account(device);
-  AccountStats s = ledger->stats();
-  std::string text =
-      fmt::format("{} memory, {} planner\n", to_string(device), ledger->planner_name());
-  auto line = [&](std::string_view name, int64_t now, int64_t peak) {
-    text += fmt::format("  {:<14} {:>12}   at peak {:>12}\n", name, format_bytes(now),
-                        format_bytes(peak));
-  };
-  line("reserved", s.reserved, s.peak_reserved);
-  line("live", s.live, s.peak_live);
-  for (size_t i = 0; i < kCategories; ++i)
-    if (s.by_category[i] != 0 || s.by_category_at_peak[i] != 0)
-      line(kCategoryNames[i], s.by_category[i], s.by_category_at_peak[i]);
-  text += fmt::format("  {:<14} {:>12}\n  {:<14} {:>12}\n", "cached", format_bytes(s.cached),
-                      "fragmented", format_bytes(s.fragmented));
-  if (device.is_cpu()) {
-    ResidentMemory process = resident_memory();
-    line("process", process.now, process.peak);
-  }
-  return text;
-}
+void raise_library_shortage(Device device) { account(device)->raise_library_shortage(); }
 
 }  // namespace brim::memory

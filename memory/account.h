@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "brim/base/device.h"
 #include "brim/memory/category.h"
@@ -65,6 +66,8 @@ class Recorder {
 /// Planners by name: "direct" or "caching"; throws `ValueError` with the nearest name otherwise.
 MakePlanner planner_named(const std::string& name);
 
+struct Shortage;
+
 class Account {
  public:
   Account(Device device, std::unique_ptr<Source> source, const MakePlanner& make_planner);
@@ -79,6 +82,8 @@ class Account {
   void release(const Block& block) noexcept;
   /// Moves a held block to another category, for a tensor that changed its role.
   void recategorize(Block& block, Category category) noexcept;
+  /// Says of a held block, in messages and snapshots, who asked for it.
+  void set_site(const Block& block, const Site& site) noexcept;
 
   AccountStats stats() const;
   PlannerStats planner_stats() const;
@@ -98,6 +103,8 @@ class Account {
   /// named in the error: on from the start in builds without NDEBUG, which are for finding faults.
   void set_checking(bool on);
   bool checking() const;
+  /// Throws `OutOfMemory` for a library that got no memory of its own, as the account stands.
+  [[noreturn]] void raise_library_shortage() const;
   /// Null to stop. The recorder must outlive its time here.
   void set_recorder(Recorder* recorder);
 
@@ -112,12 +119,13 @@ class Account {
   void end_section() noexcept;
 
  private:
-  [[noreturn]] void refuse(const Request& request, bool injected) const;
+  Shortage shortage() const;
+  [[noreturn]] void refuse(const Request& request, const BufferShape& shape, bool injected) const;
   bool identity_holds() const;
   void check_identity() const;
   /// As `check_identity`, where nothing may be thrown: the next operation throws.
   void note_identity() noexcept;
-  Placement place(const Request& request);
+  Placement place(const Request& request, const BufferShape& shape);
   Block note(const Placement& placement, const Request& request, const BufferShape& shape);
   void check_placement(const Block& block, const Request& request);
   void note_peak_live();
@@ -131,6 +139,7 @@ class Account {
   const char* breach_ = nullptr;  // what was found where nothing may be thrown
   LiveBuffers buffers_;
   std::unique_ptr<LiveRanges> ranges_;  // null when not checking
+  std::vector<Section> sections_;       // that run now, the innermost last
   int64_t live_ = 0, peak_live_ = 0, requests_ = 0, fail_in_ = 0;
   BytesByCategory by_category_{}, by_category_at_peak_{};
 };
@@ -169,11 +178,7 @@ class SectionScope {
 std::shared_ptr<Account> capped_host_account(const std::string& planner,
                                              int64_t capacity = host_memory());
 
-/// Throws `OutOfMemory` for a library that got no memory of its own from `device`, as the account
-/// stands.
+/// `Account::raise_library_shortage` of the account of `device`.
 [[noreturn]] void raise_library_shortage(Device device);
-
-/// A table of an account's state for people; on the CPU with what the whole process holds.
-std::string memory_summary(Device device);
 
 }  // namespace brim::memory

@@ -23,15 +23,22 @@ struct BufferShape {
 /// "float32 [64,56,56,64]"; "" where there is no tensor.
 std::string to_string(const BufferShape& shape);
 
-struct LiveBuffer {
-  uint64_t id = 0;  ///< counts allocations of the account from 1
-  void* address = nullptr;
+/// What is known of a buffer. Numbers and text that lives for ever: a copy may outlive the buffer.
+struct BufferInfo {
+  uint64_t id = 0;    ///< counts allocations of the account from 1
   int64_t bytes = 0;  ///< rounded up
   Category category = Category::other;
   int stream = 0;
   Site site;
   BufferShape shape;
+};
 
+/// A line for a list: "   12 MiB  activations    float32 [64,56,56,12]  conv1: conv2d at
+/// net.cc:40".
+std::string to_string(const BufferInfo& buffer);
+
+struct LiveBuffer : BufferInfo {
+  void* address = nullptr;
   LiveBuffer* previous = nullptr;
   LiveBuffer* next = nullptr;
 };

@@ -28,6 +28,10 @@ struct Site {
   const std::string& path() const;
 };
 
+/// "layer1.0.conv1: conv2d at nn/models/resnet.cc:40, backward", without what is not known; "" for
+/// a site of which nothing is.
+std::string to_string(const Site& site);
+
 /// Of this thread.
 const Site& current_site();
 

@@ -4,6 +4,7 @@
 #include "brim/core/tensor.h"
 #include "brim/memory/account.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/memory/summary.h"
 
 using namespace brim;
 using namespace brim::memory;
@@ -40,11 +41,11 @@ void identity() {
   try {
     account->allocate(2 << 20, Category::activations);
   } catch (const OutOfMemory& error) {
-    check(error.what() ==
-              std::string("out of memory: asked cpu for 2 MiB (2097152 bytes) of activations; "
-                          "device total 6 MiB, live 2.2 MiB, cached 2.6 MiB, fragmented 161.9 KiB, "
-                          "free 1 MiB; live by category: parameters 97.7 KiB, activations 2.1 MiB"),
-          "one line");
+    std::string message = error.what();
+    check(message.starts_with("out of memory: asked cpu for 2 MiB (2097152 bytes) of activations; "
+                              "device total 6 MiB, live 2.2 MiB, cached 2.6 MiB, fragmented "
+                              "161.9 KiB, free 1 MiB"),
+          "the first line");
     check(error.shortage().cached + error.shortage().free > (2 << 20), "enough, but in pieces");
   }
   is(*account, 2'300'032, 2'777'088, 165'760, 5'242'880);

@@ -10,6 +10,7 @@
 #include "brim/base/error.h"
 #include "brim/base/random.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/memory/summary.h"
 
 using namespace brim;
 using namespace brim::memory;
