@@ -1,0 +1,81 @@
+#include "brim/memory/report/chrome_trace.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "brim/base/error.h"
+#include "brim/memory/report/live_curve.h"
+#include "brim/tests/memory/report/small_trace.h"
+
+using namespace brim;
+using namespace brim::memory;
+using namespace brim::memory::testing;
+using nlohmann::json;
+
+namespace {
+
+std::vector<json> events(const Trace& trace, const std::string& kind) {
+  const json all = json::parse(chrome_trace(trace));
+  std::vector<json> found;
+  for (const json& event : all["traceEvents"])
+    if (event["ph"] == kind) found.push_back(event);
+  return found;
+}
+
+/// "steps: Step 0 2+5" for every slice.
+std::vector<std::string> slices(const Trace& trace) {
+  std::map<int, std::string> rows;
+  for (const json& event : events(trace, "M"))
+    if (event["name"] == "thread_name") rows[event["tid"]] = event["args"]["name"];
+  std::vector<std::string> lines;
+  for (const json& event : events(trace, "X"))
+    lines.push_back(rows.at(event["tid"]) + ": " + event["name"].get<std::string>() + " " +
+                    event["ts"].dump() + "+" + event["dur"].dump());
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("steps, sections and ops are slices, in rows of their own") {
+  CHECK(slices(small_trace()) == std::vector<std::string>{"steps: Set-up 0+2", "steps: Step 0 2+5",
+                                                          "sections: first micro-step of 4 2+4",
+                                                          "sections: update 6+1", "ops: conv2d 3+2",
+                                                          "ops: conv2d backward 5+1"});
+}
+
+TEST_CASE("an op says its module, source, shape, bytes and work") {
+  const json forward = events(small_trace(), "X")[4];
+  CHECK(forward["cat"] == "forward");
+  CHECK(forward["args"] == json{{"module", "conv1"},
+                                {"source", "net.cc:7"},
+                                {"read_bytes", 1280 + 640},
+                                {"written_bytes", 2560},
+                                {"flops", 1000.0},
+                                {"shape", "float32 [640]"}});
+}
+
+TEST_CASE("the counter is the live bytes of every category, in order of time") {
+  const Trace trace = small_trace();
+  const auto curve = live_curve(trace);
+  const std::vector<json> counters = events(trace, "C");
+  REQUIRE(counters.size() == curve.size());
+  int64_t before = -1;
+  for (size_t t = 0; t < curve.size(); ++t) {
+    CHECK(counters[t]["ts"] > before);
+    before = counters[t]["ts"];
+    for (size_t i = 0; i < kCategories; ++i)
+      CHECK(counters[t]["args"][std::string(kCategoryNames[i])] == curve[t][i]);
+  }
+}
+
+TEST_CASE("any bytes in names are JSON, and a broken trace is refused") {
+  Trace trace = small_trace();
+  trace.ops[0].origin.op = "a\"b\\\n\xff";
+  CHECK(events(trace, "X")[4]["name"] == "a\"b\\\n\xef\xbf\xbd");
+  trace.end = 9;
+  CHECK_THROWS_WITH_AS(chrome_trace(trace),
+                       "chrome_trace: expected a trace that ends at its 7 buffers, got 9",
+                       ValueError);
+}
