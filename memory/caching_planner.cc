@@ -1,10 +1,8 @@
 #include "brim/memory/caching_planner.h"
 
-#include <bit>
-#include <functional>
-#include <tuple>
+#include <algorithm>
 
-#include "brim/base/bytes.h"
+#include "brim/base/error.h"
 
 namespace brim::memory {
 namespace {
@@ -16,24 +14,30 @@ constexpr int64_t kLargeRest = int64_t{256} << 10;
 
 }  // namespace
 
-bool CachingPlanner::BestFit::operator()(const Block* a, const Block* b) const {
-  return std::tuple(a->small, a->stream, a->bytes, a->segment, a->address) <
-         std::tuple(b->small, b->stream, b->bytes, b->segment, b->address);
-}
-
-int64_t CachingPlanner::size_class(int64_t bytes) {
-  // Eight classes per power of two lose at most 1/8 of a block, 1/16 on average.
-  int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes))) / 8;
-  return round_up(bytes, std::max(step, kAlignment));
+CachingPlanner::CachingPlanner(Source& source, const CachingOptions& options)
+    : Planner(source), options_(options) {
+  expect<ValueError>(options.max_split >= kSmallSegment, "caching planner",
+                     "expected max_split of at least {} bytes, a small segment, got {}",
+                     kSmallSegment, options.max_split);
 }
 
 CachingPlanner::~CachingPlanner() { empty_cache(); }
 
+FreeBlocks& CachingPlanner::home(int stream, bool small) {
+  for (auto& home : homes_)
+    if (home->stream == stream && home->small == small) return *home;
+  return *homes_.emplace_back(std::make_unique<FreeBlocks>(stream, small));
+}
+
 Placement CachingPlanner::place(const Request& request) {
   int64_t bytes = size_class(request.bytes);
-  bool small = bytes <= kSmall;
-  Block* block = find_free(bytes, request.stream, small);
-  if (block == nullptr) block = new_segment(bytes, request.stream, small);
+  FreeBlocks& own = home(request.stream, bytes <= kSmall);
+  blocks_.reserve(2);  // may fail, so before anything changes
+  segments_.reserve(1);
+  Block* block = take(own, bytes);
+  ++(block != nullptr ? stats_.hits : stats_.misses);
+  if (block == nullptr) block = new_segment(own, bytes);
+  if (block == nullptr) block = take_after_refusal(own, bytes);
   if (block == nullptr) return {};
   cached_ -= block->bytes;
   split(block, bytes);
@@ -42,41 +46,80 @@ Placement CachingPlanner::place(const Request& request) {
   return {block->address, block};
 }
 
-CachingPlanner::Block* CachingPlanner::find_free(int64_t bytes, int stream, bool small) {
-  Block wanted{nullptr, bytes, 0, stream, small, -1, nullptr, nullptr};
-  auto best = free_.lower_bound(&wanted);
-  if (best == free_.end() || (*best)->small != small || (*best)->stream != stream) return nullptr;
-  Block* block = *best;
-  free_.erase(best);
+CachingPlanner::Block* CachingPlanner::take(FreeBlocks& from, int64_t bytes) {
+  Block* block = from.best(bytes);
+  if (block == nullptr) return nullptr;
+  bool whole = block->bytes > options_.max_split;
+  if (whole && (bytes <= options_.max_split || bytes < block->bytes - block->bytes / 8))
+    return nullptr;  // and so would every larger one be
+  from.remove(block);
   return block;
 }
 
-CachingPlanner::Block* CachingPlanner::new_segment(int64_t bytes, int stream, bool small) {
-  int64_t segment = small ? kSmallSegment : bytes;
-  void* address = source().allocate(segment);
-  if (address == nullptr) {
-    empty_cache();
-    address = source().allocate(segment);
-  }
-  if (address == nullptr && small) address = source().allocate(segment = bytes);
+CachingPlanner::Block* CachingPlanner::take_after_refusal(FreeBlocks& own, int64_t bytes) {
+  if (adopt(own))
+    if (Block* block = take(own, bytes)) return block;
+  empty_cache();
+  if (Block* block = new_segment(own, bytes)) return block;
+  FreeBlocks& other = home(own.stream, !own.small);
+  adopt(other);
+  return take(other, bytes);
+}
+
+CachingPlanner::Block* CachingPlanner::new_segment(FreeBlocks& own, int64_t bytes) {
+  int64_t size = own.small ? kSmallSegment : bytes;
+  void* address = source().allocate(size);
+  if (address == nullptr && own.small) address = source().allocate(size = bytes);
   if (address == nullptr) return nullptr;
-  cached_ += segment;
-  return new Block{
-      static_cast<char*>(address), segment, 0, stream, small, segments_++, nullptr, nullptr};
+  Segment* segment = segments_.get({.address = static_cast<char*>(address),
+                                    .bytes = size,
+                                    .number = segments_made_++,
+                                    .previous = last_});
+  (last_ == nullptr ? first_ : last_->next) = segment;
+  last_ = segment;
+  segment->first =
+      blocks_.get({.address = segment->address, .bytes = size, .segment = segment, .home = &own});
+  cached_ += size;
+  ++stats_.segments;
+  return segment->first;
+}
+
+// Makes the free blocks of other streams those of `own`'s.
+bool CachingPlanner::adopt(FreeBlocks& own) {
+  bool any = false;
+  for (auto& other : homes_)
+    if (other.get() != &own && other->small == own.small && !other->empty()) {
+      source().wait(own.stream, other->stream);
+      any = true;
+    }
+  if (!any) return false;
+  for (Segment* segment = first_; segment != nullptr; segment = segment->next)
+    for (Block* block = segment->first; block != nullptr; block = block->next) {
+      if (block->requested > 0 || block->home == &own || block->home->small != own.small) continue;
+      block->home->remove(block);
+      block->home = &own;
+      block = join_neighbours(block);
+      own.insert(block);
+    }
+  return true;
 }
 
 void CachingPlanner::split(Block* block, int64_t bytes) {
   int64_t rest = block->bytes - bytes;
-  if (rest < (block->small ? kSmallRest : kLargeRest)) return;
-  auto* tail = new Block(*block);
-  tail->address += bytes;
-  tail->bytes = rest;
-  tail->previous = block;
+  if (rest < (block->home->small ? kSmallRest : kLargeRest)) return;
+  if (block->bytes > options_.max_split) return;
+  Block* tail = blocks_.get({.address = block->address + bytes,
+                             .bytes = rest,
+                             .segment = block->segment,
+                             .home = block->home,
+                             .previous = block,
+                             .next = block->next});
   if (tail->next != nullptr) tail->next->previous = tail;
   block->next = tail;
   block->bytes = bytes;
-  free_.insert(tail);
+  tail->home->insert(tail);
   cached_ += rest;
+  ++stats_.splits;
 }
 
 void CachingPlanner::release(const Placement& placement) noexcept {
@@ -84,38 +127,73 @@ void CachingPlanner::release(const Placement& placement) noexcept {
   cached_ += block->bytes;
   fragmented_ -= block->bytes - block->requested;
   block->requested = 0;
-  if (Block* next = block->next; next != nullptr && next->requested == 0) {
-    free_.erase(next);
-    block = join(block, next);
-  }
-  if (Block* previous = block->previous; previous != nullptr && previous->requested == 0) {
-    free_.erase(previous);
-    block = join(previous, block);
-  }
-  free_.insert(block);
+  block = join_neighbours(block);
+  block->home->insert(block);
 }
 
-CachingPlanner::Block* CachingPlanner::join(Block* block, Block* next) {
-  block->bytes += next->bytes;
-  block->next = next->next;
-  if (block->next != nullptr) block->next->previous = block;
-  delete next;
+// Of a block that is free and not yet in its home. Neighbours of other streams stay: their work may
+// not be done.
+CachingPlanner::Block* CachingPlanner::join_neighbours(Block* block) noexcept {
+  auto joins = [&](const Block* other) {
+    return other != nullptr && other->requested == 0 && other->home == block->home;
+  };
+  if (Block* next = block->next; joins(next)) {
+    next->home->remove(next);
+    block = join(block, next);
+  }
+  if (Block* previous = block->previous; joins(previous)) {
+    previous->home->remove(previous);
+    block = join(previous, block);
+  }
   return block;
 }
 
+CachingPlanner::Block* CachingPlanner::join(Block* block, Block* next) noexcept {
+  block->bytes += next->bytes;
+  block->next = next->next;
+  if (block->next != nullptr) block->next->previous = block;
+  blocks_.put(next);
+  return block;
+}
+
+bool CachingPlanner::is_free(const Segment& segment) const {
+  for (Block* block = segment.first; block != nullptr; block = block->next)
+    if (block->requested > 0) return false;
+  return true;
+}
+
 void CachingPlanner::empty_cache() noexcept {
-  for (auto it = free_.begin(); it != free_.end();) {
-    Block* block = *it;
-    bool whole_segment = block->previous == nullptr && block->next == nullptr;
-    it = whole_segment ? free_.erase(it) : std::next(it);
-    if (whole_segment) give_back(block);
+  for (Segment *segment = first_, *next; segment != nullptr; segment = next) {
+    next = segment->next;
+    if (is_free(*segment)) give_back(segment);
   }
 }
 
-void CachingPlanner::give_back(Block* block) noexcept {
-  cached_ -= block->bytes;
-  source().deallocate(block->address, block->bytes);
-  delete block;
+void CachingPlanner::give_back(Segment* segment) noexcept {
+  for (Block *block = segment->first, *next; block != nullptr; block = next) {
+    next = block->next;
+    source().finish(block->home->stream);
+    block->home->remove(block);
+    blocks_.put(block);
+  }
+  (segment->previous == nullptr ? first_ : segment->previous->next) = segment->next;
+  (segment->next == nullptr ? last_ : segment->next->previous) = segment->previous;
+  cached_ -= segment->bytes;
+  --stats_.segments;
+  source().deallocate(segment->address, segment->bytes);
+  segments_.put(segment);
+}
+
+PlannerStats CachingPlanner::stats() const {
+  PlannerStats stats = stats_;
+  for (Segment* segment = first_; segment != nullptr; segment = segment->next)
+    for (Block* block = segment->first; block != nullptr; block = block->next)
+      if (block->requested == 0) stats.largest_free = std::max(stats.largest_free, block->bytes);
+  return stats;
+}
+
+MakePlanner caching_planner(const CachingOptions& options) {
+  return [options](Source& source) { return std::make_unique<CachingPlanner>(source, options); };
 }
 
 }  // namespace brim::memory

@@ -3,20 +3,33 @@
 //
 // Requests are rounded up to a size class (eight per power of two), so that slightly different
 // requests share blocks; the rounding is what `fragmented` counts. Source bytes come in segments:
-// 2 MiB for small requests, the request's own class for large ones. When the source refuses,
-// every wholly free segment is given back and the source is asked once more.
+// 2 MiB for small requests, the request's own class for large ones. Blocks are kept by stream. When
+// the source refuses, a request takes, in this order: a block of another stream, after a wait for
+// that stream's work; what the source has once every wholly free segment is given back; a block
+// that was kept for requests of the other kind, small or large. The same requests are placed in the
+// same way wherever the source puts its segments.
 #pragma once
 
 #include <memory>
-#include <set>
+#include <vector>
 
+#include "brim/memory/free_blocks.h"
+#include "brim/memory/node_pool.h"
 #include "brim/memory/planner.h"
 
 namespace brim::memory {
 
+struct CachingOptions {
+  /// Blocks above this many bytes are never split (PyTorch's max_split_size_mb). They serve only
+  /// requests that are above it too and fill 7/8 of the block, so that a large block is there when
+  /// a large request comes again. At least 2 MiB.
+  int64_t max_split = Source::kUnlimited;
+};
+
 class CachingPlanner final : public Planner {
  public:
-  using Planner::Planner;
+  /// Throws `ValueError` for options out of their range.
+  explicit CachingPlanner(Source& source, const CachingOptions& options = {});
   ~CachingPlanner() override;
 
   std::string_view name() const override { return "caching"; }
@@ -24,37 +37,39 @@ class CachingPlanner final : public Planner {
   void release(const Placement& placement) noexcept override;
   int64_t cached() const override { return cached_; }
   int64_t fragmented() const override { return fragmented_; }
+  /// Gives back every wholly free segment, after the work of the streams that used it.
   void empty_cache() noexcept override;
+  PlannerStats stats() const override;
 
   /// The size class of a request: the least one that holds `bytes`.
-  static int64_t size_class(int64_t bytes);
+  static int64_t size_class(int64_t bytes) { return FreeBlocks::size_class(bytes); }
 
  private:
-  // A stretch of a segment. Blocks of one segment form a list in address order.
-  struct Block {
-    char* address;
-    int64_t bytes;      // set aside
-    int64_t requested;  // of those, asked for; 0 when free
-    int stream;
-    bool small;
-    int64_t segment;  // counts from 0, in the order in which the source gave them
-    Block* previous;
-    Block* next;
-  };
-  // Among equals the oldest segment, then the lowest address in it: never an order that depends on
-  // where the source puts segments, so the meta device chooses as the real one does.
-  struct BestFit {
-    bool operator()(const Block* a, const Block* b) const;
-  };
+  using Block = CachedBlock;
+  using Segment = CachedSegment;
 
-  Block* find_free(int64_t bytes, int stream, bool small);
-  Block* new_segment(int64_t bytes, int stream, bool small);
+  FreeBlocks& home(int stream, bool small);
+  Block* take(FreeBlocks& from, int64_t bytes);
+  Block* take_after_refusal(FreeBlocks& home, int64_t bytes);
+  Block* new_segment(FreeBlocks& home, int64_t bytes);
+  bool adopt(FreeBlocks& home);
   void split(Block* block, int64_t bytes);
-  Block* join(Block* block, Block* next);
-  void give_back(Block* block) noexcept;
+  Block* join_neighbours(Block* block) noexcept;
+  Block* join(Block* block, Block* next) noexcept;
+  bool is_free(const Segment& segment) const;
+  void give_back(Segment* segment) noexcept;
 
-  std::set<Block*, BestFit> free_;
-  int64_t cached_ = 0, fragmented_ = 0, segments_ = 0;
+  const CachingOptions options_;
+  std::vector<std::unique_ptr<FreeBlocks>> homes_;  // by stream and kind; few, so searched in order
+  NodePool<Block> blocks_;
+  NodePool<Segment> segments_;
+  Segment* first_ = nullptr;  // the segments held, oldest first
+  Segment* last_ = nullptr;
+  int64_t cached_ = 0, fragmented_ = 0, segments_made_ = 0;
+  PlannerStats stats_;
 };
+
+/// Makes caching planners with these options; `planner_named("caching")` has the defaults.
+MakePlanner caching_planner(const CachingOptions& options);
 
 }  // namespace brim::memory

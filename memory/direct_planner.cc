@@ -3,13 +3,22 @@
 namespace brim::memory {
 
 Placement DirectPlanner::place(const Request& request) {
+  pieces_.reserve(1);  // may fail, so before anything is held
+  ++requests_;
   void* address = source().allocate(request.bytes);
-  // The token remembers the size: a source wants it back.
-  return {address, reinterpret_cast<void*>(request.bytes)};
+  if (address == nullptr) return {};
+  ++held_;
+  return {address, pieces_.get({.bytes = request.bytes, .stream = request.stream})};
 }
 
 void DirectPlanner::release(const Placement& placement) noexcept {
-  source().deallocate(placement.address, reinterpret_cast<intptr_t>(placement.token));
+  auto* piece = static_cast<Piece*>(placement.token);
+  source().finish(piece->stream);
+  source().deallocate(placement.address, piece->bytes);
+  pieces_.put(piece);
+  --held_;
 }
+
+PlannerStats DirectPlanner::stats() const { return {.segments = held_, .misses = requests_}; }
 
 }  // namespace brim::memory

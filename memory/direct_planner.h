@@ -1,8 +1,10 @@
-// Every request goes to the source and back: the least bytes at any moment, and the slowest. For
-// checks and for small programs; training wants the caching planner. Nothing is ever cached or
-// fragmented: reserved bytes are the live ones. `planner_named("direct")` makes it.
+// Every request goes to the source and back, after the work of its stream: the least bytes at any
+// moment, and the slowest. For checks and for small programs; training wants the caching planner.
+// Nothing is ever cached or fragmented: reserved bytes are the live ones.
+// `planner_named("direct")` makes it.
 #pragma once
 
+#include "brim/memory/node_pool.h"
 #include "brim/memory/planner.h"
 
 namespace brim::memory {
@@ -13,6 +15,16 @@ class DirectPlanner final : public Planner {
   std::string_view name() const override { return "direct"; }
   Placement place(const Request& request) override;
   void release(const Placement& placement) noexcept override;
+  PlannerStats stats() const override;
+
+ private:
+  struct Piece {
+    int64_t bytes = 0;
+    int stream = 0;
+    Piece* next = nullptr;
+  };
+  NodePool<Piece> pieces_;
+  int64_t held_ = 0, requests_ = 0;
 };
 
 }  // namespace brim::memory

@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -35,43 +33,6 @@ bool overlaps(const Block& a, const Block& b) {
 }
 
 }  // namespace
-
-TEST_CASE("random allocations: identity after every operation, alignment, no overlap, bytes kept") {
-  for (const char* planner : {"direct", "caching"}) {
-    CAPTURE(planner);
-    auto account = capped_host_account(planner, 64 * kMiB);
-    RandomStream random(RandomKey{5});
-    std::vector<Block> held;
-    for (int step = 0; step < 4000; ++step) {
-      if (held.empty() || random.uniform() < 0.55f) {
-        // Sizes over six orders of magnitude.
-        auto bytes = static_cast<int64_t>(std::exp(random.uniform(0, 15)));
-        try {
-          Block block = account->allocate(bytes, static_cast<Category>(random.below(kCategories)));
-          REQUIRE(reinterpret_cast<uintptr_t>(block.placement.address) % 64 == 0);
-          REQUIRE(block.bytes >= bytes);
-          for (const Block& other : held) REQUIRE(!overlaps(block, other));
-          std::memset(block.placement.address, static_cast<int>(held.size() & 255),
-                      static_cast<size_t>(block.bytes));
-          held.push_back(block);
-        } catch (const OutOfMemory& error) {
-          CHECK(error.shortage().requested >= bytes);
-        }
-      } else {
-        size_t i = random.below(held.size());
-        std::swap(held[i], held.back());
-        account->release(held.back());
-        held.pop_back();
-      }
-      check_identity(*account);
-      REQUIRE(account->stats().reserved <= 64 * kMiB);
-    }
-    for (const Block& block : held) account->release(block);
-    account->empty_cache();
-    CHECK(account->stats().live == 0);
-    CHECK(account->stats().reserved == 0);
-  }
-}
 
 TEST_CASE("the error of a full device carries the numbers") {
   auto account = capped_host_account("direct", 1000 * 64);

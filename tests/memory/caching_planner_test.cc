@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
+#include <tuple>
 #include <vector>
 
+#include "brim/base/error.h"
 #include "brim/base/random.h"
 #include "brim/memory/account.h"
 #include "brim/memory/out_of_memory.h"
@@ -107,4 +110,128 @@ TEST_CASE("where the source puts segments changes nothing: reserved bytes are th
   }
   for (auto& blocks : held)
     for (size_t i : {0u, 1u}) accounts[i]->release(blocks[i]);
+}
+
+TEST_CASE("size classes: eight in each power of two, none closer than 64 bytes") {
+  CHECK(CachingPlanner::size_class(1) == 64);
+  CHECK(CachingPlanner::size_class(960) == 960);
+  CHECK(CachingPlanner::size_class(1025) == 1152);
+  CHECK(CachingPlanner::size_class(1 << 20) == 1 << 20);
+  CHECK(CachingPlanner::size_class((1 << 20) + 1) == (1 << 20) + (1 << 17));
+  for (int64_t bytes = 64; bytes < int64_t{1} << 40; bytes = bytes * 17 / 16 + 64) {
+    int64_t size = CachingPlanner::size_class(bytes);
+    REQUIRE(size >= bytes);
+    REQUIRE(size % kAlignment == 0);
+    REQUIRE(CachingPlanner::size_class(size) == size);
+    REQUIRE(size - bytes < std::max(kAlignment, bytes / 8));
+  }
+}
+
+TEST_CASE("free blocks: the best is the smallest that fits, of equal ones the oldest segment's") {
+  // Against a list that is searched from end to end.
+  std::deque<CachedSegment> segments;
+  std::deque<CachedBlock> blocks;
+  std::vector<char> bytes(64 * 4000);
+  FreeBlocks free(0, false);
+  std::vector<CachedBlock*> inside;
+  auto less = [](const CachedBlock* a, const CachedBlock* b) {
+    return std::tuple(a->bytes, a->segment->number, a->address) <
+           std::tuple(b->bytes, b->segment->number, b->address);
+  };
+  RandomStream random(RandomKey{3});
+  for (int step = 0; step < 4000; ++step) {
+    if (inside.empty() || random.uniform() < 0.55f) {
+      segments.push_back({.number = static_cast<int64_t>(random.below(1000))});
+      auto units = static_cast<int64_t>(std::exp(random.uniform(0, random.uniform(1, 20))));
+      blocks.push_back({.address = bytes.data() + 64 * step,
+                        .bytes = 64 * units,
+                        .segment = &segments.back(),
+                        .home = &free});
+      free.insert(&blocks.back());
+      inside.push_back(&blocks.back());
+    } else {
+      std::swap(inside[random.below(inside.size())], inside.back());
+      free.remove(inside.back());
+      inside.pop_back();
+    }
+    auto wanted = FreeBlocks::size_class(
+        static_cast<int64_t>(std::exp(random.uniform(0, random.uniform(1, 25)))));
+    CachedBlock* best = nullptr;
+    for (CachedBlock* block : inside)
+      if (block->bytes >= wanted && (best == nullptr || less(block, best))) best = block;
+    REQUIRE(free.best(wanted) == best);
+    REQUIRE(free.empty() == inside.empty());
+  }
+}
+
+TEST_CASE("statistics: segments, hits, misses, splits and the largest free block") {
+  auto account = capped_host_account("caching", 64 * kMiB);
+  Block small = account->allocate(1000, Category::other);  // splits a segment of 2 MiB
+  Block large = account->allocate(4 * kMiB, Category::other);
+  PlannerStats stats = account->planner_stats();
+  CHECK(stats.segments == 2);
+  CHECK(stats.misses == 2);
+  CHECK(stats.hits == 0);
+  CHECK(stats.splits == 1);
+  CHECK(stats.largest_free == 2 * kMiB - 1024);
+  account->release(large);
+  large = account->allocate(3 * kMiB, Category::other);
+  stats = account->planner_stats();
+  CHECK(stats.hits == 1);
+  CHECK(stats.splits == 2);
+  account->release(small);
+  account->release(large);
+  CHECK(account->planner_stats().largest_free == 4 * kMiB);
+  account->empty_cache();
+  stats = account->planner_stats();
+  CHECK(stats.segments == 0);
+  CHECK(stats.largest_free == 0);
+}
+
+TEST_CASE("blocks above max_split stay whole, for requests of nearly their size") {
+  Account account(Device::cpu(), std::make_unique<HostSource>(),
+                  caching_planner({.max_split = 8 * kMiB}));
+  auto get = [&](int64_t mib) { return account.allocate(mib * kMiB, Category::other); };
+  account.release(get(16));
+  Block small = get(1);  // not from the 16 MiB
+  CHECK(account.stats().reserved == 17 * kMiB);
+  Block half = get(9);  // above the limit, but it would waste 7 MiB
+  CHECK(account.stats().reserved == 26 * kMiB);
+  Block nearly = get(15);  // takes it whole
+  CHECK(account.stats().reserved == 26 * kMiB);
+  CHECK(account.stats().fragmented == kMiB);
+  CHECK(account.planner_stats().splits == 0);
+  Block at = get(8);  // the limit itself may be split
+  account.release(at);
+  at = get(2);
+  CHECK(account.planner_stats().splits == 1);
+  for (const Block& block : {small, half, nearly, at}) account.release(block);
+
+  CHECK_THROWS_WITH_AS(
+      Account(Device::cpu(), std::make_unique<HostSource>(), caching_planner({.max_split = 1024})),
+      "caching planner: expected max_split of at least 2097152 bytes, a small segment, got 1024",
+      ValueError);
+}
+
+TEST_CASE("before a request is refused, blocks kept for the other kind serve it") {
+  auto account = capped_host_account("caching", 8 * kMiB);
+  Block large = account->allocate(8 * kMiB, Category::other);
+  account->release(large);
+  large = account->allocate(4 * kMiB, Category::other);  // 4 MiB of its segment are free
+  Block small = account->allocate(1000, Category::other);
+  CHECK(account->stats().reserved == 8 * kMiB);
+  account->release(small);
+  account->release(large);
+  account->empty_cache();
+
+  std::vector<Block> crowd;  // of one small segment, with room for a large request in its middle
+  for (int i = 0; i < 4; ++i) crowd.push_back(account->allocate(512 << 10, Category::other));
+  account->release(crowd[1]);
+  account->release(crowd[2]);
+  Block rest = account->allocate(6 * kMiB, Category::other);
+  large = account->allocate(kMiB, Category::other);
+  CHECK(account->stats().reserved == 8 * kMiB);
+  for (const Block& block : {crowd[0], crowd[3], rest, large}) account->release(block);
+  account->empty_cache();
+  CHECK(account->stats().reserved == 0);
 }
