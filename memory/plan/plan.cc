@@ -1,0 +1,249 @@
+#include "brim/memory/plan/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "brim/base/error.h"
+#include "brim/memory/plan/program_spans.h"
+
+namespace brim::memory {
+namespace {
+
+struct Lifetime {
+  int64_t lower = 0, upper = 0, size = 0;
+};
+struct Packing {
+  std::vector<int64_t> offsets;
+  int64_t height = 0;
+};
+
+// Each in the lowest place that is free over its lifetime, in a given order.
+Packing lowest_fit(std::span<const Lifetime> items, const std::vector<size_t>& order) {
+  Packing packing{std::vector<int64_t>(items.size()), 0};
+  std::vector<size_t> placed;  // by offset
+  for (size_t i : order) {
+    int64_t offset = 0;
+    for (size_t other : placed) {
+      const Lifetime &a = items[i], &b = items[other];
+      if (a.lower >= b.upper || b.lower >= a.upper) continue;
+      if (packing.offsets[other] >= offset + a.size) break;
+      offset = std::max(offset, packing.offsets[other] + b.size);
+    }
+    packing.offsets[i] = offset;
+    packing.height = std::max(packing.height, offset + items[i].size);
+    auto at = std::ranges::upper_bound(placed, offset, {},
+                                       [&](size_t other) { return packing.offsets[other]; });
+    placed.insert(at, i);
+  }
+  return packing;
+}
+
+Packing pack(std::span<const Lifetime> items) {
+  std::vector<size_t> order(items.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  auto length = [&](size_t i) { return items[i].upper - items[i].lower; };
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return length(a) > length(b); });
+  Packing best = lowest_fit(items, order);
+  std::ranges::stable_sort(order,
+                           [&](size_t a, size_t b) { return items[a].size > items[b].size; });
+  Packing other = lowest_fit(items, order);
+  return other.height < best.height ? other : best;
+}
+
+// Live bytes at each time.
+std::vector<int64_t> live_bytes(const Trace& trace) {
+  std::vector<int64_t> live(static_cast<size_t>(trace.end) + 2);
+  for (const TraceBuffer& buffer : trace.buffers) {
+    live[static_cast<size_t>(buffer.birth)] += buffer.bytes;
+    live[static_cast<size_t>(buffer.death)] -= buffer.bytes;
+  }
+  for (size_t t = 1; t < live.size(); ++t) live[t] += live[t - 1];
+  return live;
+}
+
+class Maker {
+ public:
+  Maker(const Trace& trace, Plan& plan)
+      : trace_(trace), plan_(plan), spans_(find_programs(trace)), live_(live_bytes(trace)) {}
+
+  void run() {
+    find_bound();
+    find_kept_places();
+    plan_.arena_bytes = plan_.kept_bytes;
+    ProgramSpan setup{false, {{.end = spans_.setup_end}}};
+    add_program({&setup});
+    for (const auto& runs : recurring()) add_program(runs);
+  }
+
+ private:
+  using Runs = std::vector<const ProgramSpan*>;  // of one program, in order
+
+  const TraceBuffer& buffer(int64_t i) const { return trace_.buffers[static_cast<size_t>(i)]; }
+
+  int64_t peak_live(int64_t begin, int64_t end) const {
+    int64_t peak = 0;
+    for (int64_t t = begin; t < end; ++t) peak = std::max(peak, live_[static_cast<size_t>(t)]);
+    return peak;
+  }
+
+  void find_bound() {
+    plan_.lower_bound = peak_live(0, spans_.end());
+    auto peak = std::ranges::find(live_, plan_.lower_bound) - live_.begin();
+    for (const TraceBuffer& buffer : trace_.buffers)
+      if (buffer.birth <= peak && peak < buffer.death)
+        plan_.at_peak[static_cast<size_t>(buffer.category)] += buffer.bytes;
+  }
+
+  // As many places of each size as were held at a time.
+  void find_kept_places() {
+    std::vector<std::vector<int64_t>> deaths(static_cast<size_t>(trace_.end) + 1);
+    std::map<int64_t, int64_t> held;
+    std::map<int64_t, size_t> number;
+    for (const TraceBuffer& buffer : trace_.buffers) {
+      for (int64_t bytes : deaths[static_cast<size_t>(buffer.birth)]) --held[bytes];
+      if (!spans_.kept[static_cast<size_t>(buffer.birth)]) continue;
+      deaths[static_cast<size_t>(buffer.death)].push_back(buffer.bytes);
+      auto [found, fresh] = number.emplace(buffer.bytes, plan_.kept.size());
+      if (fresh) plan_.kept.push_back({.bytes = buffer.bytes});
+      KeptPlaces& places = plan_.kept[found->second];
+      places.count = std::max(places.count, ++held[buffer.bytes]);
+    }
+    for (KeptPlaces& places : plan_.kept) {
+      places.offset = plan_.kept_bytes;
+      plan_.kept_bytes += places.count * places.bytes;
+    }
+  }
+
+  std::vector<Runs> recurring() const {
+    std::vector<Runs> all;
+    for (const ProgramSpan& program : spans_.programs) {
+      auto same = [&](const Runs& runs) {
+        return runs.front()->step == program.step &&
+               runs.front()->sections.front().section == program.sections.front().section;
+      };
+      auto found = std::ranges::find_if(all, same);
+      if (found == all.end()) found = all.insert(all.end(), Runs{});
+      found->push_back(&program);
+    }
+    return all;
+  }
+
+  // Where a different section of a program is in the trace the last time, and where its requests
+  // begin in the program.
+  struct Part {
+    const ProgramSpan* program;
+    const SectionSpan* span;
+    int64_t begin = 0;
+    int64_t size() const { return span->end - span->begin; }
+  };
+
+  // Each different section of the runs once, in an order in which each run has them.
+  static std::vector<Part> parts_of(const Runs& runs) {
+    std::vector<Part> parts;
+    for (const ProgramSpan* run : runs) {
+      size_t next = 0;
+      for (const SectionSpan& span : run->sections) {
+        auto same = [&](const Part& part) { return part.span->section == span.section; };
+        auto found = std::ranges::find_if(parts, same);
+        if (found == parts.end())
+          found = parts.insert(parts.begin() + static_cast<ptrdiff_t>(next), Part{run, &span});
+        *found = {run, &span};
+        next = static_cast<size_t>(found - parts.begin()) + 1;
+      }
+    }
+    int64_t begin = 0;
+    for (Part& part : parts) {
+      part.begin = begin;
+      begin += part.size();
+    }
+    return parts;
+  }
+
+  // When a buffer that the part asked for dies, counted in requests of the program.
+  static int64_t death_in_program(const TraceBuffer& buffer, const Part& own,
+                                  const std::vector<Part>& parts) {
+    if (buffer.death <= own.span->end) return own.begin + buffer.death - own.span->begin;
+    int64_t end = parts.back().begin + parts.back().size();
+    for (const SectionSpan& span : own.program->sections) {
+      if (buffer.death <= span.begin || buffer.death > span.end) continue;
+      auto same = [&](const Part& part) { return part.span->section == span.section; };
+      const Part& part = *std::ranges::find_if(parts, same);
+      int64_t death = part.begin + std::min(buffer.death - span.begin, part.size());
+      return part.begin > own.begin ? death : end;
+    }
+    return end;
+  }
+
+  void add_program(const Runs& runs) {
+    std::vector<Part> parts = parts_of(runs);
+    PlannedProgram program{.step = runs.front()->step};
+    for (const Part& part : parts) {
+      const SectionSpan& span = *part.span;
+      PlannedSection& section = program.sections.emplace_back();
+      section.section = span.section;
+      section.nested = span.nested;
+      section.preamble = span.body - span.begin;
+      section.peak_live = peak_live(span.begin, span.end);
+      for (int64_t i = span.begin; i < span.end; ++i)
+        section.requests.push_back(request(i, part, parts));
+    }
+    place(program);
+    plan_.arena_bytes = std::max(plan_.arena_bytes, program.top);
+    plan_.programs.push_back(std::move(program));
+  }
+
+  PlannedRequest request(int64_t i, const Part& part, const std::vector<Part>& parts) {
+    const TraceBuffer& buffer = this->buffer(i);
+    bool first = i == part.span->begin || i == part.span->body;
+    PlannedRequest request{.bytes = buffer.bytes, .site = site(buffer.origin)};
+    request.begins_run = first || begins_run(buffer, this->buffer(i - 1));
+    if (!spans_.kept[static_cast<size_t>(i)]) request.death = death_in_program(buffer, part, parts);
+    return request;
+  }
+
+  int32_t site(const Origin& origin) {
+    PlannedSite site{origin.op, origin.module, origin.phase};
+    auto [found, fresh] = sites_.emplace(site, static_cast<int32_t>(plan_.sites.size()));
+    if (fresh) plan_.sites.push_back(std::move(site));
+    return found->second;
+  }
+
+  void place(PlannedProgram& program) const {
+    std::vector<Lifetime> lifetimes;
+    std::vector<PlannedRequest*> requests;
+    int64_t time = 0;
+    for (PlannedSection& section : program.sections)
+      for (PlannedRequest& request : section.requests) {
+        int64_t birth = time++;
+        if (request.death == 0) continue;
+        lifetimes.push_back({birth, request.death, request.bytes});
+        requests.push_back(&request);
+      }
+    Packing packing = pack(lifetimes);
+    for (size_t i = 0; i < requests.size(); ++i)
+      requests[i]->offset = plan_.kept_bytes + packing.offsets[i];
+    program.top = plan_.kept_bytes + packing.height;
+  }
+
+  const Trace& trace_;
+  Plan& plan_;
+  ProgramSpans spans_;
+  std::vector<int64_t> live_;
+  std::map<PlannedSite, int32_t> sites_;
+};
+
+}  // namespace
+
+double Plan::gap() const {
+  return lower_bound == 0 ? 0
+                          : static_cast<double>(arena_bytes) / static_cast<double>(lower_bound) - 1;
+}
+
+Plan make_plan(const Trace& trace, const PlanOptions& options) {
+  Plan plan{.identity = options.identity};
+  Maker(trace, plan).run();
+  return plan;
+}
+
+}  // namespace brim::memory
