@@ -25,9 +25,10 @@ void train(TrainFlags flags) {
   TrainData data = open_data(flags);
   check_weight_flags(flags, data);
   TrainerOptions options = trainer_options(flags, data);
-  StepMemory predicted = plan_memory(flags, data, events);
+  MemoryPlan plan = plan_memory(flags, data, events);
   open_loaders(flags, data);
-  auto account = memory::capped_host_account(flags.planner, flags.limit());
+  auto account = std::make_shared<memory::Account>(
+      flags.device, std::make_unique<memory::HostSource>(flags.limit()), plan.planner(flags));
   memory::AccountScope scope(account);
   {
     auto model = nn::make_model(flags.model, model_options(flags, data, flags.device));
@@ -41,7 +42,7 @@ void train(TrainFlags flags) {
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
     trainer.run(*data.training, data.validation.get());
     save_trained_weights(flags, data, *model, updating.ema.get());
-    report.done(predicted);
+    report.done(plan.predicted);
   }
   check(account->stats().live == 0, "every tensor byte was returned");
 }

@@ -5,29 +5,11 @@
 #include <limits>
 
 #include "brim/autograd/op.h"
+#include "brim/nn/eval_scope.h"
 #include "brim/ops/cross_entropy.h"
 
 namespace brim {
 namespace {
-
-// Eval mode until the scope ends; then each module's own again: some may be frozen.
-class EvalScope {
- public:
-  explicit EvalScope(nn::Module& model) {
-    for (const nn::NamedModule& named : model.named_modules())
-      before_.emplace_back(&named.module, named.module.training());
-    model.eval();
-  }
-  ~EvalScope() {
-    // `train` sets all modules below too, and those come later in the list.
-    for (auto [module, training] : before_) module->train(training);
-  }
-  EvalScope(const EvalScope&) = delete;
-  EvalScope& operator=(const EvalScope&) = delete;
-
- private:
-  std::vector<std::pair<nn::Module*, bool>> before_;
-};
 
 /// How many logits come before that of `label` in order of size; of equal ones the first does.
 int64_t rank_of(std::span<const float> row, size_t label) {
@@ -76,7 +58,7 @@ BatchEvaluation evaluate_batch(nn::Module& model, data::DeviceBatch batch,
 
 Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input,
                     const EvaluationProgress& on_batch) {
-  EvalScope eval(model);
+  nn::EvalScope eval(model);
   Evaluation result;
   double loss = 0;
   int64_t correct = 0, among5 = 0;

@@ -2,10 +2,9 @@
 
 namespace brim {
 
-StepMemory measure_on_meta(const std::string& planner,
-                           const std::function<void(const std::function<void()>&)>& program) {
-  auto account = std::make_shared<memory::Account>(
-      Device::meta(), std::make_unique<memory::NullSource>(), memory::planner_named(planner));
+StepMemory measure_on_meta(const memory::MakePlanner& planner, const MetaProgram& program) {
+  auto account = std::make_shared<memory::Account>(Device::meta(),
+                                                   std::make_unique<memory::NullSource>(), planner);
   memory::AccountScope scope(account);
   StepMemory result;
   program([&] { result.state = account->stats().live; });

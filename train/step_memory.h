@@ -17,10 +17,11 @@ struct StepMemory {
   memory::BytesByCategory at_peak{};
 };
 
-/// Runs `program` against a fresh account of the meta device with the named planner. `program`
-/// builds everything on the meta device, runs steps, and calls its argument once when only the
+/// Builds everything on the meta device, runs steps, and calls its argument once when only the
 /// state that lives between steps is held.
-StepMemory measure_on_meta(const std::string& planner,
-                           const std::function<void(const std::function<void()>&)>& program);
+using MetaProgram = std::function<void(const std::function<void()>& state_is_held)>;
+
+/// Runs `program` against a fresh account of the meta device with the planner.
+StepMemory measure_on_meta(const memory::MakePlanner& planner, const MetaProgram& program);
 
 }  // namespace brim

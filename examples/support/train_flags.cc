@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "brim/base/bytes.h"
+#include "brim/base/nearest.h"
 #include "brim/examples/support/device_flag.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_weights.h"
+#include "brim/io/atomic_file.h"
 
 namespace brim::examples {
 namespace {
@@ -73,7 +75,9 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   app.add_flag("--skip-bad-images", f.skip_bad_images,
                "go on where an image cannot be read, and count");
   app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB");
-  app.add_option("--planner", f.planner, "caching or direct")->capture_default_str();
+  app.add_option("--planner", f.planner, "arena, caching or direct")->capture_default_str();
+  app.add_option("--save-plan", f.save_plan, "keep the arena planner's plan in this file");
+  app.add_option("--plan", f.plan, "take a kept plan, if it is of the same run, and do not plan");
   app.add_option("--json", f.json, "write events to this file, - for standard output");
   app.add_flag("--quiet", f.quiet, "print errors only");
 }
@@ -96,7 +100,13 @@ void check_flags(TrainFlags& f) {
   }
   if (f.epochs == 0) f.epochs = f.data == "shapes" ? 3 : 10;
   check_optimizer_flags(f.optimizer, f.batch);
-  memory::planner_named(f.planner);
+  const std::vector<std::string> planners{"arena", "caching", "direct"};
+  expect<ValueError>(std::ranges::find(planners, f.planner) != planners.end(), "flags",
+                     "expected arena, caching or direct, got --planner '{}'{}", f.planner,
+                     did_you_mean(f.planner, planners));
+  expect<ValueError>(f.planner == "arena" || (f.plan.empty() && f.save_plan.empty()), "flags",
+                     "--plan and --save-plan are for the arena planner, not for {}", f.planner);
+  if (!f.save_plan.empty()) io::check_writable(f.save_plan, "plan");
 }
 
 nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, Device device) {

@@ -38,8 +38,9 @@ struct TrainFlags {
   AugmentFlags augment = {};
   std::string init, save;  ///< files of weights; "" for none
   bool new_head = false;
-  std::string budget_text, planner = "caching";
-  int64_t budget = 0;  ///< bytes; 0 for none
+  std::string budget_text, planner = "arena";
+  std::string save_plan, plan;  ///< files; "" for none
+  int64_t budget = 0;           ///< bytes; 0 for none
 
   /// Device bytes that tensors may take: the budget, or what the device has.
   int64_t limit() const { return budget > 0 ? budget : memory::host_memory(); }

@@ -33,12 +33,6 @@ void add_optimizer_flags(CLI::App& app, OptimizerFlags& flags);
 /// Fills in defaults for `batch` images an update. Throws `ValueError` naming a bad value.
 void check_optimizer_flags(OptimizerFlags& flags, int64_t batch);
 
-/// What a training has beside its model.
-struct Updating {
-  std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<optim::Ema> ema;  // null for none
-};
-
 /// Freezes what the flags name, then makes optimizer and averages of the rest, so load weights
 /// before. Throws `ValueError` with the nearest name where there is nothing to freeze.
 Updating make_updating(const OptimizerFlags& flags, nn::Module& model);

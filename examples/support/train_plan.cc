@@ -1,70 +1,27 @@
 #include "brim/examples/support/train_plan.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iostream>
 #include <optional>
 
 #include "brim/base/bytes.h"
+#include "brim/base/instructions.h"
+#include "brim/base/parallel.h"
+#include "brim/examples/support/plan_file.h"
 #include "brim/examples/support/program.h"
+#include "brim/memory/arena_planner.h"
 
 namespace brim::examples {
 namespace {
 
-/// The training program without a byte: the steps and evaluations of `Trainer::run`, on the meta
-/// device.
-class Rehearsal {
- public:
-  Rehearsal(const TrainFlags& flags, const TrainData& data, int64_t batch)
-      : flags_(flags),
-        data_(data),
-        batch_(batch),
-        model_(nn::make_model(flags.model, model_options(flags, data, Device::meta()))),
-        updating_(make_updating(flags.optimizer, *model_)),
-        step_(*model_, *updating_.optimizer,
-              {.clip = flags.optimizer.clip, .ema = updating_.ema.get()}),
-        options_(trainer_options(flags, data)) {
-    options_.input.device = Device::meta();
-  }
-
-  // A planner's state settles within a step or two, and within an epoch or two.
-  void run() {
-    int64_t left = data_.steps(flags_);
-    for (int epoch = 0; epoch < 2 && left > 0; ++epoch, left -= data_.batches) {
-      for (int64_t i = 0; i < std::min<int64_t>({2, left, data_.batches}); ++i) train();
-      if (data_.val_set != nullptr) evaluate(data_.val_set->size());
-    }
-  }
-
- private:
-  data::DeviceBatch upload(int64_t batch) const {
-    return data::empty_batch(batch, flags_.size, Device::meta());
-  }
-  void train() {
-    step_.run(flags_.optimizer.rate,
-              [&] { return training_loss(*model_, upload(batch_), options_); });
-  }
-
-  void evaluate(int64_t images) {
-    model_->eval();
-    int64_t batch = std::min(batch_, images);
-    for (int64_t i = 0; i < std::min<int64_t>(images / batch, 2); ++i)
-      evaluate_batch(*model_, upload(batch), options_.input);
-    if (images % batch > 0) evaluate_batch(*model_, upload(images % batch), options_.input);
-    model_->train();
-  }
-
-  const TrainFlags& flags_;
-  const TrainData& data_;
-  int64_t batch_;
-  std::unique_ptr<nn::Module> model_;
-  Updating updating_;
-  TrainStep step_;
-  TrainerOptions options_;
-};
+int64_t evaluated(const TrainData& data) { return data.val_set ? data.val_set->size() : 0; }
 
 std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,
                                             int64_t batch) {
   try {
-    return predict_memory(flags, data, batch);
+    return predict_memory(flags, data, batch).predicted;
   } catch (const ValueError&) {
     return {};  // batch norm wants two values per channel
   }
@@ -83,7 +40,7 @@ struct Refusal {
 
 Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMemory& need) {
   auto predicted = [&](int64_t batch) -> Choice {
-    return {batch, batch == flags.batch ? need : predict_memory(flags, data, batch)};
+    return {batch, batch == flags.batch ? need : predict_memory(flags, data, batch).predicted};
   };
   Refusal refusal{
       predicted(prediction_if_any(flags, data, 1) ? 1 : std::min<int64_t>(2, flags.batch)), {}};
@@ -130,19 +87,75 @@ Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMe
                                format_bytes(flags.limit()), flags.limit(), why, remedy)};
 }
 
-}  // namespace
-
-StepMemory predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch) {
-  return measure_on_meta(flags.planner, [&](const std::function<void()>& state_is_held) {
-    Rehearsal rehearsal(flags, data, batch);
-    state_is_held();
-    rehearsal.run();
-  });
+/// What the bytes of the run follow from.
+std::string identity_of(const TrainFlags& flags, const TrainData& data, int64_t batch) {
+  const OptimizerFlags& o = flags.optimizer;
+  return fmt::format(
+      "{}, {} classes, {}x{}, batch {}, {} steps, {} an epoch, {} evaluated; {}, momentum {}, "
+      "no decay {}, clip {} {}, ema {}, freeze {}; mixup {}, cutmix {}, label smoothing {}; {}, "
+      "{} threads",
+      flags.model, data.classes, flags.size, flags.size, batch, data.steps(flags), data.batches,
+      evaluated(data), o.name, o.momentum.value_or(0), fmt::join(o.no_decay, " "), o.clip.norm,
+      o.clip.value, o.ema, fmt::join(o.freeze, " "), flags.augment.mix.mixup,
+      flags.augment.mix.cutmix, flags.label_smoothing, to_string(instructions()), num_threads());
 }
 
-StepMemory plan_memory(const TrainFlags& flags, const TrainData& data, Events& events) {
-  StepMemory need = predict_memory(flags, data, flags.batch);
+MemoryPlan loaded_plan(const std::string& path, const std::string& identity) {
+  MemoryPlan result;
+  const memory::Plan& plan = *(result.training.plan = load_plan(path, identity));
+  result.predicted = {.peak_reserved = plan.arena_bytes,
+                      .peak_live = plan.lower_bound,
+                      .state = plan.kept_bytes,
+                      .at_peak = plan.at_peak};
+  return result;
+}
+
+/// From `--plan`, where that is the answer; else made.
+MemoryPlan find_plan(const TrainFlags& flags, const TrainData& data) {
+  if (flags.plan.empty()) return predict_memory(flags, data, flags.batch);
+  try {
+    return loaded_plan(flags.plan, identity_of(flags, data, flags.batch));
+  } catch (const FileError& error) {
+    std::cerr << "train: " << error.what() << "; planning again" << std::endl;
+    return predict_memory(flags, data, flags.batch);
+  }
+}
+
+}  // namespace
+
+memory::MakePlanner MemoryPlan::planner(const TrainFlags& flags) const {
+  return training.plan ? memory::arena_planner(training.plan, {.device = flags.device})
+                       : memory::planner_named(flags.planner);
+}
+
+RehearsalOptions rehearsal_of(const TrainFlags& flags, const TrainData& data, int64_t batch) {
+  return {
+      .make_model =
+          [&] { return nn::make_model(flags.model, model_options(flags, data, Device::meta())); },
+      .make_updating = [&](nn::Module& model) { return make_updating(flags.optimizer, model); },
+      .trainer = trainer_options(flags, data),
+      .size = flags.size,
+      .batch = batch,
+      .updates = data.batches,
+      .evaluated = evaluated(data)};
+}
+
+MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch) {
+  RehearsalOptions options = rehearsal_of(flags, data, batch);
+  auto program = [&](const auto& state_is_held) { rehearse(options, state_is_held); };
+  if (flags.planner != "arena")
+    return {.predicted = measure_on_meta(memory::planner_named(flags.planner), program)};
+  MemoryPlan plan{.training = plan_on_meta(program, {.identity = identity_of(flags, data, batch)})};
+  plan.predicted = plan.training.predicted;
+  return plan;
+}
+
+MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events) {
+  MemoryPlan plan = find_plan(flags, data);
+  const StepMemory& need = plan.predicted;
   if (need.peak_reserved > flags.limit()) refuse(flags, data, need, events);
+  if (!flags.save_plan.empty() && !plan.training.trace.buffers.empty())
+    save_plan(flags.save_plan, plan.training);
   Json event{{"event", "plan"},
              {"batch", flags.batch},
              {"micro_batches", 1},
@@ -154,7 +167,7 @@ StepMemory plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
              {"precision", "f32"}};
   if (flags.budget > 0) event["budget_bytes"] = flags.budget;
   events.write(event);
-  return need;
+  return plan;
 }
 
 }  // namespace brim::examples

@@ -1,8 +1,10 @@
 // What the training run will hold, asked before the first byte of a tensor is taken, whether it
 // fits, and, where it does not, which smaller batch would. Each prediction runs a few steps and
 // evaluations on the meta device, and the search for a batch makes several. For a prediction
-// without the flags and events of `train` use train/step_memory.h.
+// without the flags and events of `train` use train/training_plan.h.
 #pragma once
+
+#include <optional>
 
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/train_data.h"
@@ -10,12 +12,25 @@
 
 namespace brim::examples {
 
-/// Runs the training at `batch` images on the meta device, as far as its steps and evaluations
-/// differ from each other. `data` need not have its loaders.
-StepMemory predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch);
+struct MemoryPlan {
+  StepMemory predicted;
+  /// For the arena planner; its trace is empty when the plan came from a file.
+  TrainingPlan training;
+  /// Makes the planner that the flags name.
+  memory::MakePlanner planner(const TrainFlags& flags) const;
+};
 
-/// The prediction for the batch of the flags, after writing it as the event "plan". Throws
-/// `DoesNotFit`, after writing the event "refused", where it is above the budget.
-StepMemory plan_memory(const TrainFlags& flags, const TrainData& data, Events& events);
+/// The run of the flags as far as memory can tell, with `batch` images at once. Refers to its
+/// arguments.
+RehearsalOptions rehearsal_of(const TrainFlags& flags, const TrainData& data, int64_t batch);
+
+/// What the run would hold at `batch` images under the planner of the flags. `data` need not have
+/// its loaders.
+MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch);
+
+/// The plan for the batch of the flags, from `--plan` where that file answers the same question,
+/// kept in `--save-plan`, and written as the event "plan". Throws `DoesNotFit`, after writing the
+/// event "refused", where it is above the budget.
+MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events);
 
 }  // namespace brim::examples

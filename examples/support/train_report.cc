@@ -32,6 +32,13 @@ double steady_median(std::vector<double> values) {
   return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
+/// How the prediction did, for people.
+std::string against(int64_t predicted, int64_t measured) {
+  if (predicted == measured) return " as predicted";
+  return fmt::format(" ({} bytes {} than predicted)", std::abs(measured - predicted),
+                     measured > predicted ? "more" : "less");
+}
+
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 }  // namespace
@@ -95,10 +102,13 @@ void TrainReport::done(const StepMemory& predicted) {
   int64_t skipped = skipped_images();
   std::string accuracy = accuracy_ ? fmt::format("accuracy {:.2f}%, ", 100 * *accuracy_) : "";
   if (accuracy_ && data_.classes > 5) accuracy += fmt::format("top-5 {:.2f}%, ", 100 * *top5_);
-  progress_.say(fmt::format("done: {}{:.1f} images/s, peak {} reserved, {} live; process {}",
-                            accuracy, steady_median(rates_), format_bytes(stats.peak_reserved),
-                            format_bytes(stats.peak_live),
-                            format_bytes(memory::resident_memory().peak)));
+  progress_.say(fmt::format(
+      "done: {}{:.1f} images/s, peak {} reserved{}, {} live{}; process {}", accuracy,
+      steady_median(rates_), format_bytes(stats.peak_reserved),
+      against(predicted.peak_reserved, stats.peak_reserved), format_bytes(stats.peak_live),
+      against(predicted.peak_live, stats.peak_live), format_bytes(memory::resident_memory().peak)));
+  if (stats.mismatches > 0)
+    progress_.say(fmt::format("{} requests were not as planned", stats.mismatches));
   if (skipped > 0)
     progress_.say(fmt::format("{} bad image{} skipped", skipped, skipped == 1 ? " was" : "s were"));
   Json event{
@@ -109,6 +119,7 @@ void TrainReport::done(const StepMemory& predicted) {
       {"predicted_peak_bytes", predicted.peak_reserved},
       {"peak_live_bytes", stats.peak_live},
       {"predicted_peak_live_bytes", predicted.peak_live},
+      {"mismatches", stats.mismatches},
       {"val_accuracy", or_null(accuracy_)},
       {"val_top5", or_null(top5_)},
       {"batch", flags_.batch},

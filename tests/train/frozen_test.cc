@@ -83,7 +83,7 @@ TEST_CASE("frozen parts: what the meta device predicts is what the step holds, t
   for (bool freeze : {false, true}) {
     CAPTURE(freeze);
     StepMemory predicted =
-        measure_on_meta("caching", [&](const auto&) { train(Device::meta(), freeze); });
+        measure_on_meta(memory::planner_named("caching"), [&](const auto&) { train(Device::meta(), freeze); });
     memory::AccountStats got = measured(freeze);
     CHECK(got.peak_live == predicted.peak_live);
     CHECK(got.peak_reserved == predicted.peak_reserved);

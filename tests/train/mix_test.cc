@@ -322,7 +322,7 @@ TEST_CASE("a mixed step holds what is predicted for it on the meta device") {
           });
       };
       const StepMemory predicted =
-          measure_on_meta(planner, [&](auto state) { program(Device::meta(), state); });
+          measure_on_meta(memory::planner_named(planner), [&](auto state) { program(Device::meta(), state); });
       auto account = memory::capped_host_account(planner);
       memory::AccountScope scope(account);
       program(Device::cpu(), [] {});

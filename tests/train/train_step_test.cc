@@ -361,7 +361,7 @@ TEST_CASE("what the meta device predicts is what the step holds, to the byte") {
       for (int i = 0; i < 2; ++i)
         step.run(0.1, [&] { return cross_entropy((*model)(images), labels); });
     };
-    StepMemory predicted = measure_on_meta(planner, [&](const auto&) { train(Device::meta()); });
+    StepMemory predicted = measure_on_meta(memory::planner_named(planner), [&](const auto&) { train(Device::meta()); });
     auto account = memory::capped_host_account(planner);
     memory::AccountScope scope(account);
     train(Device::cpu());

@@ -1,0 +1,38 @@
+// A training run without a byte: the updates and evaluations that `Trainer::run` would make, on the
+// meta device, as far as they differ from each other in what they ask of memory. Hand `rehearse` to
+// `measure_on_meta` or `plan_on_meta` (step_memory.h, training_plan.h). For a loop of your own,
+// write its steps in a function of your own; these two take any.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "brim/train/trainer.h"
+
+namespace brim {
+
+/// What a training has beside its model.
+struct Updating {
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<optim::Ema> ema;  ///< null for none
+};
+
+struct RehearsalOptions {
+  /// Called while new modules are on the meta device (nn/creation.h).
+  std::function<std::unique_ptr<nn::Module>()> make_model;
+  std::function<Updating(nn::Module&)> make_updating;
+  TrainerOptions trainer;   ///< `ema` is not looked at
+  int size = 0;             ///< of the images, in pixels
+  int64_t batch = 0;        ///< images on the device at once
+  int64_t updates = 1;      ///< in an epoch, whole ones
+  int64_t last_update = 0;  ///< images of a smaller one at its end; 0 for none
+  /// Images of an update, in micro-steps of `batch`, the last one smaller; 0 for one micro-step.
+  int64_t effective_batch = 0;
+  int64_t evaluated = 0;  ///< images evaluated after each epoch; 0 for no evaluation
+};
+
+/// Builds model and optimizer, calls `state_is_held`, and runs two epochs of at most three updates
+/// and as many batches of evaluation as differ. A planner's state settles within that.
+void rehearse(const RehearsalOptions& options, const std::function<void()>& state_is_held);
+
+}  // namespace brim
