@@ -30,9 +30,6 @@ void add_training_flags(CLI::App& app, TrainFlags& f) {
       ->check(CLI::PositiveNumber);
   app.add_option("--steps", f.steps, "updates instead of epochs (default for synthetic: 10)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--label-smoothing", f.label_smoothing,
-                 "share of the target spread over all classes")
-      ->capture_default_str();
   app.add_option("--schedule", f.schedule, "constant, cosine, onecycle or step")
       ->capture_default_str();
   app.add_option("--warmup", f.warmup, "steps of linear warm-up before the schedule");
@@ -40,8 +37,7 @@ void add_training_flags(CLI::App& app, TrainFlags& f) {
 
 }  // namespace
 
-void add_flags(CLI::App& app, TrainFlags& f) {
-  app.footer(kExamples);
+void add_model_flags(CLI::App& app, TrainFlags& f) {
   app.option_defaults()->take_last();  // so that a script can append to a list of flags
   app.add_option("--data", f.data,
                  "shapes, synthetic, or a folder: of train/<class>/* and val/<class>/*, of CIFAR's "
@@ -60,13 +56,24 @@ void add_flags(CLI::App& app, TrainFlags& f) {
          "--batch", f.batch,
          "images on the device at once (default 64 up to 64 pixels, beyond and for shapes 32)")
       ->check(CLI::PositiveNumber);
-  add_training_flags(app, f);
-  add_augment_flags(app, f.augment);
+  app.add_option("--label-smoothing", f.label_smoothing,
+                 "share of the target spread over all classes")
+      ->capture_default_str();
   add_optimizer_flags(app, f.optimizer);
-  add_weight_flags(app, f);
   app.add_option("--device", f.device_name, "cpu")->capture_default_str();
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
       ->check(CLI::PositiveNumber);
+  app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB");
+  app.add_option("--planner", f.planner, "arena, caching or direct")->capture_default_str();
+  app.add_flag("--quiet", f.quiet, "print errors only");
+}
+
+void add_flags(CLI::App& app, TrainFlags& f) {
+  app.footer(kExamples);
+  add_model_flags(app, f);
+  add_training_flags(app, f);
+  add_augment_flags(app, f.augment);
+  add_weight_flags(app, f);
   app.add_option("--workers", f.workers, "threads that read images ahead")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
@@ -74,12 +81,9 @@ void add_flags(CLI::App& app, TrainFlags& f) {
       ->capture_default_str();
   app.add_flag("--skip-bad-images", f.skip_bad_images,
                "go on where an image cannot be read, and count");
-  app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB");
-  app.add_option("--planner", f.planner, "arena, caching or direct")->capture_default_str();
   app.add_option("--save-plan", f.save_plan, "keep the arena planner's plan in this file");
   app.add_option("--plan", f.plan, "take a kept plan, if it is of the same run, and do not plan");
   app.add_option("--json", f.json, "write events to this file, - for standard output");
-  app.add_flag("--quiet", f.quiet, "print errors only");
 }
 
 void check_flags(TrainFlags& f) {

@@ -22,9 +22,10 @@ struct TrainData;
 
 struct TrainFlags {
   std::string data = "shapes", model = "resnet20", json;
-  int size = 0;         ///< 0: the data's own, 32 for shapes and CIFAR models, else 224
-  int64_t classes = 0;  ///< 0: as many as the data has
-  int64_t batch = 0;    ///< 0: 64 for small pictures of files, else 32
+  int size = 0;                 ///< 0: the data's own, 32 for shapes and CIFAR models, else 224
+  int64_t classes = 0;          ///< 0: as many as the data has
+  int64_t batch = 0;            ///< 0: 64 for small pictures of files, else 32
+  int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};
@@ -46,7 +47,9 @@ struct TrainFlags {
   int64_t limit() const { return budget > 0 ? budget : memory::host_memory(); }
 };
 
-/// Declares the flags; `flags` must outlive the parsing.
+/// Declares the flags that the bytes of a run follow from; `flags` must outlive the parsing.
+void add_model_flags(CLI::App& app, TrainFlags& flags);
+/// Declares these and all others.
 void add_flags(CLI::App& app, TrainFlags& flags);
 
 /// Fills in defaults that depend on other flags. Throws `ValueError` naming a bad value.

@@ -27,16 +27,7 @@ std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const Train
   }
 }
 
-struct Choice {
-  int64_t batch;
-  StepMemory memory;
-};
-
-/// Where the asked batch does not fit.
-struct Refusal {
-  Choice least;                  ///< the smallest batch that the model can train with
-  std::optional<Choice> larger;  ///< a batch that fits while one more is beyond the limit
-};
+using Choice = Refusal::Choice;
 
 Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMemory& need) {
   auto predicted = [&](int64_t batch) -> Choice {
@@ -57,47 +48,52 @@ Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMe
   return refusal;
 }
 
-[[noreturn]] void refuse(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
-                         Events& events) {
-  Refusal refusal = find_remedy(flags, data, need);
-  Json fits = Json::array();
+std::string message_of(const Refusal& refusal, const TrainFlags& flags, const StepMemory& need) {
   std::string remedy;
-  if (refusal.larger) {
-    std::string batch = fmt::format("batch {}", refusal.larger->batch);
-    fits.push_back({{"remedy", batch},
-                    {"predicted_peak_bytes", refusal.larger->memory.peak_reserved},
-                    {"relative_time", 1.0}});
-    remedy = fmt::format("; {} fits", batch);
-  } else if (refusal.least.batch < flags.batch) {
+  if (refusal.larger)
+    remedy = fmt::format("; batch {} fits", refusal.larger->batch);
+  else if (refusal.least.batch < flags.batch)
     remedy = fmt::format("; batch {} does not fit either", refusal.least.batch);
-  }
-  events.write({{"event", "refused"},
-                {"needed_bytes", need.peak_reserved},
-                {"budget_bytes", flags.limit()},
-                {"least_possible_bytes", refusal.least.memory.peak_reserved},
-                {"fits", fits}});
   std::string why =
       need.state > flags.limit()
           ? fmt::format("parameters, buffers and optimizer state alone take {} ({} bytes)",
                         format_bytes(need.state), need.state)
           : fmt::format("a step at batch {} takes {} ({} bytes)", flags.batch,
                         format_bytes(need.peak_reserved), need.peak_reserved);
-  throw DoesNotFit{fmt::format("{} does not fit the {} of {} ({} bytes): {}{}", flags.model,
-                               flags.budget > 0 ? "budget" : "machine's memory",
-                               format_bytes(flags.limit()), flags.limit(), why, remedy)};
+  return fmt::format("{} does not fit the {} of {} ({} bytes): {}{}", flags.model,
+                     flags.budget > 0 ? "budget" : "machine's memory", format_bytes(flags.limit()),
+                     flags.limit(), why, remedy);
+}
+
+[[noreturn]] void refuse(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
+                         Events& events) {
+  Refusal refusal = refusal_of(flags, data, need);
+  Json fits = Json::array();
+  if (refusal.larger)
+    fits.push_back({{"remedy", fmt::format("batch {}", refusal.larger->batch)},
+                    {"predicted_peak_bytes", refusal.larger->memory.peak_reserved},
+                    {"relative_time", 1.0}});
+  events.write({{"event", "refused"},
+                {"needed_bytes", need.peak_reserved},
+                {"budget_bytes", flags.limit()},
+                {"least_possible_bytes", refusal.least.memory.peak_reserved},
+                {"fits", fits}});
+  throw DoesNotFit{refusal.message};
 }
 
 /// What the bytes of the run follow from.
 std::string identity_of(const TrainFlags& flags, const TrainData& data, int64_t batch) {
   const OptimizerFlags& o = flags.optimizer;
   return fmt::format(
-      "{}, {} classes, {}x{}, batch {}, {} steps, {} an epoch, {} evaluated; {}, momentum {}, "
+      "{}, {} classes, {}x{}, batch {}, {} steps, {} an epoch, {} evaluated, {} an update; {}, "
+      "momentum {}, "
       "no decay {}, clip {} {}, ema {}, freeze {}; mixup {}, cutmix {}, label smoothing {}; {}, "
       "{} threads",
       flags.model, data.classes, flags.size, flags.size, batch, data.steps(flags), data.batches,
-      evaluated(data), o.name, o.momentum.value_or(0), fmt::join(o.no_decay, " "), o.clip.norm,
-      o.clip.value, o.ema, fmt::join(o.freeze, " "), flags.augment.mix.mixup,
-      flags.augment.mix.cutmix, flags.label_smoothing, to_string(instructions()), num_threads());
+      evaluated(data), std::max(batch, flags.effective_batch), o.name, o.momentum.value_or(0),
+      fmt::join(o.no_decay, " "), o.clip.norm, o.clip.value, o.ema, fmt::join(o.freeze, " "),
+      flags.augment.mix.mixup, flags.augment.mix.cutmix, flags.label_smoothing,
+      to_string(instructions()), num_threads());
 }
 
 MemoryPlan loaded_plan(const std::string& path, const std::string& identity) {
@@ -123,6 +119,12 @@ MemoryPlan find_plan(const TrainFlags& flags, const TrainData& data) {
 
 }  // namespace
 
+Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need) {
+  Refusal refusal = find_remedy(flags, data, need);
+  refusal.message = message_of(refusal, flags, need);
+  return refusal;
+}
+
 memory::MakePlanner MemoryPlan::planner(const TrainFlags& flags) const {
   return training.plan ? memory::arena_planner(training.plan, {.device = flags.device})
                        : memory::planner_named(flags.planner);
@@ -137,6 +139,7 @@ RehearsalOptions rehearsal_of(const TrainFlags& flags, const TrainData& data, in
       .size = flags.size,
       .batch = batch,
       .updates = data.batches,
+      .effective_batch = flags.effective_batch,
       .evaluated = evaluated(data)};
 }
 

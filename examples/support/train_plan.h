@@ -28,6 +28,20 @@ RehearsalOptions rehearsal_of(const TrainFlags& flags, const TrainData& data, in
 /// its loaders.
 MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch);
 
+/// Where the asked batch does not fit.
+struct Refusal {
+  struct Choice {
+    int64_t batch;
+    StepMemory memory;
+  };
+  Choice least;                  ///< the smallest batch that the model can train with
+  std::optional<Choice> larger;  ///< a batch that fits while one more is beyond the limit
+  std::string message;           ///< for people
+};
+
+/// For a run that holds `need`, which is above the limit of the flags.
+Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need);
+
 /// The plan for the batch of the flags, from `--plan` where that file answers the same question,
 /// kept in `--save-plan`, and written as the event "plan". Throws `DoesNotFit`, after writing the
 /// event "refused", where it is above the budget.

@@ -1,0 +1,52 @@
+// Says what a training step will hold before there is a byte of it: how much of what, where the
+// peak lies, which buffers are largest, what each planner would reserve, and whether a budget is
+// enough. `plan --help` shows the flags.
+#include <CLI/CLI.hpp>
+
+#include "brim/base/parallel.h"
+#include "brim/brim.h"
+#include "brim/examples/support/events.h"
+#include "brim/examples/support/plan_report.h"
+#include "brim/examples/support/program.h"
+#include "brim/examples/support/train_data.h"
+#include "brim/examples/support/train_flags.h"
+
+namespace {
+
+using namespace brim;
+using namespace brim::examples;
+
+constexpr const char* kExamples = R"(Examples:
+  plan --model resnet50 --batch 32                 what a step holds, and of what
+  plan --model resnet50 --batch 64 --budget 3GiB   exit code 2 where that is too little
+  plan --model mobilenet_v2 --html step.html       the step drawn, for a browser
+  plan --model resnet18 --optimizer adamw --effective-batch 256   in micro-steps of --batch
+  plan --model resnet20 --csv step.csv && pack step.csv
+)";
+
+void plan(TrainFlags flags, const PlanOutputs& outputs) {
+  if (flags.data == "synthetic") flags.steps = 2;  // the first and the next: all are like these
+  check_flags(flags);
+  check_outputs(outputs);
+  if (flags.threads > 0) set_num_threads(flags.threads);
+  Events events(outputs.json);
+  TrainData data = open_data(flags);
+  PlanResult result = make_plan_result(flags, data);
+  write_files(result, flags, outputs);
+  events.write(plan_json(result, flags));
+  if (!flags.quiet && !events.owns_stdout()) print_plan(result, flags, data);
+  if (result.refusal) throw DoesNotFit{result.refusal->message};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Says what a training step holds, before the first byte.", "plan");
+  app.footer(kExamples);
+  TrainFlags flags;
+  flags.data = "synthetic";
+  PlanOutputs outputs;
+  add_model_flags(app, flags);
+  add_output_flags(app, flags, outputs);
+  return run_program(app, argc, argv, [&] { plan(flags, outputs); });
+}

@@ -1,0 +1,173 @@
+#include "brim/examples/support/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <set>
+
+#include "brim/base/bytes.h"
+#include "brim/base/parallel.h"
+#include "brim/io/atomic_file.h"
+#include "brim/memory/plan/packing_csv.h"
+#include "brim/memory/report/html.h"
+#include "brim/memory/report/peak.h"
+
+namespace brim::examples {
+namespace {
+
+constexpr size_t kLargest = 10;  // buffers that are listed
+
+void write_file(const std::string& path, const std::string& text) {
+  io::AtomicFile file(path, "plan");
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+std::string headline(const TrainFlags& flags) {
+  std::string update = flags.effective_batch > flags.batch
+                           ? fmt::format(", {} images an update", flags.effective_batch)
+                           : "";
+  return fmt::format("{}, {}x{}, batch {}{}, {}, {} threads", flags.model, flags.size, flags.size,
+                     flags.batch, update, flags.optimizer.name, num_threads());
+}
+
+/// "backward of conv2d in layer1.0.conv1 (resnet.cc:31)".
+std::string describe(const memory::Origin& origin) {
+  if (origin.op.empty()) return "made outside of ops";
+  std::string text = origin.phase == memory::Phase::other
+                         ? origin.op
+                         : fmt::format("{} of {}", memory::to_string(origin.phase), origin.op);
+  if (!origin.module.empty()) text += " in " + origin.module;
+  if (origin.line > 0)
+    text += fmt::format(" ({}:{})", origin.file.substr(origin.file.rfind('/') + 1), origin.line);
+  return text;
+}
+
+void print_categories(const memory::Peak& peak) {
+  for (size_t i = 0; i < memory::kCategories; ++i)
+    if (int64_t bytes = peak.by_category[i]; bytes > 0)
+      fmt::print("  {:<14} {:>10}  {:>3.0f}%\n", memory::kCategoryNames[i], format_bytes(bytes),
+                 100 * static_cast<double>(bytes) / static_cast<double>(peak.live));
+  fmt::print("  {:<14} {:>10}\n", "live", format_bytes(peak.live));
+}
+
+void print_place(const memory::Trace& trace, const memory::Peak& peak) {
+  std::string section =
+      peak.section ? " in the " + to_string(trace.sections[*peak.section].section) : "";
+  std::string op = peak.op ? ": " + describe(trace.ops[*peak.op].origin) : "";
+  fmt::print("\nthe peak lies{}{}\n", section, op);
+}
+
+void print_largest(const memory::Trace& trace, const memory::Peak& peak) {
+  fmt::print("\nlargest buffers at the peak\n");
+  for (size_t i = 0; i < std::min(kLargest, peak.buffers.size()); ++i) {
+    const memory::TraceBuffer& buffer = trace.buffers[static_cast<size_t>(peak.buffers[i])];
+    fmt::print("  {:>10}  {:<11}  {:<28}  {}\n", format_bytes(buffer.bytes),
+               to_string(buffer.category), buffer.shape, describe(buffer.origin));
+  }
+}
+
+void print_sections(const memory::Plan& plan) {
+  fmt::print("\nmost live bytes by section\n");
+  std::set<memory::Section> seen;
+  for (const memory::PlannedProgram& program : plan.programs)
+    for (const memory::PlannedSection& part : program.sections)
+      if (part.section.kind != memory::SectionKind::other && seen.insert(part.section).second)
+        fmt::print("  {:<26} {:>10}\n", to_string(part.section), format_bytes(part.peak_live));
+}
+
+void print_planners(const PlanResult& result) {
+  fmt::print("\nreserved bytes by planner\n");
+  auto bound = static_cast<double>(result.training.plan->lower_bound);
+  for (const auto& [name, memory] : result.planners)
+    fmt::print("  {:<10} {:>10}  {:>15} bytes, {:.3f} of the most that is live\n", name,
+               format_bytes(memory.peak_reserved), memory.peak_reserved,
+               static_cast<double>(memory.peak_reserved) / bound);
+}
+
+}  // namespace
+
+void add_output_flags(CLI::App& app, TrainFlags& flags, PlanOutputs& outputs) {
+  app.add_option("--effective-batch", flags.effective_batch,
+                 "images of an update, in micro-steps of --batch, the last one smaller")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--json", outputs.json,
+                 "write the plan's numbers to this file, - for standard "
+                 "output");
+  app.add_option("--html", outputs.html, "draw the step and its arena: one page for a browser");
+  app.add_option("--csv", outputs.csv, "write the lifetimes of all buffers, for pack");
+}
+
+void check_outputs(const PlanOutputs& outputs) {
+  for (const std::string& path : {outputs.html, outputs.csv})
+    if (!path.empty()) io::check_writable(path, "plan");
+}
+
+PlanResult make_plan_result(const TrainFlags& flags, const TrainData& data) {
+  TrainFlags asked = flags;
+  PlanResult result;
+  for (const char* planner : {"arena", "caching", "direct"}) {
+    asked.planner = planner;
+    MemoryPlan plan = predict_memory(asked, data, flags.batch);
+    result.planners[planner] = plan.predicted;
+    if (plan.training.plan) result.training = std::move(plan.training);
+  }
+  const StepMemory& need = result.planners.at(flags.planner);
+  if (need.peak_reserved > flags.limit()) result.refusal = refusal_of(flags, data, need);
+  return result;
+}
+
+void write_files(const PlanResult& result, const TrainFlags& flags, const PlanOutputs& outputs) {
+  const auto& [trace, plan, predicted, trace_seconds, pack_seconds] = result.training;
+  if (!outputs.csv.empty()) write_file(outputs.csv, memory::to_packing_csv(trace));
+  if (outputs.html.empty()) return;
+  write_file(outputs.html,
+             memory::html_page(trace, {.title = "Memory of a training step",
+                                       .subtitle = {headline(flags)},
+                                       .offsets = memory::offsets_in(*plan, trace),
+                                       .arena_bytes = plan->arena_bytes,
+                                       .budget = flags.budget,
+                                       .predicted_peak_live = predicted.peak_live,
+                                       .predicted_peak_reserved = predicted.peak_reserved}));
+}
+
+Json plan_json(const PlanResult& result, const TrainFlags& flags) {
+  const memory::Plan& plan = *result.training.plan;
+  Json categories = Json::object(), planners = Json::object();
+  for (size_t i = 0; i < memory::kCategories; ++i)
+    categories[std::string(memory::kCategoryNames[i])] = plan.at_peak[i];
+  for (const auto& [name, memory] : result.planners) planners[name] = memory.peak_reserved;
+  Json json{{"batch", flags.batch},
+            {"predicted_peak_bytes", result.planners.at(flags.planner).peak_reserved},
+            {"lower_bound_bytes", plan.lower_bound},
+            {"arena_bytes", plan.arena_bytes},
+            {"gap", plan.gap()},
+            {"categories", categories},
+            {"planners", planners},
+            {"trace_seconds", result.training.trace_seconds},
+            {"pack_seconds", result.training.pack_seconds},
+            {"relative_time", 1.0},
+            {"prediction", "exact"}};
+  if (result.refusal) json["least_possible_bytes"] = result.refusal->least.memory.peak_reserved;
+  return json;
+}
+
+void print_plan(const PlanResult& result, const TrainFlags& flags, const TrainData& data) {
+  const memory::Trace& trace = result.training.trace;
+  memory::Peak peak = memory::peak_of(trace);
+  fmt::print("{}, {} classes: what a training step holds at its peak\n\n", headline(flags),
+             data.classes);
+  print_categories(peak);
+  print_place(trace, peak);
+  print_largest(trace, peak);
+  print_sections(*result.training.plan);
+  print_planners(result);
+  fmt::print("\ntraced in {:.2f} s, packed in {:.2f} s\n", result.training.trace_seconds,
+             result.training.pack_seconds);
+  int64_t spare = flags.limit() - result.planners.at(flags.planner).peak_reserved;
+  if (flags.budget > 0 && spare >= 0)
+    fmt::print("fits the budget of {}, {} to spare\n", format_bytes(flags.budget),
+               format_bytes(spare));
+}
+
+}  // namespace brim::examples

@@ -1,0 +1,41 @@
+// What `plan` tells of a planned training: a table for people, one JSON object for programs, a page
+// for a browser, and the packing problem as CSV. In a program of your own read the trace and the
+// plan of `plan_on_meta` (train/training_plan.h), `memory::peak_of` and `memory::html_page`.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "brim/examples/support/train_plan.h"
+
+namespace CLI {
+class App;
+}
+
+namespace brim::examples {
+
+struct PlanOutputs {
+  std::string json, html, csv;  ///< files; "" for none
+};
+
+/// Declares the flags; both must outlive the parsing.
+void add_output_flags(CLI::App& app, TrainFlags& flags, PlanOutputs& outputs);
+/// Before anything that takes long: whether the files can be written. Throws `FileError`.
+void check_outputs(const PlanOutputs& outputs);
+
+struct PlanResult {
+  TrainingPlan training;
+  std::map<std::string, StepMemory> planners;  ///< what a run under each would hold
+  std::optional<Refusal> refusal;  ///< where the planner of the flags is above the limit
+};
+
+/// Plans for the arena, whatever planner the flags name, and asks all planners.
+PlanResult make_plan_result(const TrainFlags& flags, const TrainData& data);
+
+void write_files(const PlanResult& result, const TrainFlags& flags, const PlanOutputs& outputs);
+Json plan_json(const PlanResult& result, const TrainFlags& flags);
+/// The table, on standard output.
+void print_plan(const PlanResult& result, const TrainFlags& flags, const TrainData& data);
+
+}  // namespace brim::examples
