@@ -1,0 +1,97 @@
+// A short training run of a model of the zoo, predicted and then run for real: two epochs of two
+// whole updates and a smaller one, each followed by an evaluation whose last batch is smaller. For
+// tests and benchmarks of predictions; what the network learns does not matter.
+#pragma once
+
+#include <string>
+
+#include "brim/brim.h"
+#include "brim/memory/arena_planner.h"
+
+namespace brim::testing {
+
+struct TrainingCase {
+  std::string model;
+  int size = 32;
+  int64_t batch = 4;
+  std::string optimizer = "sgd";  ///< with momentum; or adamw
+
+  int64_t smaller() const { return batch - batch / 3 - 1; }  // of 4: 2
+  std::string name() const {
+    return fmt::format("{} at {} pixels, batch {}, {}", model, size, batch, optimizer);
+  }
+};
+
+inline Updating make_updating(const TrainingCase& c, nn::Module& model) {
+  if (c.optimizer == "adamw")
+    return {std::make_unique<optim::AdamW>(model.named_parameters(), optim::AdamWOptions{})};
+  return {
+      std::make_unique<optim::Sgd>(model.named_parameters(), optim::SgdOptions{.momentum = 0.9})};
+}
+
+inline TrainerOptions trainer_options() {
+  return {.steps = 6, .schedule = optim::ConstantSchedule{.rate = 1e-3}};
+}
+
+inline MetaProgram rehearsal_of(const TrainingCase& c) {
+  return [c](const std::function<void()>& state_is_held) {
+    rehearse(
+        {.make_model =
+             [&] { return nn::make_model(c.model, {.classes = 10, .device = Device::meta()}); },
+         .make_updating = [&](nn::Module& model) { return make_updating(c, model); },
+         .trainer = trainer_options(),
+         .size = c.size,
+         .batch = c.batch,
+         .updates = 2,
+         .last_update = c.smaller(),
+         .evaluated = c.batch + c.smaller()},
+        state_is_held);
+  };
+}
+
+/// Two whole batches of random pixels and a smaller one.
+class UnevenSource final : public BatchSource {
+ public:
+  explicit UnevenSource(const TrainingCase& c)
+      : case_(c), all_(data::make_synthetic({.count = c.batch, .size = c.size})) {}
+  int64_t batches() const override { return 3; }
+  void start_epoch(int64_t) override { given_ = 0; }
+  std::optional<HostBatch> next() override {
+    if (given_ == batches()) return {};
+    auto count = static_cast<size_t>(++given_ == batches() ? case_.smaller() : case_.batch);
+    size_t pixels = all_.pixels.size() / static_cast<size_t>(case_.batch) * count;
+    return HostBatch{std::span(all_.pixels).first(pixels), std::span(all_.labels).first(count),
+                     case_.size};
+  }
+
+ private:
+  TrainingCase case_;
+  data::SyntheticBatch all_;
+  int64_t given_ = 0;
+};
+
+/// Runs it under the planner with the cap; what the account says in the end. `after_step` may be
+/// null.
+inline memory::AccountStats train(const TrainingCase& c, const memory::MakePlanner& planner,
+                                  int64_t cap = memory::host_memory(),
+                                  const std::function<void(memory::Account&)>& after_step = {}) {
+  auto account = std::make_shared<memory::Account>(
+      Device::cpu(), std::make_unique<memory::HostSource>(cap), planner);
+  memory::AccountScope scope(account);
+  {
+    auto model = nn::make_model(c.model, {.classes = 10});
+    Updating updating = make_updating(c, *model);
+    Trainer trainer(*model, *updating.optimizer, trainer_options());
+    if (after_step) trainer.on_step = [&](const StepReport&) { after_step(*account); };
+    UnevenSource source(c);
+    data::Loader validation(std::make_shared<data::Shapes>(data::ShapesOptions{
+                                .count = c.batch + c.smaller(), .size = c.size}),
+                            {.batch = c.batch, .size = c.size, .workers = 0, .shuffle = false});
+    trainer.run(source, &validation);
+  }
+  memory::AccountStats stats = account->stats();
+  check(stats.live == 0, "every byte came back");
+  return stats;
+}
+
+}  // namespace brim::testing

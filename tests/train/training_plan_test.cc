@@ -1,0 +1,116 @@
+// What is predicted is what happens, to the byte: for every planner, for first, steady and smaller
+// steps and for evaluations; and a budget of exactly that is enough.
+#include "brim/train/training_plan.h"
+
+#include <doctest/doctest.h>
+
+#include "brim/memory/out_of_memory.h"
+#include "brim/memory/report/peak.h"
+#include "brim/tests/train/planned_training.h"
+
+using namespace brim;
+using namespace brim::testing;
+
+namespace {
+
+// The smaller models of the zoo, at sizes that a test has time for.
+std::vector<TrainingCase> small_cases() {
+  std::vector<TrainingCase> cases;
+  for (const char* model :
+       {"resnet20", "resnet18", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "resnet50"})
+    for (const char* optimizer : {"sgd", "adamw"}) cases.push_back({model, 32, 4, optimizer});
+  for (int64_t batch : {3, 16}) cases.push_back({"resnet20", 32, batch});
+  return cases;
+}
+
+constexpr int64_t kUnit = memory::kAlignment;
+
+}  // namespace
+
+TEST_CASE("the arena is as high as the largest live sum, and the run holds exactly that") {
+  for (const TrainingCase& c : small_cases()) {
+    CAPTURE(c.name());
+    TrainingPlan planned = plan_on_meta(rehearsal_of(c));
+    CHECK(planned.plan->arena_bytes == planned.plan->lower_bound);
+    CHECK(planned.plan->lower_bound == planned.trace.peak_live());
+    CHECK(planned.predicted.peak_reserved == planned.plan->arena_bytes);
+    CHECK(planned.predicted.peak_live == planned.plan->lower_bound);
+    memory::AccountStats measured = train(c, memory::arena_planner(planned.plan));
+    CHECK(measured.peak_reserved == planned.predicted.peak_reserved);
+    CHECK(measured.peak_live == planned.predicted.peak_live);
+    CHECK(measured.by_category_at_peak == planned.plan->at_peak);
+    CHECK(measured.mismatches == 0);
+  }
+}
+
+TEST_CASE("the direct and the caching planner hold what the meta device says, too") {
+  for (const TrainingCase& c : small_cases())
+    for (const char* planner : {"direct", "caching"}) {
+      CAPTURE(c.name());
+      CAPTURE(planner);
+      auto make = memory::planner_named(planner);
+      StepMemory predicted = measure_on_meta(make, rehearsal_of(c));
+      memory::AccountStats measured = train(c, make);
+      CHECK(measured.peak_reserved == predicted.peak_reserved);
+      CHECK(measured.peak_live == predicted.peak_live);
+    }
+}
+
+TEST_CASE("a budget of the predicted peak is enough; with one unit less nothing begins") {
+  for (const TrainingCase& c : {TrainingCase{"resnet20"}, TrainingCase{"mobilenet_v2"}}) {
+    CAPTURE(c.name());
+    TrainingPlan planned = plan_on_meta(rehearsal_of(c));
+    int64_t peak = planned.predicted.peak_reserved;
+    auto make = memory::arena_planner(planned.plan);
+    CHECK(train(c, make, peak).peak_reserved == peak);
+    try {
+      train(c, make, peak - kUnit);
+      FAIL("it ran");
+    } catch (const memory::OutOfMemory& error) {
+      CHECK(error.shortage().requested == peak);
+      CHECK(std::string(error.what()).find(std::to_string(peak)) != std::string::npos);
+      CHECK(error.shortage().live == 0);
+    }
+  }
+}
+
+TEST_CASE("steps of several micro-steps: planned once, however often they come") {
+  auto program = [](int64_t effective) {
+    return [=](const std::function<void()>& state_is_held) {
+      rehearse(
+          {.make_model =
+               [] { return nn::make_model("resnet20", {.classes = 10, .device = Device::meta()}); },
+           .make_updating = [](nn::Module& m) { return make_updating(TrainingCase{}, m); },
+           .trainer = trainer_options(),
+           .size = 32,
+           .batch = 4,
+           .updates = 2,
+           .effective_batch = effective},
+          state_is_held);
+    };
+  };
+  TrainingPlan few = plan_on_meta(program(14)), many = plan_on_meta(program(42));
+  CHECK(few.plan->arena_bytes == few.plan->lower_bound);
+  CHECK(few.plan->arena_bytes == many.plan->arena_bytes);
+  auto requests = [](const memory::Plan& plan) {
+    size_t count = 0;
+    for (const auto& planned : plan.programs)
+      for (const auto& section : planned.sections) count += section.requests.size();
+    return count;
+  };
+  CHECK(requests(*few.plan) == requests(*many.plan));
+  CHECK(few.trace.buffers.size() < many.trace.buffers.size());
+}
+
+TEST_CASE("the same program gives the same plan") {
+  TrainingCase c{"resnet20"};
+  CHECK(*plan_on_meta(rehearsal_of(c)).plan == *plan_on_meta(rehearsal_of(c)).plan);
+}
+
+TEST_CASE("a plan for another batch is followed as far as it goes, and never lies") {
+  TrainingCase small{"resnet20", 32, 4}, large{"resnet20", 32, 8};
+  TrainingPlan planned = plan_on_meta(rehearsal_of(small));
+  memory::AccountStats stats = train(large, memory::arena_planner(planned.plan));
+  CHECK(stats.mismatches > 0);
+  CHECK(stats.peak_reserved > planned.predicted.peak_reserved);
+}
