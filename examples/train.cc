@@ -10,6 +10,7 @@
 #include "brim/examples/support/train_flags.h"
 #include "brim/examples/support/train_plan.h"
 #include "brim/examples/support/train_report.h"
+#include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"
 
 namespace {
@@ -31,16 +32,21 @@ void train(TrainFlags flags) {
       flags.device, std::make_unique<memory::HostSource>(flags.limit()), plan.planner(flags));
   memory::AccountScope scope(account);
   {
+    RunTrace trace(flags, plan, account);
     auto model = nn::make_model(flags.model, model_options(flags, data, flags.device));
     load_initial_weights(flags, *model);
     Updating updating = make_updating(flags.optimizer, *model);
     options.ema = updating.ema.get();
     TrainReport report(flags, data, *model, events);
     Trainer trainer(*model, *updating.optimizer, options);
-    trainer.on_step = [&](const StepReport& step) { report.step(step); };
+    trainer.on_step = [&](const StepReport& step) {
+      report.step(step);
+      trace.step(step);
+    };
     trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
     trainer.run(*data.training, data.validation.get());
+    trace.finish();
     save_trained_weights(flags, data, *model, updating.ema.get());
     report.done(plan.predicted);
   }

@@ -9,6 +9,7 @@
 #include "brim/base/nearest.h"
 #include "brim/examples/support/device_flag.h"
 #include "brim/examples/support/train_data.h"
+#include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"
 #include "brim/io/atomic_file.h"
 
@@ -83,6 +84,8 @@ void add_flags(CLI::App& app, TrainFlags& f) {
                "go on where an image cannot be read, and count");
   app.add_option("--save-plan", f.save_plan, "keep the arena planner's plan in this file");
   app.add_option("--plan", f.plan, "take a kept plan, if it is of the same run, and do not plan");
+  app.add_option("--trace", f.trace,
+                 "draw what the first updates did: .html for a browser, .json for Perfetto");
   app.add_option("--json", f.json, "write events to this file, - for standard output");
 }
 
@@ -110,6 +113,7 @@ void check_flags(TrainFlags& f) {
                      did_you_mean(f.planner, planners));
   expect<ValueError>(f.planner == "arena" || (f.plan.empty() && f.save_plan.empty()), "flags",
                      "--plan and --save-plan are for the arena planner, not for {}", f.planner);
+  if (!f.trace.empty()) check_trace_file(f.trace);
   if (!f.save_plan.empty()) io::check_writable(f.save_plan, "plan");
 }
 

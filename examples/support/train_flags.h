@@ -40,7 +40,7 @@ struct TrainFlags {
   std::string init, save;  ///< files of weights; "" for none
   bool new_head = false;
   std::string budget_text, planner = "arena";
-  std::string save_plan, plan;  ///< files; "" for none
+  std::string save_plan, plan, trace;  ///< files; "" for none
   int64_t budget = 0;           ///< bytes; 0 for none
 
   /// Device bytes that tensors may take: the budget, or what the device has.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -52,6 +53,7 @@ TEST_CASE("mistyped flags and names are answered with the nearest known one") {
   check_error("--modle resnet20", "unknown flag --modle; did you mean '--model'?");
   check_error("--model resnet81", "no model is called 'resnet81'; did you mean 'resnet18'?");
   check_error("--planner chaching", "did you mean 'caching'?");
+  check_error("--planner first-fit", "expected arena, caching or direct");
   check_error("--schedule cosin", "did you mean 'cosine'?");
   check_error("stray", "unexpected argument 'stray'");
 }
@@ -105,7 +107,7 @@ TEST_CASE("two steps on shapes print the events of the contract, and nothing els
 TEST_CASE("what is predicted before the first byte is what training and evaluation hold") {
   TempFolder folder;
   write_pictures(folder, 7);  // of 14: batches of 4, then one of 2, evaluated after each epoch
-  for (std::string planner : {"direct", "caching"})
+  for (std::string planner : {"arena", "direct", "caching"})
     for (std::string model : {"resnet20", "mobilenet_v2"}) {
       CAPTURE(planner);
       CAPTURE(model);
@@ -118,7 +120,73 @@ TEST_CASE("what is predicted before the first byte is what training and evaluati
       CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
       CHECK(done["peak_live_bytes"] == done["predicted_peak_live_bytes"]);
       CHECK(plan["predicted_peak_bytes"] == done["predicted_peak_bytes"]);
+      CHECK(done["mismatches"] == 0);
     }
+}
+
+TEST_CASE("the arena planner is the default; a budget of its peak runs, a unit less does not") {
+  const std::string common =
+      "--data synthetic --model resnet20 --size 32 --classes 10 --json - " + kQuick;
+  Finished run = train(common);
+  REQUIRE(run.code == 0);
+  const json done = events_of(run.out).back();
+  CHECK(done["peak_bytes"] == done["peak_live_bytes"]);  // the arena has no gap
+  int64_t peak = done["predicted_peak_bytes"];
+  CHECK(done["peak_bytes"] == peak);
+  CHECK(train(common + " --budget " + std::to_string(peak)).code == 0);
+  Finished refused = train(common + " --budget " + std::to_string(peak - 64));
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find(std::to_string(peak)) != std::string::npos);
+}
+
+TEST_CASE("a plan is kept, and used again where the question is the same") {
+  TempFolder folder;
+  const std::string file = folder.path() + "/resnet20.plan";
+  const std::string common =
+      "--data synthetic --model resnet20 --size 32 --classes 10 --json - " + kQuick;
+  Finished first = train(common + " --save-plan " + file);
+  REQUIRE(first.code == 0);
+  CHECK(std::filesystem::file_size(file) > 10'000);
+  Finished again = train(common + " --plan " + file);
+  REQUIRE(again.code == 0);
+  CHECK(again.err.empty());
+  const json before = events_of(first.out).back(), after = events_of(again.out).back();
+  for (const char* key : {"peak_bytes", "predicted_peak_bytes", "peak_live_bytes",
+                          "predicted_peak_live_bytes", "mismatches"}) {
+    CAPTURE(key);
+    CHECK(before[key] == after[key]);
+  }
+  CHECK(events_of(first.out)[2]["loss"] == events_of(again.out)[2]["loss"]);
+
+  Finished other = train(common + " --batch 6 --plan " + file);
+  CHECK(other.code == 0);
+  CHECK(other.err.find("planning again") != std::string::npos);
+  CHECK(other.err.find("batch 4") != std::string::npos);
+  CHECK(events_of(other.out).back()["mismatches"] == 0);
+
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  Finished cut = train(common + " --plan " + file);
+  CHECK(cut.code == 0);
+  CHECK(cut.err.find(file) != std::string::npos);
+  CHECK(cut.err.find("planning again") != std::string::npos);
+  check_error(common + " --planner caching --plan " + file, "are for the arena planner");
+}
+
+TEST_CASE("the first updates are drawn as they happened") {
+  TempFolder folder;
+  const std::string common = "--data synthetic --model resnet20 --size 32 --classes 10" + kQuick;
+  for (std::string planner : {"arena", "caching"}) {
+    CAPTURE(planner);
+    Finished run = train(common + " --planner " + planner + " --trace " + folder.path() + "/" +
+                         planner + ".html");
+    CAPTURE(run.err);
+    CHECK(run.code == 0);
+    CHECK(std::filesystem::file_size(folder.path() + "/" + planner + ".html") > 20'000);
+  }
+  CHECK(train(common + " --trace " + folder.path() + "/step.json").code == 0);
+  json events = json::parse(std::ifstream(folder.path() + "/step.json"));
+  CHECK(events["traceEvents"].size() > 1000);
+  check_error(common + " --trace step.txt", "--trace writes .html or .json, got 'step.txt'");
 }
 
 TEST_CASE("progress goes to plain lines where there is no terminal") {

@@ -1,0 +1,115 @@
+// The plan program from outside: what it says is what train then holds.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "brim/tests/support/subprocess.h"
+#include "brim/tests/support/temp_folder.h"
+
+using namespace brim::testing;
+using nlohmann::json;
+
+namespace {
+
+const std::string kModel =
+    " --data synthetic --model resnet20 --size 32 --classes 10 --batch 4 --threads 1";
+
+Finished plan(const std::string& arguments) { return run_command("examples/plan " + arguments); }
+
+}  // namespace
+
+TEST_CASE("plan and train agree to the byte, for every planner and optimizer") {
+  for (std::string planner : {"arena", "caching", "direct"})
+    for (std::string optimizer : {"sgd", "adamw"}) {
+      const std::string flags = kModel + " --planner " + planner + " --optimizer " + optimizer;
+      CAPTURE(flags);
+      Finished planned = plan("--json -" + flags);
+      REQUIRE(planned.code == 0);
+      const json said = json::parse(planned.out);
+      Finished run = run_command("examples/train --steps 3 --json - " + flags);
+      REQUIRE(run.code == 0);
+      const json done = json::parse(run.out.substr(run.out.rfind('\n', run.out.size() - 2) + 1));
+      CHECK(said["predicted_peak_bytes"] == done["peak_bytes"]);
+      CHECK(said["lower_bound_bytes"] == done["peak_live_bytes"]);
+    }
+}
+
+TEST_CASE("the JSON has what its readers rely on") {
+  const json said = json::parse(plan("--json -" + kModel).out);
+  CHECK(said["batch"] == 4);
+  CHECK(said["arena_bytes"] == said["predicted_peak_bytes"]);
+  CHECK(said["arena_bytes"] == said["lower_bound_bytes"]);
+  CHECK(said["gap"] == 0.0);
+  int64_t sum = 0;
+  for (const auto& [name, bytes] : said["categories"].items()) sum += bytes.get<int64_t>();
+  CHECK(sum == said["lower_bound_bytes"]);
+  for (const char* key : {"parameters", "gradients", "optimizer", "activations", "scratch"})
+    CHECK(said["categories"].contains(key));
+  CHECK(said["trace_seconds"] > 0);
+  CHECK(said["pack_seconds"] > 0);
+}
+
+TEST_CASE("people read categories, the peak's place, the largest buffers, planners") {
+  Finished run = plan(kModel);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  for (const char* text :
+       {"resnet20, 32x32, batch 4", "activations", "the peak lies in the first micro-step of 4",
+        "largest buffers at the peak", "float32 [4,32,32,16]", "evaluation of 4", "arena",
+        "caching", "1.000 of the most that is live", "packed in"}) {
+    CAPTURE(text);
+    CHECK(run.out.find(text) != std::string::npos);
+  }
+  CHECK(plan("--quiet" + kModel).out.empty());
+}
+
+TEST_CASE("a budget fits from the predicted peak on; below it the exit code is 2") {
+  int64_t peak = json::parse(plan("--json -" + kModel).out)["predicted_peak_bytes"];
+  CHECK(plan("--budget " + std::to_string(peak) + kModel).out.find("fits the budget") !=
+        std::string::npos);
+  Finished refused = plan("--json - --budget " + std::to_string(peak - 1) + kModel);
+  CHECK(refused.code == 2);
+  const json said = json::parse(refused.out);
+  CHECK(said["predicted_peak_bytes"] == peak);
+  CHECK(said["least_possible_bytes"] < peak);
+  CHECK(refused.err.find("batch 3 fits") != std::string::npos);
+}
+
+TEST_CASE("micro-steps hold no more however many there are") {
+  auto peak = [](const std::string& more) -> int64_t {
+    return json::parse(plan("--json -" + kModel + more).out)["predicted_peak_bytes"];
+  };
+  int64_t one = peak(""), two = peak(" --effective-batch 8");
+  CHECK(two >= one);
+  CHECK(peak(" --effective-batch 40") == two);
+  CHECK(two < peak(" --batch 8"));
+}
+
+TEST_CASE("the page and the packing problem are written") {
+  TempFolder folder;
+  const std::string html = folder.path() + "/step.html", csv = folder.path() + "/step.csv";
+  REQUIRE(plan("--quiet --html " + html + " --csv " + csv + kModel).code == 0);
+  CHECK(std::filesystem::file_size(html) > 20'000);
+  Finished packed = run_command("examples/pack --json - " + csv);
+  CAPTURE(packed.err);
+  CHECK(packed.code == 0);
+  const json said = json::parse(packed.out);
+  const json planned = json::parse(plan("--json -" + kModel).out);
+  CHECK(said["lower_bound"] == planned["lower_bound_bytes"]);
+  CHECK(said["height"] == said["lower_bound"]);
+}
+
+TEST_CASE("what cannot be is refused in one line") {
+  for (auto [arguments, text] :
+       {std::pair("--modle resnet20", "unknown flag --modle; did you mean '--model'?"),
+        std::pair("--model resnet81", "no model is called 'resnet81'"),
+        std::pair("--html /no/such/folder/a.html", "/no/such/folder"),
+        std::pair("--batch 0", "--batch"), std::pair("--budget lots", "lots")}) {
+    CAPTURE(arguments);
+    Finished run = plan(arguments);
+    CHECK(run.code == 1);
+    CHECK(run.err.find(text) != std::string::npos);
+  }
+  CHECK(plan("--help").out.find("Examples:") != std::string::npos);
+}
