@@ -95,7 +95,29 @@ def make_png():
     png("profile_bomb", png_chunk(b"iCCP", b"k\0\0" + zlib.compress(profile, 9)))
 
 
+def make_packing_csv():
+    head = "id,lower,upper,size\n"
+    texts = {
+        "good": head + "b1,0,3,4\nb2,3,9,4\n",
+        "mixed": "size,note, id,upper,lower\r\n\r\n5,?,x,4,-3\r\n6,,y,1,0",
+        "no_rows": head,
+        "no_size": "id,lower,upper\na,0,1\n",
+        "twice": head + "a,0,1,4\na,0,1,4\n",
+        "fields": head + "a,0,1,4,5\n",
+        "backwards": head + "a,2,1,4\n",
+        "negative": head + "a,0,1,-4\n",
+        "overflow": head + "a,0,1,9223372036854775808\n",
+        "sum": head + "a,0,1,9223372036854775807\nb,1,2,1\n",
+        "quotes": head + "\"a\",0,1,4\n",
+        "control": head + "a\x1b,0,1,4\n",
+        "ids": head + "".join(f"{c},0,1,0\n" for c in "abcdefghijklmnopqrstuvwxyz"),
+    }
+    for name, text in texts.items():
+        write(f"packing_csv/{name}", text.encode())
+
+
 def main():
+    make_packing_csv()
     make_idx()
     make_cifar()
     make_png()
