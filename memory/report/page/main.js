@@ -66,6 +66,7 @@ function tables() {
   byId("table-peak").hidden = t === state.peak;
   showBuffers(t, when(t), state, choose);
   showCategories(t, when(t)[0].toUpperCase() + when(t).slice(1), state);
+  markRow(state.chosen);
 }
 
 /** Shows the times [begin, finish), as far as they are in the trace. */
@@ -97,17 +98,16 @@ function zoom(factor) {
   state.cursor = cursor;
   later();
 }
-/** Another view, where this one does not hold the time. */
-function reach(t) {
-  const [, least, most] = page.views[state.view];
-  if (t < least || t >= most) showView(0);
-  else if (t < state.begin || t >= state.finish) show(least, most);
-}
+let opener = null;  // has the focus back when the details are closed
 function choose(b, t = -1) {
+  if (b >= 0) opener = document.activeElement;
   state.chosen = b;
-  if (t >= 0) state.table = t;
   showDetails(b, state, {close, zoom: zoomTo});
-  tables();
+  if (t >= 0 && t !== state.table) {
+    state.table = t;
+    tables();
+  }
+  markRow(b);
   later();
 }
 function zoomTo(b) {
@@ -118,7 +118,7 @@ function zoomTo(b) {
 }
 function close() {
   choose(-1);
-  live.canvas.focus({preventScroll: true});
+  (opener?.isConnected ? opener : live.canvas).focus({preventScroll: true});
 }
 function toPeak() {
   state.table = -1;

@@ -85,8 +85,7 @@ function showBuffers(t, when, state, choose) {
     const text = `${nameOf(b)} ${shapeOf(b)} ${page.categories[categoryOf[b]]}`.toLowerCase();
     return words.every((word) => text.includes(word));
   }).sort((a, b) => bytesOf[b] - bytesOf[a] || a - b);
-  const rows = found.slice(0, state.rows).map((b) => element("tr",
-    b === state.chosen ? {class: "chosen"} : {},
+  const rows = found.slice(0, state.rows).map((b) => element("tr", {"data-buffer": b},
     element("td", {class: "number"}, formatBytes(bytesOf[b])),
     element("td", {class: "category"}, chip(categoryOf[b]),
             element("span", {}, page.categories[categoryOf[b]])),
@@ -97,6 +96,12 @@ function showBuffers(t, when, state, choose) {
   byId("table-title").textContent = `Largest buffers ${when}`;
   byId("more").hidden = found.length <= state.rows;
   byId("more").textContent = `Show all ${formatCount(found.length)}`;
+}
+
+/** Without new rows: the focus stays where it is. */
+function markRow(b) {
+  for (const row of byId("buffers").tBodies[0].rows)
+    row.classList.toggle("chosen", Number(row.dataset.buffer) === b);
 }
 
 const kHint = "Choose a buffer in a picture or in the table: its op, module, shape, lifetime and " +
@@ -111,11 +116,12 @@ function showDetails(b, state, {close, zoom}) {
   }
   const from = originOf(b);
   panel.replaceChildren(
-    element("h2", {}, opName(from) || page.categories[categoryOf[b]]),
+    element("div", {class: "title"},
+      element("h2", {}, opName(from) || page.categories[categoryOf[b]]),
+      element("button", {type: "button", onclick: close, "aria-label": "Close"}, "×")),
     element("p", {class: "module"}, from.module), facts(b, from, state), ...users(b),
-    element("p", {class: "buttons"},
-      element("button", {type: "button", onclick: () => zoom(b)}, "Zoom to its life"),
-      element("button", {type: "button", onclick: close}, "Close")));
+    element("button", {type: "button", onclick: () => zoom(b)}, "Zoom to its life"));
+  panel.scrollTop = 0;
 }
 function facts(b, from, state) {
   const life = deathOf[b] - b, idle = deathOf[b] - lastUseOf[b];

@@ -56,13 +56,15 @@ inline Trace small_trace() {
                 .end = 5,
                 .inputs = {image, weight},
                 .outputs = {y},
-                .flops = 1000},
+                .flops = 1000,
+                .bytes_moved = 4480},
                {.origin = {"conv2d", "conv1", "net.cc", 7, Phase::backward},
                 .begin = 5,
                 .end = 6,
                 .inputs = {y, image},
                 .outputs = {gradient},
-                .flops = 2000}};
+                .flops = 2000,
+                .bytes_moved = 4480}};
   return finished(std::move(trace));
 }
 
