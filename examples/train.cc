@@ -45,6 +45,7 @@ void train(TrainFlags flags) {
     };
     trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
+    trainer.plan_batch = [&](int64_t batch) { return prediction_if_any(flags, data, batch); };
     trainer.run(*data.training, data.validation.get());
     trace.finish();
     save_trained_weights(flags, data, *model, updating.ema.get());

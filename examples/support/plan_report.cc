@@ -119,7 +119,8 @@ PlanResult make_plan_result(const TrainFlags& flags, const TrainData& data) {
 
 void write_files(const PlanResult& result, const TrainFlags& flags, const PlanOutputs& outputs) {
   const auto& [trace, plan, predicted, trace_seconds, pack_seconds] = result.training;
-  if (!outputs.csv.empty()) write_file(outputs.csv, memory::to_packing_csv(trace));
+  if (!outputs.csv.empty())
+    write_file(outputs.csv, memory::format_packing_csv(memory::packing_rows(trace)));
   if (outputs.html.empty()) return;
   write_file(outputs.html,
              memory::html_page(trace, {.title = "Memory of a training step",
@@ -148,7 +149,8 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
             {"pack_seconds", result.training.pack_seconds},
             {"relative_time", 1.0},
             {"prediction", "exact"}};
-  if (result.refusal) json["least_possible_bytes"] = result.refusal->least.memory.peak_reserved;
+  if (result.refusal)
+    json["least_possible_bytes"] = result.refusal->smaller.least.memory.peak_reserved;
   return json;
 }
 

@@ -41,7 +41,7 @@ struct TrainFlags {
   bool new_head = false;
   std::string budget_text, planner = "arena";
   std::string save_plan, plan, trace;  ///< files; "" for none
-  int64_t budget = 0;           ///< bytes; 0 for none
+  int64_t budget = 0;                  ///< bytes; 0 for none
 
   /// Device bytes that tensors may take: the budget, or what the device has.
   int64_t limit() const { return budget > 0 ? budget : memory::host_memory(); }

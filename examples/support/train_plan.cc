@@ -18,42 +18,12 @@ namespace {
 
 int64_t evaluated(const TrainData& data) { return data.val_set ? data.val_set->size() : 0; }
 
-std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,
-                                            int64_t batch) {
-  try {
-    return predict_memory(flags, data, batch).predicted;
-  } catch (const ValueError&) {
-    return {};  // batch norm wants two values per channel
-  }
-}
-
-using Choice = Refusal::Choice;
-
-Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMemory& need) {
-  auto predicted = [&](int64_t batch) -> Choice {
-    return {batch, batch == flags.batch ? need : predict_memory(flags, data, batch).predicted};
-  };
-  Refusal refusal{
-      predicted(prediction_if_any(flags, data, 1) ? 1 : std::min<int64_t>(2, flags.batch)), {}};
-  if (refusal.least.memory.peak_reserved > flags.limit()) return refusal;
-  refusal.larger = refusal.least;
-  for (int64_t beyond = flags.batch; beyond - refusal.larger->batch > 1;) {
-    Choice middle = predicted((refusal.larger->batch + beyond) / 2);
-    if (middle.memory.peak_reserved > flags.limit()) {
-      beyond = middle.batch;
-    } else {
-      refusal.larger = middle;
-    }
-  }
-  return refusal;
-}
-
-std::string message_of(const Refusal& refusal, const TrainFlags& flags, const StepMemory& need) {
+std::string message_of(const SmallerBatch& found, const TrainFlags& flags, const StepMemory& need) {
   std::string remedy;
-  if (refusal.larger)
-    remedy = fmt::format("; batch {} fits", refusal.larger->batch);
-  else if (refusal.least.batch < flags.batch)
-    remedy = fmt::format("; batch {} does not fit either", refusal.least.batch);
+  if (found.fits)
+    remedy = fmt::format("; batch {} fits", found.fits->batch);
+  else if (found.least.batch < flags.batch)
+    remedy = fmt::format("; batch {} does not fit either", found.least.batch);
   std::string why =
       need.state > flags.limit()
           ? fmt::format("parameters, buffers and optimizer state alone take {} ({} bytes)",
@@ -69,14 +39,14 @@ std::string message_of(const Refusal& refusal, const TrainFlags& flags, const St
                          Events& events) {
   Refusal refusal = refusal_of(flags, data, need);
   Json fits = Json::array();
-  if (refusal.larger)
-    fits.push_back({{"remedy", fmt::format("batch {}", refusal.larger->batch)},
-                    {"predicted_peak_bytes", refusal.larger->memory.peak_reserved},
+  if (const auto& choice = refusal.smaller.fits)
+    fits.push_back({{"remedy", fmt::format("batch {}", choice->batch)},
+                    {"predicted_peak_bytes", choice->memory.peak_reserved},
                     {"relative_time", 1.0}});
   events.write({{"event", "refused"},
                 {"needed_bytes", need.peak_reserved},
                 {"budget_bytes", flags.limit()},
-                {"least_possible_bytes", refusal.least.memory.peak_reserved},
+                {"least_possible_bytes", refusal.smaller.least.memory.peak_reserved},
                 {"fits", fits}});
   throw DoesNotFit{refusal.message};
 }
@@ -119,10 +89,21 @@ MemoryPlan find_plan(const TrainFlags& flags, const TrainData& data) {
 
 }  // namespace
 
+std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,
+                                            int64_t batch) {
+  try {
+    return predict_memory(flags, data, batch).predicted;
+  } catch (const ValueError&) {
+    return {};  // batch norm wants two values per channel
+  }
+}
+
 Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need) {
-  Refusal refusal = find_remedy(flags, data, need);
-  refusal.message = message_of(refusal, flags, need);
-  return refusal;
+  auto plan = [&](int64_t batch) {
+    return batch == flags.batch ? need : prediction_if_any(flags, data, batch);
+  };
+  SmallerBatch found = find_smaller_batch(plan, flags.batch, flags.limit());
+  return {found, message_of(found, flags, need)};
 }
 
 memory::MakePlanner MemoryPlan::planner(const TrainFlags& flags) const {

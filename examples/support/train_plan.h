@@ -9,6 +9,7 @@
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
+#include "brim/train/remedies.h"
 
 namespace brim::examples {
 
@@ -28,15 +29,14 @@ RehearsalOptions rehearsal_of(const TrainFlags& flags, const TrainData& data, in
 /// its loaders.
 MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch);
 
+/// The same of a planner's run, or nothing where the model cannot train with so few images.
+std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,
+                                            int64_t batch);
+
 /// Where the asked batch does not fit.
 struct Refusal {
-  struct Choice {
-    int64_t batch;
-    StepMemory memory;
-  };
-  Choice least;                  ///< the smallest batch that the model can train with
-  std::optional<Choice> larger;  ///< a batch that fits while one more is beyond the limit
-  std::string message;           ///< for people
+  SmallerBatch smaller;
+  std::string message;  ///< for people
 };
 
 /// For a run that holds `need`, which is above the limit of the flags.

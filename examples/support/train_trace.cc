@@ -49,7 +49,8 @@ void RunTrace::finish() {
         .predicted_peak_reserved = plan_.predicted.peak_reserved,
         .measured_peak_live = stats.peak_live,
         .measured_peak_reserved = stats.peak_reserved};
-    if (planned.buffers.empty()) {  // no trace was made: the planner is another, or the plan is kept
+    if (planned.buffers
+            .empty()) {  // no trace was made: the planner is another, or the plan is kept
       text = memory::html_page(trace, page);
     } else {
       page.offsets = memory::offsets_in(*plan_.training.plan, planned);

@@ -162,4 +162,13 @@ std::string format_packing_csv(const PackingRows& rows, std::span<const int64_t>
   return text;
 }
 
+PackingRows packing_rows(const Trace& trace) {
+  PackingRows rows;
+  for (const TraceBuffer& buffer : trace.buffers) {
+    rows.ids.push_back(std::to_string(buffer.birth));
+    rows.lifetimes.push_back({buffer.birth, buffer.death, buffer.bytes});
+  }
+  return rows;
+}
+
 }  // namespace brim::memory

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "brim/memory/plan/lifetime.h"
+#include "brim/memory/trace.h"
 
 namespace brim::memory {
 
@@ -28,5 +29,8 @@ PackingRows parse_packing_csv(std::string_view text, const std::string& path);
 /// The same rows; with offsets, which are then as many, under a fifth column `offset`. Throws
 /// `ValueError` for an id that would not be read as it is.
 std::string format_packing_csv(const PackingRows& rows, std::span<const int64_t> offsets = {});
+
+/// The lifetimes of a recording; ids are the numbers of its buffers.
+PackingRows packing_rows(const Trace& trace);
 
 }  // namespace brim::memory
