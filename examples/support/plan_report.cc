@@ -136,7 +136,7 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
   const memory::Plan& plan = *result.training.plan;
   Json categories = Json::object(), planners = Json::object();
   for (size_t i = 0; i < memory::kCategories; ++i)
-    categories[std::string(memory::kCategoryNames[i])] = plan.at_peak[i];
+    categories[std::string(memory::kCategoryNames[i])] = result.training.predicted.at_peak[i];
   for (const auto& [name, memory] : result.planners) planners[name] = memory.peak_reserved;
   Json json{{"batch", flags.batch},
             {"predicted_peak_bytes", result.planners.at(flags.planner).peak_reserved},

@@ -2,55 +2,15 @@
 
 #include <algorithm>
 #include <map>
-#include <span>
 
 #include "brim/base/error.h"
 #include "brim/memory/plan/check_plan.h"
+#include "brim/memory/plan/check_packing.h"
+#include "brim/memory/plan/pack.h"
 #include "brim/memory/plan/program_spans.h"
 
 namespace brim::memory {
 namespace {
-
-struct Lifetime {
-  int64_t lower = 0, upper = 0, size = 0;
-};
-struct Packing {
-  std::vector<int64_t> offsets;
-  int64_t height = 0;
-};
-
-// Each in the lowest place that is free over its lifetime, in a given order.
-Packing lowest_fit(std::span<const Lifetime> items, const std::vector<size_t>& order) {
-  Packing packing{std::vector<int64_t>(items.size()), 0};
-  std::vector<size_t> placed;  // by offset
-  for (size_t i : order) {
-    int64_t offset = 0;
-    for (size_t other : placed) {
-      const Lifetime &a = items[i], &b = items[other];
-      if (a.lower >= b.upper || b.lower >= a.upper) continue;
-      if (packing.offsets[other] >= offset + a.size) break;
-      offset = std::max(offset, packing.offsets[other] + b.size);
-    }
-    packing.offsets[i] = offset;
-    packing.height = std::max(packing.height, offset + items[i].size);
-    auto at = std::ranges::upper_bound(placed, offset, {},
-                                       [&](size_t other) { return packing.offsets[other]; });
-    placed.insert(at, i);
-  }
-  return packing;
-}
-
-Packing pack(std::span<const Lifetime> items) {
-  std::vector<size_t> order(items.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  auto length = [&](size_t i) { return items[i].upper - items[i].lower; };
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return length(a) > length(b); });
-  Packing best = lowest_fit(items, order);
-  std::ranges::stable_sort(order,
-                           [&](size_t a, size_t b) { return items[a].size > items[b].size; });
-  Packing other = lowest_fit(items, order);
-  return other.height < best.height ? other : best;
-}
 
 // Live bytes at each time.
 std::vector<int64_t> live_bytes(const Trace& trace) {
@@ -61,6 +21,18 @@ std::vector<int64_t> live_bytes(const Trace& trace) {
   }
   for (size_t t = 1; t < live.size(); ++t) live[t] += live[t - 1];
   return live;
+}
+
+/// The largest sum of sizes that live at once.
+int64_t bound_of(const std::vector<Lifetime>& lifetimes) {
+  std::map<int64_t, int64_t> change;
+  for (const Lifetime& lifetime : lifetimes) {
+    change[lifetime.lower] += lifetime.size;
+    change[lifetime.upper] -= lifetime.size;
+  }
+  int64_t live = 0, most = 0;
+  for (const auto& [time, bytes] : change) most = std::max(most, live += bytes);
+  return most;
 }
 
 class Maker {
@@ -221,7 +193,11 @@ class Maker {
         lifetimes.push_back({birth, request.death, request.bytes});
         requests.push_back(&request);
       }
-    Packing packing = pack(lifetimes);
+    // As high as the arena must be anyway is low enough.
+    int64_t room = plan_.lower_bound - plan_.kept_bytes;
+    Packing packing =
+        pack(lifetimes, {.alignment = kAlignment, .capacity = std::max(room, bound_of(lifetimes))});
+    check_packing(lifetimes, packing.offsets, packing.height);
     for (size_t i = 0; i < requests.size(); ++i)
       requests[i]->offset = plan_.kept_bytes + packing.offsets[i];
     program.top = plan_.kept_bytes + packing.height;

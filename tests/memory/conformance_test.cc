@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "brim/memory/account.h"
+#include "brim/memory/arena_planner.h"
 #include "brim/memory/caching_planner.h"
+#include "brim/tests/support/memory_script.h"
 
 using namespace brim;
 using namespace brim::memory;
@@ -68,6 +70,14 @@ TEST_CASE("brim's planners conform") {
   check_planner(planner_named("caching"), {.capacity = 1 << 20, .largest = 1 << 17, .seed = 2});
   check_planner([](Source& source) { return std::make_unique<Plain>(source); });
   check_planner([](Source& source) { return std::make_unique<Wrapped>(source); });
+}
+
+TEST_CASE("the arena planner conforms, with the plan of another program and with none") {
+  check_planner(arena_planner(std::make_shared<Plan>(make_plan({}))));
+  brim::testing::ToyTraining toy(6);
+  auto plan = std::make_shared<Plan>(
+      make_plan(brim::testing::record({toy.setup(), toy.step({64, 64, 7}), toy.evaluation(64)})));
+  check_planner(arena_planner(plan), {.empties = false});
 }
 
 TEST_CASE("a planner that places over what is held is found") {

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "brim/memory/account.h"
+#include "brim/memory/arena_planner.h"
 #include "brim/memory/caching_planner.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/tests/support/memory_script.h"
 #include "brim/tests/support/simulated_device.h"
 
 using namespace brim;
@@ -158,6 +160,20 @@ TEST_CASE("no planner hands bytes to another stream before the work on them is d
       CHECK(outcome.served > 1000);
       if (capacity < 2 << 20) CHECK(outcome.refused > 0);  // so streams had to share
     }
+}
+
+TEST_CASE("the arena planner orders streams too, in its arena and beyond") {
+  brim::testing::ToyTraining toy(6);
+  auto plan = std::make_shared<Plan>(
+      make_plan(brim::testing::record({toy.setup(), toy.step({8}), toy.step({8})})));
+  for (int64_t beyond : {int64_t{0}, int64_t{1} << 20}) {
+    CAPTURE(beyond);
+    Outcome outcome = Program(arena_planner(plan), plan->arena_bytes + beyond).run(4000);
+    CHECK(outcome.spoiled == 0);
+    CHECK(outcome.returned_too_early == 0);
+    CHECK(outcome.served > 100);
+    CHECK(outcome.refused > 0);
+  }
 }
 
 TEST_CASE("the simulated device finds a planner that takes all streams for one") {

@@ -38,7 +38,7 @@ TEST_CASE("the arena is as high as the largest live sum, and the run holds exact
     memory::AccountStats measured = train(c, memory::arena_planner(planned.plan));
     CHECK(measured.peak_reserved == planned.predicted.peak_reserved);
     CHECK(measured.peak_live == planned.predicted.peak_live);
-    CHECK(measured.by_category_at_peak == planned.plan->at_peak);
+    CHECK(measured.by_category_at_peak == planned.predicted.at_peak);
     CHECK(measured.mismatches == 0);
   }
 }
