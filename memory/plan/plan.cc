@@ -8,6 +8,7 @@
 #include "brim/memory/plan/check_packing.h"
 #include "brim/memory/plan/pack.h"
 #include "brim/memory/plan/program_spans.h"
+#include "brim/memory/source.h"
 
 namespace brim::memory {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "brim/base/error.h"
 #include "brim/memory/account.h"
 #include "brim/memory/out_of_memory.h"
