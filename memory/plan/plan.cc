@@ -5,6 +5,7 @@
 #include <span>
 
 #include "brim/base/error.h"
+#include "brim/memory/plan/check_plan.h"
 #include "brim/memory/plan/program_spans.h"
 
 namespace brim::memory {
@@ -243,6 +244,11 @@ double Plan::gap() const {
 Plan make_plan(const Trace& trace, const PlanOptions& options) {
   Plan plan{.identity = options.identity};
   Maker(trace, plan).run();
+  try {
+    check_plan(plan);
+  } catch (const FileError& error) {
+    raise<InternalError>("plan", "what was made cannot be run: {}", error.what());
+  }
   return plan;
 }
 
