@@ -4,18 +4,19 @@
 #include <unordered_set>
 
 namespace brim::autograd {
-namespace {
 
-// Paths live for ever: nodes, traces and messages point at them, and a model has few.
-const std::string& intern(std::string path) {
+// Nodes, traces and messages point at them, and a model has few.
+const std::string& kept_path(std::string path) {
   static auto* mutex = new std::mutex;
   static auto* paths = new std::unordered_set<std::string>;
   std::lock_guard lock(*mutex);
   return *paths->insert(std::move(path)).first;
 }
 
+namespace {
+
 const std::string& root() {
-  static const std::string& path = intern("");
+  static const std::string& path = kept_path("");
   return path;
 }
 
@@ -29,7 +30,7 @@ ModuleScope::ModuleScope(std::string_view name) : before_(current) {
   const std::string& outer = module_path();
   std::string path = outer;
   if (!outer.empty() && !name.empty()) path += '.';
-  current = &intern(path.append(name));
+  current = &kept_path(path.append(name));
 }
 
 ModuleScope::ModuleScope(const std::string* path) : before_(current) { current = path; }

@@ -21,6 +21,9 @@ namespace autograd {
 /// valid for the life of the program.
 const std::string& module_path();
 
+/// `path`, kept for the life of the program as those of modules are: what a `memory::Site` wants.
+const std::string& kept_path(std::string path);
+
 /// Enters a module until the scope ends.
 class ModuleScope {
  public:

@@ -39,6 +39,7 @@ void train(TrainFlags flags) {
     trainer.on_step = [&](const StepReport& step) { report.step(step); };
     trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
+    trainer.plan_batch = [&](int64_t batch) { return prediction_if_any(flags, data, batch); };
     trainer.run(*data.training, data.validation.get());
     save_trained_weights(flags, data, *model, updating.ema.get());
     report.done(predicted);

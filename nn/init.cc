@@ -64,6 +64,7 @@ Init xavier_uniform(double gain) {
 }  // namespace init
 
 void initialize(Module& module, uint64_t seed) {
+  module.name_in_account();
   RandomKey key = derive(RandomKey{seed}, "initial values");
   module.for_each_slot([&](const std::string& name, const Module::Slot& slot) {
     slot.init(*slot.tensor, derive(key, name));

@@ -38,6 +38,13 @@ void Module::for_each_slot(const std::function<void(const std::string&, const Sl
         [&](const std::string& name, const Slot& slot) { body(join(child->name_, name), slot); });
 }
 
+void Module::name_in_account() const {
+  for_each_slot([](const std::string& name, const Slot& slot) {
+    slot.tensor->storage()->set_site(
+        {.op = slot.is_parameter ? "parameter" : "buffer", .module = &autograd::kept_path(name)});
+  });
+}
+
 std::vector<NamedTensor> Module::named_parameters() const {
   std::vector<NamedTensor> parameters;
   for_each_slot([&](const std::string& name, const Slot& slot) {

@@ -110,6 +110,9 @@ class Module {
     bool is_parameter;
     const Module* owner;
   };
+  /// Gives every parameter and buffer its dotted name in messages and snapshots of memory, where a
+  /// new one has none. `initialize` and `TrainStep` do.
+  void name_in_account() const;
   /// Calls `body` with the dotted name of every slot whose tensor is defined.
   void for_each_slot(const std::function<void(const std::string&, const Slot&)>& body) const;
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -269,6 +270,8 @@ Made make(const ConvShape& shape, Pass pass, bool with_bias) {
     // must not decide for good how the shape is computed.
     if (error.status != dnnl_unimplemented && error.status != dnnl_invalid_arguments)
       raise_failure(error.status, error.what());
+  } catch (const std::bad_alloc& error) {
+    raise_failure(dnnl_out_of_memory, error.what());
   }
   return nullptr;
 }
@@ -303,6 +306,8 @@ void run(const Convolution& convolution, const float* first, const float* second
     convolution.run(first, second, bias, result, scratch);
   } catch (const dnnl::error& error) {
     raise_failure(error.status, error.what());
+  } catch (const std::bad_alloc& error) {
+    raise_failure(dnnl_out_of_memory, error.what());
   }
 }
 

@@ -34,8 +34,9 @@ Ema::Ema(nn::Module& model, const EmaOptions& options) : options_(options) {
     for (const char* kernel : {kernel::ema.name, kernel::ema_swap.name})
       require_kernel("ema", kernel, slot.tensor->device(), slot.tensor->dtype());
     expect<ShapeError>(slot.tensor->is_contiguous(), "ema", "expected '{}' to be contiguous", name);
-    if (taken.insert(slot.tensor->body()).second)
-      pairs_.push_back({name, *slot.tensor, clone(*slot.tensor)});
+    if (!taken.insert(slot.tensor->body()).second) return;
+    pairs_.push_back({name, *slot.tensor, clone(*slot.tensor)});
+    pairs_.back().average.storage()->set_site({.op = "ema", .module = &autograd::kept_path(name)});
   });
 }
 

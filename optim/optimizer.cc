@@ -81,7 +81,9 @@ void Optimizer::require_kernel(std::string_view kernel) const {
 
 Tensor Optimizer::make_state(size_t i) const {
   memory::CategoryScope category(memory::Category::optimizer);
-  return zeros_like(parameter(i));
+  Tensor state = zeros_like(parameter(i));
+  state.storage()->set_site({.op = name_, .module = &autograd::kept_path(parameters_[i].name)});
+  return state;
 }
 
 void Optimizer::prepare(const UpdateOptions& options) {

@@ -12,13 +12,17 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
     : optimizer_(optimizer), options_(options) {
   for (const nn::NamedTensor& parameter : model.named_parameters())
     parameters_.push_back(parameter.tensor);
+  model.name_in_account();
   memory::CategoryScope category(memory::Category::other);
   model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
     if (slot.is_parameter) return;
-    if (slot.owner->training())
-      shadows_.emplace_back(*slot.tensor, clone(*slot.tensor));
-    else
+    if (!slot.owner->training()) {
       unshadowed_.emplace_back(name, slot.owner);
+      return;
+    }
+    Tensor shadow = clone(*slot.tensor);
+    shadow.storage()->set_site({.op = "shadow", .module = &autograd::kept_path(name)});
+    shadows_.emplace_back(*slot.tensor, std::move(shadow));
   });
 }
 

@@ -75,18 +75,26 @@ void Trainer::run_epoch(BatchSource& training, data::Loader* validation, int64_t
   if (on_epoch) on_epoch(report);
 }
 
+double Trainer::update(const HostBatch& batch, double rate) {
+  auto images = static_cast<int64_t>(batch.labels.size());
+  // The host keeps the batch until commit, so the step can be run again from it.
+  auto loss = [&] {
+    return training_loss(
+        model_, data::to_device(batch.pixels, batch.labels, batch.size, options_.input.device),
+        options_);
+  };
+  try {
+    return step_.run(rate, loss, {.samples = images});
+  } catch (const memory::OutOfMemory& error) {
+    if (!plan_batch) throw;
+    throw with_remedies(error, plan_batch, images);
+  }
+}
+
 StepReport Trainer::run_step(const HostBatch& batch) {
   StepReport report{.rate = options_.schedule.rate(step_.updates()),
                     .images = static_cast<int64_t>(batch.labels.size())};
-  // The host keeps the batch until commit, so the step can be run again from it.
-  report.loss = step_.run(
-      report.rate,
-      [&] {
-        return training_loss(
-            model_, data::to_device(batch.pixels, batch.labels, batch.size, options_.input.device),
-            options_);
-      },
-      {.samples = report.images});
+  report.loss = update(batch, report.rate);
   report.step = step_.updates();
   report.gradient_norm = optimizer_.gradient_norm();
   return report;

@@ -15,6 +15,7 @@
 #include "brim/train/batch_source.h"
 #include "brim/train/evaluate.h"
 #include "brim/train/mix.h"
+#include "brim/train/remedies.h"
 #include "brim/train/train_step.h"
 
 namespace brim {
@@ -65,6 +66,9 @@ class Trainer {
   std::function<void(const StepReport&)> on_step;
   EvaluationProgress on_evaluation;
   std::function<void(const EpochReport&)> on_epoch;
+  /// Predicts what training with a batch will hold, for the error of a step that runs out of
+  /// memory: it then names a smaller batch that fits.
+  PlanBatch plan_batch;
 
   /// Trains in the mode that each module is in, and evaluates on `validation` (may be null) after
   /// each epoch, or when the steps run out in the middle of one. Errors leave the model as after
@@ -74,6 +78,7 @@ class Trainer {
  private:
   void run_epoch(BatchSource& training, data::Loader* validation, int64_t epoch);
   StepReport run_step(const HostBatch& batch);
+  double update(const HostBatch& batch, double rate);
 
   nn::Module& model_;
   TrainerOptions options_;

@@ -1,10 +1,10 @@
 #include "brim/examples/support/train_plan.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "brim/base/bytes.h"
 #include "brim/examples/support/program.h"
+#include "brim/train/remedies.h"
 
 namespace brim::examples {
 namespace {
@@ -61,63 +61,27 @@ class Rehearsal {
   TrainerOptions options_;
 };
 
-std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,
-                                            int64_t batch) {
-  try {
-    return predict_memory(flags, data, batch);
-  } catch (const ValueError&) {
-    return {};  // batch norm wants two values per channel
-  }
-}
-
-struct Choice {
-  int64_t batch;
-  StepMemory memory;
-};
-
-/// Where the asked batch does not fit.
-struct Refusal {
-  Choice least;                  ///< the smallest batch that the model can train with
-  std::optional<Choice> larger;  ///< a batch that fits while one more is beyond the limit
-};
-
-Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMemory& need) {
-  auto predicted = [&](int64_t batch) -> Choice {
-    return {batch, batch == flags.batch ? need : predict_memory(flags, data, batch)};
-  };
-  Refusal refusal{
-      predicted(prediction_if_any(flags, data, 1) ? 1 : std::min<int64_t>(2, flags.batch)), {}};
-  if (refusal.least.memory.peak_reserved > flags.limit()) return refusal;
-  refusal.larger = refusal.least;
-  for (int64_t beyond = flags.batch; beyond - refusal.larger->batch > 1;) {
-    Choice middle = predicted((refusal.larger->batch + beyond) / 2);
-    if (middle.memory.peak_reserved > flags.limit()) {
-      beyond = middle.batch;
-    } else {
-      refusal.larger = middle;
-    }
-  }
-  return refusal;
-}
-
 [[noreturn]] void refuse(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
                          Events& events) {
-  Refusal refusal = find_remedy(flags, data, need);
+  auto plan = [&](int64_t batch) {
+    return batch == flags.batch ? need : prediction_if_any(flags, data, batch);
+  };
+  SmallerBatch found = find_smaller_batch(plan, flags.batch, flags.limit());
   Json fits = Json::array();
   std::string remedy;
-  if (refusal.larger) {
-    std::string batch = fmt::format("batch {}", refusal.larger->batch);
+  if (found.fits) {
+    std::string batch = fmt::format("batch {}", found.fits->batch);
     fits.push_back({{"remedy", batch},
-                    {"predicted_peak_bytes", refusal.larger->memory.peak_reserved},
+                    {"predicted_peak_bytes", found.fits->memory.peak_reserved},
                     {"relative_time", 1.0}});
     remedy = fmt::format("; {} fits", batch);
-  } else if (refusal.least.batch < flags.batch) {
-    remedy = fmt::format("; batch {} does not fit either", refusal.least.batch);
+  } else if (found.least.batch < flags.batch) {
+    remedy = fmt::format("; batch {} does not fit either", found.least.batch);
   }
   events.write({{"event", "refused"},
                 {"needed_bytes", need.peak_reserved},
                 {"budget_bytes", flags.limit()},
-                {"least_possible_bytes", refusal.least.memory.peak_reserved},
+                {"least_possible_bytes", found.least.memory.peak_reserved},
                 {"fits", fits}});
   std::string why =
       need.state > flags.limit()
@@ -131,6 +95,15 @@ Refusal find_remedy(const TrainFlags& flags, const TrainData& data, const StepMe
 }
 
 }  // namespace
+
+std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,
+                                            int64_t batch) {
+  try {
+    return predict_memory(flags, data, batch);
+  } catch (const ValueError&) {
+    return {};  // batch norm wants two values per channel
+  }
+}
 
 StepMemory predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch) {
   return measure_on_meta(flags.planner, [&](const std::function<void()>& state_is_held) {

@@ -43,42 +43,6 @@ struct Run {
 
 int64_t live(const memory::Account& account) { return account.stats().live; }
 
-// Fails each allocation of a step in turn: bytes must be as before, and the step run again must
-// give the bits of an undisturbed run.
-void check_every_fault(const std::function<std::unique_ptr<nn::Module>()>& make,
-                       const Problem& problem, const std::string& planner) {
-  Run undisturbed(make());
-  auto account = memory::capped_host_account(planner);
-  memory::AccountScope scope(account);
-  Run disturbed(make());
-  Problem local{clone(problem.images), clone(problem.labels)};
-  int64_t before = live(*account);
-  for (int64_t n = 1;; ++n) {
-    CAPTURE(n);
-    account->fail_nth(n);
-    bool failed = false;
-    double loss = 0;
-    try {
-      loss = disturbed.update(local);
-    } catch (const memory::OutOfMemory& error) {
-      failed = true;
-      REQUIRE(error.shortage().injected);
-    }
-    account->fail_nth(0);
-    REQUIRE(live(*account) == before);
-    if (failed) loss = disturbed.update(local);
-    REQUIRE(loss == undisturbed.update(problem));
-    REQUIRE(live(*account) == before);
-    if (!failed) {
-      REQUIRE(n > 20);  // the faults reached the end of the step
-      break;
-    }
-    // Comparing all values each time would take longer than the steps.
-    if (n % 16 == 1) REQUIRE(disturbed.state() == undisturbed.state());
-  }
-  CHECK(disturbed.state() == undisturbed.state());
-}
-
 }  // namespace
 
 TEST_CASE("a step changes parameters, statistics and momentum, and leaves no bytes behind") {
@@ -93,21 +57,6 @@ TEST_CASE("a step changes parameters, statistics and momentum, and leaves no byt
   CHECK(live(*account) == before);
   for (int i = 0; i < 60; ++i) last = run.update(problem);
   CHECK(last < first / 2);
-}
-
-TEST_CASE("an update that fails at any allocation is undone, and repeats bit for bit") {
-  for (const char* planner : {"direct", "caching"}) {
-    CAPTURE(planner);
-    check_every_fault([] { return std::make_unique<SmallNet>(); }, random_problem(4, 8, 4),
-                      planner);
-  }
-}
-
-// Under the sanitizers the small network has to do: the same code, in a tenth of the time.
-TEST_CASE("resnet18: an update that fails at any allocation is undone, and repeats bit for bit" *
-          doctest::skip(std::getenv("BRIM_SKIP_SLOW") != nullptr)) {
-  check_every_fault([] { return nn::make_model("resnet18", {.classes = 10, .seed = 1}); },
-                    random_problem(2, 32, 10), "caching");
 }
 
 TEST_CASE("calls out of order change nothing") {

@@ -1,0 +1,70 @@
+// A convolution whose library calls run out of the program's own heap: whichever `new` fails, the
+// error says that the device is out of memory, and the next convolution runs. What oneDNN takes
+// from malloc itself is left alone: it does not look at the result.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "brim/memory/out_of_memory.h"
+#include "brim/ops/onednn.h"
+
+namespace {
+
+thread_local int64_t fails_in = 0;  // 0 for never
+
+void* take(size_t bytes) {
+  void* memory = fails_in > 0 && --fails_in == 0 ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) { return take(bytes); }
+void* operator new[](size_t bytes) { return take(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+using namespace brim;
+
+TEST_CASE("a convolution whose library gets no memory is out of memory, and runs again") {
+  const ConvShape shape({2, 8, 8, 16}, {16, 3, 3, 16}, {2, 6, 6, 16}, {});
+  const onednn::Convolution* convolution =
+      onednn::find_convolution(shape, onednn::Pass::forward, /*with_bias=*/false);
+  REQUIRE(convolution != nullptr);
+  auto floats = [](int64_t count) { return std::vector<float>(static_cast<size_t>(count), 1.f); };
+  std::vector<float> x = floats(2 * 8 * 8 * 16), weight = floats(16 * 9 * 16),
+                     y = floats(2 * 6 * 6 * 16);
+  std::vector<double> scratch(static_cast<size_t>(onednn::scratch_bytes(*convolution)) / 8 + 8);
+  auto aligned = [](std::vector<double>& bytes) {
+    auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    return reinterpret_cast<void*>((address + 63) / 64 * 64);
+  };
+  auto run = [&] {
+    onednn::run(*convolution, x.data(), weight.data(), nullptr, y.data(), aligned(scratch));
+  };
+  run();  // compiled once
+  const std::vector<float> expected = y;
+  int64_t n = 1;
+  for (bool struck = true; struck; ++n) {
+    CAPTURE(n);
+    bool refused = false;
+    fails_in = n;
+    try {
+      run();
+    } catch (const memory::OutOfMemory& error) {
+      refused = true;
+      REQUIRE(error.shortage().requested == 0);  // the library's request, not ours
+    }
+    struck = std::exchange(fails_in, 0) == 0;
+    REQUIRE(refused == struck);
+    run();
+    REQUIRE(y == expected);
+  }
+  CHECK(n > 3);
+}

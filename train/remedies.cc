@@ -1,0 +1,58 @@
+#include "brim/train/remedies.h"
+
+#include <algorithm>
+
+#include "brim/base/bytes.h"
+
+namespace brim {
+namespace {
+
+// The smallest batch that there is a plan for: batch norm wants two values per channel.
+BatchChoice least_batch(const PlanBatch& plan, int64_t batch) {
+  if (auto memory = plan(1)) return {1, *memory};
+  int64_t two = std::min<int64_t>(2, batch);
+  auto memory = plan(two);
+  expect<ValueError>(memory.has_value(), "remedies", "there is no plan for batch {}", two);
+  return {two, *memory};
+}
+
+}  // namespace
+
+std::string to_string(const BatchChoice& choice) {
+  return fmt::format("batch {} fits: predicted peak {}", choice.batch,
+                     format_bytes(choice.memory.peak_reserved));
+}
+
+SmallerBatch find_smaller_batch(const PlanBatch& plan, int64_t batch, int64_t limit) {
+  SmallerBatch found{.least = least_batch(plan, batch)};
+  if (found.least.batch >= batch || found.least.memory.peak_reserved > limit) return found;
+  found.fits = found.least;
+  for (int64_t beyond = batch; beyond - found.fits->batch > 1;) {
+    int64_t middle = found.fits->batch + (beyond - found.fits->batch) / 2;
+    auto memory = plan(middle);
+    if (memory && memory->peak_reserved <= limit)
+      found.fits = {middle, *memory};
+    else
+      beyond = middle;
+  }
+  return found;
+}
+
+memory::OutOfMemory with_remedies(const memory::OutOfMemory& error, const PlanBatch& plan,
+                                  int64_t batch) {
+  const memory::Shortage& shortage = error.shortage();
+  if (shortage.injected) return error;
+  try {
+    auto here = plan(batch);
+    if (!here) return error;
+    // The step was undone: what is held beyond its state is not the training's.
+    int64_t others = memory::account(shortage.device)->stats().live - here->state;
+    int64_t limit = shortage.total - std::max<int64_t>(others, 0);
+    auto found = find_smaller_batch(plan, batch, limit);
+    return found.fits ? error.with_remedies({to_string(*found.fits)}) : error;
+  } catch (const std::exception&) {
+    return error;  // which is the one to see
+  }
+}
+
+}  // namespace brim
