@@ -18,36 +18,68 @@
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
+#include "brim/autograd/trace_recorder.h"
 #include "brim/base/bytes.h"
 #include "brim/bench/request_sequence.h"
 #include "brim/bench/torch_policy.h"
 #include "brim/brim.h"
+#include "brim/memory/arena_planner.h"
 
 namespace brim::bench {
 namespace {
 
 using nlohmann::json;
 
-Sequence resnet50_step(int64_t batch, int64_t size) {
-  auto account = std::make_shared<memory::Account>(
-      Device::meta(), std::make_unique<memory::NullSource>(), memory::planner_named("direct"));
-  memory::AccountScope scope(account);
-  SequenceRecorder recorder;
-  account->set_recorder(&recorder);
+/// Two steps on the meta device; calls `between` after the first and `end` after the second.
+void resnet50(int64_t batch, int64_t size, const std::function<void()>& between,
+              const std::function<void()>& end) {
   auto model = nn::make_model("resnet50", {.device = Device::meta()});
   optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9, .weight_decay = 1e-4});
   TrainStep step(*model, sgd);
   Tensor images = empty({batch, size, size, 3}, {.device = Device::meta()});
   Tensor labels = empty({batch}, {.dtype = Dtype::int64, .device = Device::meta()});
-  auto run = [&] { step.run(0.1, [&] { return cross_entropy((*model)(images), labels); }); };
+  auto run = [&] {
+    step.run(0.1, [&] { return cross_entropy((*model)(images), labels); }, {.samples = batch});
+  };
   run();
-  recorder.keep();
+  between();
   run();
-  Sequence sequence = recorder.finish();
-  account->set_recorder(nullptr);
-  return sequence;
+  end();
+}
+
+struct Rehearsal {
+  Sequence sequence;
+  std::shared_ptr<const memory::Plan> plan;
+};
+
+Rehearsal rehearse(int64_t batch, int64_t size) {
+  auto meta_account = [] {
+    return std::make_shared<memory::Account>(Device::meta(), std::make_unique<memory::NullSource>(),
+                                             memory::planner_named("direct"));
+  };
+  Rehearsal result;
+  {
+    memory::AccountScope scope(meta_account());
+    SequenceRecorder recorder;
+    memory::account(Device::meta())->set_recorder(&recorder);
+    auto end = [&] {
+      result.sequence = recorder.finish();
+      memory::account(Device::meta())->set_recorder(nullptr);
+    };
+    resnet50(
+        batch, size, [&] { recorder.keep(); }, end);
+  }
+  memory::AccountScope scope(meta_account());
+  autograd::TraceRecorder recorder(memory::account(Device::meta()));
+  auto end = [&] {
+    result.plan = std::make_shared<memory::Plan>(memory::make_plan(recorder.take()));
+  };
+  resnet50(
+      batch, size, [] {}, end);
+  return result;
 }
 
 using Step = std::function<void()>;
@@ -56,11 +88,9 @@ Step malloc_step(const Sequence& sequence) {
   auto held = std::make_shared<std::vector<void*>>(sequence.slots);
   auto play = [held](const std::vector<Event>& events) {
     for (const Event& event : events) {
-      void*& slot = (*held)[event.slot];
-      if (event.bytes == 0)
-        std::free(slot);
-      else
-        slot = std::malloc(static_cast<size_t>(event.bytes));
+      if (event.kind == Event::Kind::request)
+        (*held)[event.number] = std::malloc(static_cast<size_t>(event.bytes));
+      if (event.kind == Event::Kind::release) std::free((*held)[event.number]);
     }
   };
   play(sequence.before);
@@ -74,34 +104,56 @@ Step tuned_malloc_step(const Sequence& sequence) {
   return malloc_step(sequence);
 }
 
-struct Replay {
-  std::shared_ptr<memory::Account> account;
-  std::vector<memory::Block> held;
+class Replay {
+ public:
+  /// Over host memory: what is never touched needs no page.
+  Replay(const Sequence& sequence, const memory::MakePlanner& planner)
+      : sequence_(sequence),
+        account_(Device::cpu(), std::make_unique<memory::HostSource>(memory::Source::kUnlimited),
+                 planner),
+        held_(sequence.slots) {
+    play(sequence.before);
+  }
+  void step() { play(sequence_.step); }
+  memory::AccountStats stats() const { return account_.stats(); }
 
+ private:
   void play(const std::vector<Event>& events) {
-    for (const Event& event : events) {
-      memory::Block& slot = held[event.slot];
-      if (event.bytes == 0)
-        account->release(slot);
-      else
-        slot = account->allocate(event.bytes, memory::Category::activations);
+    for (const Event& event : events) play(event);
+  }
+  void play(const Event& event) {
+    using enum Event::Kind;
+    switch (event.kind) {
+      case request:
+        held_[event.number] = account_.allocate(event.bytes, memory::Category::activations);
+        return;
+      case release:
+        return account_.release(held_[event.number]);
+      case site:
+        return enter(sequence_.sites[event.number]);
+      case begin_step:
+        return account_.begin_step();
+      case end_step:
+        return account_.end_step();
+      case begin_section:
+        return account_.begin_section(sequence_.sections[event.number]);
+      case end_section:
+        return account_.end_section();
     }
   }
+  void enter(const memory::Site& site) {
+    site_.reset();  // before there is another
+    if (site.run != 0) site_.emplace(site);
+  }
+
+  const Sequence& sequence_;
+  memory::Account account_;
+  std::vector<memory::Block> held_;
+  std::optional<memory::SiteScope> site_;
 };
 
-/// Over host memory: what is never touched needs no page.
-std::shared_ptr<Replay> replay(const Sequence& sequence, const std::string& planner) {
-  auto source = std::make_unique<memory::HostSource>(memory::Source::kUnlimited);
-  auto account = std::make_shared<memory::Account>(Device::cpu(), std::move(source),
-                                                   memory::planner_named(planner));
-  auto replay = std::make_shared<Replay>(
-      Replay{std::move(account), std::vector<memory::Block>(sequence.slots)});
-  replay->play(sequence.before);
-  return replay;
-}
-
-Step account_step(const Sequence& sequence, const std::string& planner) {
-  return [&sequence, replay = replay(sequence, planner)] { replay->play(sequence.step); };
+Step account_step(const Sequence& sequence, const memory::MakePlanner& planner) {
+  return [replay = std::make_shared<Replay>(sequence, planner)] { replay->step(); };
 }
 
 struct Contender {
@@ -166,7 +218,7 @@ double median(std::vector<double> values) {
 
 void measure(std::vector<Contender>& contenders, const Sequence& sequence, int rounds, int steps) {
   std::vector<std::unique_ptr<Process>> processes;
-  double pairs = static_cast<double>(sequence.step.size()) / 2;
+  auto pairs = static_cast<double>(sequence.requests);
   for (const Contender& contender : contenders)
     processes.push_back(std::make_unique<Process>(contender, steps, pairs));
   for (int round = -1; round < rounds; ++round)
@@ -176,17 +228,19 @@ void measure(std::vector<Contender>& contenders, const Sequence& sequence, int r
     }
 }
 
-int64_t reserved(const Sequence& sequence, const std::string& planner) {
-  auto run = replay(sequence, planner);
-  for (int i = 0; i < 3; ++i) run->play(sequence.step);
-  return run->account->stats().peak_reserved;
+memory::AccountStats after_steps(const Sequence& sequence, const memory::MakePlanner& planner) {
+  Replay replay(sequence, planner);
+  for (int i = 0; i < 3; ++i) replay.step();
+  return replay.stats();
 }
 
 int64_t reserved_by_torch(const Sequence& sequence) {
   TorchPolicy policy;
   auto play = [&](const std::vector<Event>& events) {
-    for (const Event& event : events)
-      event.bytes == 0 ? policy.release(event.slot) : policy.allocate(event.slot, event.bytes);
+    for (const Event& event : events) {
+      if (event.kind == Event::Kind::request) policy.allocate(event.number, event.bytes);
+      if (event.kind == Event::Kind::release) policy.release(event.number);
+    }
   };
   play(sequence.before);
   for (int i = 0; i < 3; ++i) play(sequence.step);
@@ -208,35 +262,44 @@ json report_time(const std::vector<Contender>& contenders) {
   return result;
 }
 
-json report_reserved(const Sequence& sequence) {
-  int64_t least = reserved(sequence, "direct");
-  json result;
+json report_reserved(const Rehearsal& rehearsal) {
+  const Sequence& sequence = rehearsal.sequence;
+  auto direct = after_steps(sequence, memory::planner_named("direct"));
+  auto arena = after_steps(sequence, memory::arena_planner(rehearsal.plan));
+  auto caching = after_steps(sequence, memory::planner_named("caching"));
+  json result{{"arena_mismatches", arena.mismatches}};
+  fmt::print("\n{:16} {:>12} {:>12}\n", "reserved", "peak", "of live");
   auto line = [&](const std::string& name, int64_t bytes) {
-    fmt::print("{:16} {:>12} {:12.3f}\n", name, format_bytes(bytes),
-               static_cast<double>(bytes) / static_cast<double>(least));
+    fmt::print("{:16} {:>12} {:12.4f}\n", name, format_bytes(bytes),
+               static_cast<double>(bytes) / static_cast<double>(direct.peak_live));
     result[name] = bytes;
   };
-  fmt::print("\n{:16} {:>12} {:>12}\n", "reserved", "peak", "of live");
-  line("direct", least);
-  line("caching", reserved(sequence, "caching"));
+  line("direct", direct.peak_reserved);
+  line("arena", arena.peak_reserved);
+  line("caching", caching.peak_reserved);
   line("PyTorch's policy", reserved_by_torch(sequence));
+  fmt::print("requests that the arena's plan did not serve: {}\n", arena.mismatches);
   return result;
 }
 
 void run(int rounds, int steps, const std::string& file) {
-  Sequence sequence = resnet50_step(32, 224);
-  fmt::print("ResNet-50, batch 32, 224 pixels: {} requests a step, {} buffers held through it\n",
-             sequence.step.size() / 2, sequence.before.size());
+  Rehearsal rehearsal = rehearse(32, 224);
+  const Sequence& sequence = rehearsal.sequence;
+  fmt::print("ResNet-50, batch 32, 224 pixels: {} requests a step\n", sequence.requests);
   std::fflush(stdout);  // before there are processes that have a copy of it
+  auto under = [&](const memory::MakePlanner& planner) {
+    return [&sequence, planner] { return account_step(sequence, planner); };
+  };
   std::vector<Contender> contenders{
       {"malloc, stock", [&] { return malloc_step(sequence); }, {}},
       {"malloc, tuned", [&] { return tuned_malloc_step(sequence); }, {}},
-      {"direct", [&] { return account_step(sequence, "direct"); }, {}},
-      {"caching", [&] { return account_step(sequence, "caching"); }, {}}};
+      {"direct", under(memory::planner_named("direct")), {}},
+      {"caching", under(memory::planner_named("caching")), {}},
+      {"arena", under(memory::arena_planner(rehearsal.plan)), {}}};
   measure(contenders, sequence, rounds, steps);
-  json result{{"requests", sequence.step.size() / 2}};
+  json result{{"requests", sequence.requests}};
   result["time"] = report_time(contenders);
-  result["reserved"] = report_reserved(sequence);
+  result["reserved"] = report_reserved(rehearsal);
   if (!file.empty()) std::ofstream(file) << result.dump(2) << "\n";
 }
 

@@ -4,8 +4,9 @@
 // only, no addresses, no time.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <list>
 #include <set>
 #include <tuple>
@@ -15,7 +16,7 @@ namespace brim::bench {
 
 class TorchPolicy {
  public:
-  void allocate(int64_t slot, int64_t bytes) {
+  void allocate(size_t slot, int64_t bytes) {
     int64_t size = round_up(bytes, kMinBlock);
     bool small = size <= kSmallSize;
     Block* block = best_fit(size, small);
@@ -26,7 +27,7 @@ class TorchPolicy {
     live_[slot] = block;
   }
 
-  void release(int64_t slot) {
+  void release(size_t slot) {
     auto found = live_.find(slot);
     Block* block = found->second;
     live_.erase(found);
@@ -114,7 +115,7 @@ class TorchPolicy {
 
   std::list<Block> blocks_;
   std::set<Block*, BySize> free_;
-  std::unordered_map<int64_t, Block*> live_;
+  std::unordered_map<size_t, Block*> live_;
   int64_t reserved_ = 0, next_address_ = 0;
 };
 

@@ -336,21 +336,22 @@ void ArenaPlanner::end_step() noexcept {
 }
 
 void ArenaPlanner::begin_section(const Section& section) {
-  run_known_ = false;
   if (now_.announced) {
     around_.push_back(now_);
     around_.back().part = is_planned_here(section);
     if (around_.back().part) return;
   }
+  run_known_ = false;
   enter(section);
 }
 
 void ArenaPlanner::end_section() noexcept {
-  run_known_ = false;
+  const bool part = !around_.empty() && around_.back().part;
+  run_known_ = run_known_ && part;
   if (around_.empty()) return leave();
   Place outer = around_.back();
   around_.pop_back();
-  if (outer.part) return;
+  if (part) return;
   now_ = outer;
   ranges_.reset();
   if (now_.cursor)

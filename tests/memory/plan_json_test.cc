@@ -89,7 +89,7 @@ TEST_CASE("a plan that no arena can replay is refused, also from a text that is 
     return plan;
   };
   using Requests = std::vector<PlannedRequest>;
-  check_refused(broken([](Plan&, Requests& r) { r[1].offset = r[0].offset; }), "still held");
+  check_refused(broken([](Plan&, Requests& r) { r[0].offset = r[1].offset; }), "still held");
   check_refused(broken([](Plan&, Requests& r) { r[1].offset += 1; }), "request 1");
   check_refused(broken([](Plan&, Requests& r) { r[1].bytes -= 1; }), "request 1");
   check_refused(broken([](Plan& p, Requests& r) { r[1].offset = p.arena_bytes; }), "outside of");

@@ -90,7 +90,8 @@ function showBuffers(t, when, state, choose) {
     element("td", {class: "category"}, chip(categoryOf[b]),
             element("span", {}, page.categories[categoryOf[b]])),
     element("td", {}, element("button", {type: "button", onclick: () => choose(b)}, nameOf(b))),
-    element("td", {class: "shape"}, shapeOf(b)),
+    // A narrow column breaks behind commas, not inside numbers.
+    element("td", {class: "shape"}, shapeOf(b).replaceAll(",", ",\u200b")),
     element("td", {class: "number held"}, formatCount(deathOf[b] - b))));
   byId("buffers").tBodies[0].replaceChildren(...rows);
   byId("table-title").textContent = `Largest buffers ${when}`;

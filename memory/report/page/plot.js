@@ -123,7 +123,7 @@ class Plot {
     }
     this.text(title, this.right, y, "right");
   }
-  /** Spans of time with their names, as far as these fit. */
+  /** Spans of time with their names, or the ends of these, where they fit. */
   ribbon(spans, y, height) {
     let shade = 0;
     for (const span of spans) {
@@ -132,8 +132,9 @@ class Plot {
       const x1 = this.snap(this.x(Math.min(span.end, this.finish)));
       this.context.fillStyle = colour(shade++ % 2 ? "band" : "band-2");
       this.context.fillRect(x0, y, Math.max(x1 - x0 - 1, .5), height);
-      if (this.context.measureText(span.text).width + 6 < x1 - x0)
-        this.text(span.text, (x0 + x1) / 2, y + height / 2 + .5, "center", colour("ink"));
+      const name = [span.text, span.text.split(".").at(-1)].find(
+        (text) => this.context.measureText(text).width + 6 < x1 - x0);
+      if (name) this.text(name, (x0 + x1) / 2, y + height / 2 + .5, "center", colour("ink"));
     }
   }
   budgetLine() {
