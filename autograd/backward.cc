@@ -31,6 +31,14 @@ Tensor BackwardCall::take_grad(int i) {
 Tensor BackwardCall::input(int i) const {
   return find_saved(node_.saved_inputs, i).get(node_.op->name());
 }
+Tensor BackwardCall::take_input(int i) {
+  Tensor tensor = input(i);
+  if (!retain_graph_) {
+    node_.released = true;  // also where the call fails afterwards
+    std::erase_if(node_.saved_inputs, [&](const auto& saved) { return saved.first == i; });
+  }
+  return tensor;
+}
 Tensor BackwardCall::output(int i) const {
   return find_saved(node_.saved_outputs, i).get(node_.op->name());
 }
@@ -123,7 +131,7 @@ class Engine {
                             .file = node.where.file_name(),
                             .line = node.where.line(),
                             .phase = memory::Phase::backward});
-    BackwardCall call(node, grads);
+    BackwardCall call(node, grads, retain_graph_);
     Tensors input_grads = node.op->backward(call);
     notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module,
             &node});
@@ -193,12 +201,12 @@ class Engine {
 }  // namespace
 }  // namespace autograd
 
-void backward(const Tensor& result, const BackwardOptions& options) {
+void backward(const Tensor& result, BackwardOptions options) {
   expect<AutogradError>(result.requires_grad(), "backward",
                         "the result of shape {} was not computed from anything that wants a "
                         "gradient",
                         to_string(result.shape()));
-  Tensor grad = options.grad;
+  Tensor grad = std::move(options.grad);
   if (grad.defined()) {
     autograd::require_like("backward", grad, result.shape(), result.dtype(), result.device());
   } else {

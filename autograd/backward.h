@@ -23,12 +23,14 @@ struct BackwardOptions {
 /// tensor was written after it was saved; `ShapeError` without `grad` unless `result` has one
 /// element; `ShapeError`, `DtypeError` or `DeviceError` for a `grad` that does not match it. After
 /// any error no more bytes are held than before.
-void backward(const Tensor& result, const BackwardOptions& options = {});
+void backward(const Tensor& result, BackwardOptions options = {});
 
 /// Calls `hook` with the gradient of `tensor` during backward, once it is complete. The hook may
 /// return another tensor of the same shape, dtype and device in its place (else `backward` throws
 /// `ShapeError`, `DtypeError` or `DeviceError`), or an undefined one to leave it. Throws
-/// `AutogradError` when `tensor` has no gradient to come.
+/// `AutogradError` when `tensor` has no gradient to come. Hooks of results go with the graph, so one
+/// may capture its own tensor, which is then held until backward has run. Hooks of leaves stay: one
+/// that captures its own leaf keeps it for ever.
 void register_hook(const Tensor& tensor, autograd::Hook hook);
 
 }  // namespace brim

@@ -33,6 +33,7 @@ void Node::release_saved() {
   released = true;
   saved_inputs.clear();
   saved_outputs.clear();
+  hooks.clear();  // one may have captured its own tensor, which holds this node
 }
 
 std::shared_ptr<Node> producer_of(const Tensor& tensor) {

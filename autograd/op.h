@@ -61,7 +61,8 @@ std::vector<TensorInfo> infos_of(const Tensors& tensors);
 /// What `Op::backward` works on.
 class BackwardCall {
  public:
-  BackwardCall(const Node& node, Tensors& grads) : node_(node), grads_(grads) {}
+  BackwardCall(Node& node, Tensors& grads, bool retain_graph)
+      : node_(node), grads_(grads), retain_graph_(retain_graph) {}
 
   /// Gradient of visible output i, of its shape and dtype, contiguous; zeros when nothing flowed
   /// there.
@@ -71,6 +72,9 @@ class BackwardCall {
   /// Saved input or output; throws `AutogradError` when something wrote to it since.
   Tensor input(int i) const;
   Tensor output(int i) const;
+  /// A saved input for its last use: the tape lets go of it, unless the graph is retained, so its
+  /// bytes are free for what the rest of the call asks for. Once.
+  Tensor take_input(int i);
   const TensorInfo& input_info(int i) const;
   const TensorInfo& output_info(int i) const;
   int inputs() const;
@@ -79,8 +83,9 @@ class BackwardCall {
   const RandomAddress& random() const;
 
  private:
-  const Node& node_;
+  Node& node_;
   Tensors& grads_;
+  bool retain_graph_;
 };
 
 class Op {

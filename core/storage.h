@@ -24,6 +24,8 @@ class Storage {
   int64_t bytes() const { return block_.bytes; }
   Device device() const { return account_->device(); }
   memory::Category category() const { return block_.category; }
+  /// Who asked for the bytes; null for none.
+  const memory::LiveBuffer* live() const { return block_.live; }
   void set_category(memory::Category category) { account_->recategorize(block_, category); }
   /// Says in messages and snapshots who made it.
   void set_site(const memory::Site& site) { account_->set_site(block_, site); }

@@ -91,11 +91,30 @@ void Tensor::require_scalar() const {
                      brim::to_string(shape()));
 }
 
+namespace {
+
+// A program asks for values that are not there: most often to decide what to compute next.
+[[noreturn]] void refuse_values(const Tensor& tensor) {
+  const memory::LiveBuffer* buffer = tensor.storage()->live();
+  std::string made = "made outside of ops";
+  if (buffer != nullptr && *buffer->site.op != '\0') {
+    const memory::Site& site = buffer->site;
+    std::string_view file = site.file;
+    made = fmt::format("the result of '{}'{} ({}:{})", site.op,
+                       site.path().empty() ? "" : fmt::format(" in module '{}'", site.path()),
+                       file.substr(file.rfind('/') + 1), site.line);
+  }
+  raise<DeviceError>("to_vector",
+                     "the values of a tensor {} {} were asked for while tracing on the meta device; "
+                     "it is {}: control flow that depends on data cannot be planned",
+                     to_string(tensor.dtype()), to_string(tensor.shape()), made);
+}
+
+}  // namespace
+
 template <class T>
 std::vector<T> Tensor::to_vector() const {
-  expect<DeviceError>(!device().is_meta(), "to_vector",
-                      "a tensor of shape {} on the meta device has no values",
-                      brim::to_string(shape()));
+  if (device().is_meta()) refuse_values(*this);
   std::vector<T> values(static_cast<size_t>(numel()));
   Tensor row_major = contiguous(convert_to(*this, {.dtype = dtype(), .device = Device::cpu()}));
   visit_dtype(dtype(), [&]<class From>() {

@@ -72,7 +72,8 @@ class Tensor {
     require_scalar();
     return to_vector<T>().front();
   }
-  /// All elements in row-major order, converted.
+  /// All elements in row-major order, converted. Throws `DeviceError` on the meta device, naming the
+  /// op that made the tensor.
   template <class T>
   std::vector<T> to_vector() const;
 

@@ -65,7 +65,8 @@ class Conv2d final : public autograd::Op {
     }
     if (call.needs(1)) {
       grads[1] = empty(call.input_info(1).shape, call.input_info(1).options());
-      launch(kernel::conv2d_backward_weight, {contiguous(call.input(0)), dy}, {grads[1]}, options_);
+      launch(kernel::conv2d_backward_weight, {contiguous(call.take_input(0)), dy}, {grads[1]},
+             options_);
     }
     if (call.needs(0)) {
       grads[0] = empty(call.input_info(0).shape, call.input_info(0).options());

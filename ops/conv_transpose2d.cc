@@ -78,7 +78,7 @@ class ConvTranspose2d final : public autograd::Op {
     };
     if (grads.size() > 2 && call.needs(2)) launch(kernel::bias_gradient, {dy}, {grad_for(2)});
     if (call.needs(1))
-      launch(kernel::conv2d_backward_weight, {dy, contiguous(call.input(0))}, {grad_for(1)},
+      launch(kernel::conv2d_backward_weight, {dy, contiguous(call.take_input(0))}, {grad_for(1)},
              convolution_);
     if (call.needs(0))
       launch(kernel::conv2d, {dy, contiguous(call.input(1)), Tensor()}, {grad_for(0)},

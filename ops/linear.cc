@@ -36,7 +36,7 @@ class Linear final : public autograd::Op {
     };
     if (grads.size() > 2 && call.needs(2)) launch(kernel::bias_gradient, {dy}, {make(2)});
     if (call.needs(1))
-      launch(kernel::matmul, {dy, as_rows(call.input(0)), Tensor()}, {make(1)},
+      launch(kernel::matmul, {dy, as_rows(call.take_input(0)), Tensor()}, {make(1)},
              {.transpose_a = true});
     if (call.needs(0))
       launch(kernel::matmul, {dy, contiguous(call.input(1)), Tensor()}, {as_rows(make(0))});

@@ -54,15 +54,16 @@ class Matmul final : public autograd::Op {
     bool one_right = call.input_info(1).shape.size() == 2;
     auto shaped = [&](const Tensor& x) { return one_right ? as_rows(x) : with_rank(x, dy.dim()); };
     Tensors grads(2);
-    for (int i : {0, 1})
-      if (call.needs(i))
-        grads[static_cast<size_t>(i)] =
-            empty(call.input_info(i).shape, call.input_info(i).options());
+    auto grad_for = [&](int i) {
+      Tensor& grad = grads[static_cast<size_t>(i)];
+      grad = empty(call.input_info(i).shape, call.input_info(i).options());
+      return shaped(grad);
+    };
     if (call.needs(1))
-      launch(kernel::matmul, {shaped(call.input(0)), shaped(dy), Tensor()}, {shaped(grads[1])},
+      launch(kernel::matmul, {shaped(call.take_input(0)), shaped(dy), Tensor()}, {grad_for(1)},
              {.transpose_a = true});
     if (call.needs(0))
-      launch(kernel::matmul, {shaped(dy), shaped(call.input(1)), Tensor()}, {shaped(grads[0])},
+      launch(kernel::matmul, {shaped(dy), shaped(call.input(1)), Tensor()}, {grad_for(0)},
              {.transpose_b = true});
     return grads;
   }

@@ -96,7 +96,7 @@ TEST_CASE("a trace has every buffer with its bytes, category, run, lifetime and 
         {128, scratch, 1, 4, 4},       // of 100 bytes
         {512, parameters, 2, 13, 6},   // y: backward does not read it
         {128, scratch, 2, 6, 6},
-        {512, parameters, 3, 13, 10},  // the gradient to start from, held by the caller
+        {512, parameters, 3, 10, 10},  // the gradient to start from
         {512, parameters, 4, 13, 13},  // dx of the outer one
         {128, scratch, 4, 9, 9},
         {128, gradients, 4, 13, 13},  // dw of the outer one, which becomes w's gradient

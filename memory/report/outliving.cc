@@ -1,0 +1,123 @@
+#include "brim/memory/report/outliving.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "brim/base/bytes.h"
+
+namespace brim::memory {
+namespace {
+
+constexpr size_t kShown = 20;
+
+std::vector<TraceSection> sections_of(const Trace& trace) {
+  if (!trace.sections.empty()) return trace.sections;
+  return {{.end = trace.end}};
+}
+
+struct Span {
+  int64_t begin = 0, end = 0;
+};
+
+Span span_of(const std::vector<TraceSection>& sections) {
+  Span span{sections.front().begin, sections.front().end};
+  for (const TraceSection& section : sections) {
+    span.begin = std::min(span.begin, section.begin);
+    span.end = std::max(span.end, section.end);
+  }
+  return span;
+}
+
+bool is_state(const TraceBuffer& buffer, const Span& sections) {
+  return buffer.category == Category::parameters || buffer.category == Category::optimizer ||
+         (buffer.birth < sections.begin && buffer.death >= sections.end);
+}
+
+/// Live bytes after request i; with `given_back`, as if buffers died after their last use.
+std::vector<int64_t> live_bytes(const Trace& trace, const std::vector<bool>& given_back) {
+  std::vector<int64_t> live(static_cast<size_t>(trace.end) + 1);
+  for (size_t i = 0; i < trace.buffers.size(); ++i) {
+    const TraceBuffer& buffer = trace.buffers[i];
+    // Never used, it is there for a moment nevertheless.
+    int64_t end = given_back[i] ? std::max(buffer.last_use, buffer.birth + 1) : buffer.death;
+    live[static_cast<size_t>(buffer.birth)] += buffer.bytes;
+    live[static_cast<size_t>(end)] -= buffer.bytes;
+  }
+  for (size_t t = 1; t < live.size(); ++t) live[t] += live[t - 1];
+  return live;
+}
+
+std::string describe(const TraceBuffer& buffer) {
+  const Origin& origin = buffer.origin;
+  std::string text = fmt::format("{} {}", to_string(buffer.category), buffer.shape);
+  if (!origin.op.empty()) text += fmt::format(", {} of '{}'", to_string(origin.phase), origin.op);
+  if (!origin.module.empty()) text += fmt::format(" in {}", origin.module);
+  if (!origin.file.empty())
+    text += fmt::format(" ({}:{})", origin.file.substr(origin.file.rfind('/') + 1), origin.line);
+  return text;
+}
+
+}  // namespace
+
+Outliving find_outliving(const Trace& trace) {
+  const std::vector<TraceSection> sections = sections_of(trace);
+  const Span all = span_of(sections);
+  Outliving found;
+  std::vector<bool> idle(trace.buffers.size());
+  for (size_t i = 0; i < trace.buffers.size(); ++i) {
+    const TraceBuffer& buffer = trace.buffers[i];
+    idle[i] =
+        !is_state(buffer, all) && buffer.last_use < buffer.death && buffer.death > buffer.birth + 1;
+    if (idle[i])
+      found.buffers.push_back(
+          {.buffer = static_cast<int64_t>(i), .idle = buffer.death - buffer.last_use});
+  }
+  const std::vector<int64_t> live = live_bytes(trace, std::vector<bool>(trace.buffers.size())),
+                             needed = live_bytes(trace, idle);
+  for (const TraceSection& section : sections) {
+    if (section.begin == section.end) continue;
+    auto first = live.begin() + section.begin, last = live.begin() + section.end;
+    auto peak = std::max_element(first, last);
+    int64_t at = peak - live.begin();
+    OutlivingAtPeak here{.section = section.section,
+                         .peak = *peak,
+                         .possible = *std::max_element(needed.begin() + section.begin,
+                                                       needed.begin() + section.end)};
+    for (OutlivingBuffer& outliving : found.buffers) {
+      const TraceBuffer& buffer = trace.buffers[static_cast<size_t>(outliving.buffer)];
+      if (std::max(buffer.last_use, buffer.birth + 1) > at || buffer.death <= at) continue;
+      outliving.bytes_at_peak = buffer.bytes;
+      here.bytes += buffer.bytes;
+    }
+    found.sections.push_back(here);
+  }
+  auto badness = [&](const OutlivingBuffer& b) {
+    auto bytes = static_cast<double>(trace.buffers[static_cast<size_t>(b.buffer)].bytes);
+    return std::pair(b.bytes_at_peak, bytes * static_cast<double>(b.idle));
+  };
+  std::ranges::stable_sort(found.buffers, std::ranges::greater(), badness);
+  return found;
+}
+
+std::string to_string(const Outliving& outliving, const Trace& trace) {
+  std::string text;
+  std::set<std::string> lines;
+  for (const OutlivingAtPeak& s : outliving.sections) {
+    std::string line = fmt::format("{}: peak {} live, {} of it held for nothing; {} would do\n",
+                                   to_string(s.section), format_bytes(s.peak),
+                                   format_bytes(s.bytes), format_bytes(s.possible));
+    if (lines.insert(line).second) text += line;
+  }
+  size_t shown = 0;
+  for (const OutlivingBuffer& each : outliving.buffers) {
+    if (each.bytes_at_peak == 0 || shown++ == kShown) break;
+    const TraceBuffer& buffer = trace.buffers[static_cast<size_t>(each.buffer)];
+    text += fmt::format("  {:>10}  {}; held for {} requests after its last use\n",
+                        format_bytes(buffer.bytes), describe(buffer), each.idle);
+  }
+  return text;
+}
+
+}  // namespace brim::memory
