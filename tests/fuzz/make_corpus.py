@@ -47,6 +47,15 @@ def cifar(name, names, images, choices=0):
     write(f"cifar/{name}", bytes([choices]) + struct.pack("<H", len(names)) + names + images)
 
 
+def trace(name, **changes):
+    whole = {"format": "brim trace", "version": 1, "end": 2, "strings": ["", "relu"],
+             "origins": [[1, 0, 0, 12, "forward"]],
+             "buffers": [[64, "input", 0, 0, 0, 2, 1], [128, "scratch", 0, 0, 1, 2, 2]],
+             "ops": [[0, 0, 2, [0], [1], 2.5, 192, 0.0, 0.5]],
+             "sections": [["update", 0, 0, 2, 3]]}
+    write(f"trace/{name}", json.dumps({**whole, **changes}).encode())
+
+
 def png_chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -116,11 +125,20 @@ def make_packing_csv():
         write(f"packing_csv/{name}", text.encode())
 
 
+def make_trace():
+    trace("small")
+    trace("empty", end=0, buffers=[], ops=[], sections=[])
+    trace("past_the_end", sections=[["update", 0, 0, 3, 3]])
+    trace("too_many_bytes", buffers=[[2**63 - 1, "input", 0, 0, 0, 2, 1], [1, "other", 0, 0, 0, 2, 2]])
+    trace("long_text", strings=["", "x" * 1024])
+
+
 def main():
     make_packing_csv()
     make_idx()
     make_cifar()
     make_png()
+    make_trace()
     sizes = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I8": 1, "U8": 1, "BOOL": 1}
     every, at = {"__metadata__": {"format": "pt", "brim.classes": "[\"cat\",\"\\u00e9\"]"}}, 0
     for dtype, size in sizes.items():
