@@ -125,8 +125,7 @@ Placement ArenaPlanner::place_found(int64_t i, const Request& request, int64_t h
   bool late = i < high;
   if (ArenaBlock* holder = in_the_way(program, i, late))
     return place_displaced(request, block.death, holder);
-  if (!streams_.empty())
-    for (int32_t before : program.before_of(expected)) order(program.block(before), request.stream);
+  if (!streams_.empty()) order(program, expected, request.stream);
   Placement placement = occupy(block, Kind::planned, request);
   if (late) obstacles_.add(&block);  // requests after it did not look for it
   return placement;
@@ -175,7 +174,7 @@ Placement ArenaPlanner::take_kept(Kept& kept, const Request& request) {
   kept.free.pop_back();
   if (block.birth == 0) --kept.never_used;
   block.birth = 1;
-  if (!streams_.empty()) order(block, request.stream);
+  if (!streams_.empty()) source().wait(request.stream, block.stream);
   block.kind = Kind::kept;
   block.site = *request.site;
   block.stream = request.stream;
@@ -460,9 +459,11 @@ void ArenaPlanner::note_stream(int stream) {
   streams_.try_emplace(stream, 0);
 }
 
-void ArenaPlanner::order(const ArenaBlock& block, int stream) {
+void ArenaPlanner::order(ExpectedProgram& program, const Expected& expected, int stream) {
+  // Of bytes that nobody had in this section it is not known who had them last.
   if (streams_[stream] != orders_) return order_after_all(stream);
-  source().wait(stream, block.stream);
+  for (int32_t before : program.before_of(expected))
+    source().wait(stream, program.block(before).stream);
 }
 
 void ArenaPlanner::order_after_all(int stream) {

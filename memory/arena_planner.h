@@ -115,7 +115,7 @@ class ArenaPlanner final : public Planner {
   void free_all_gaps();
 
   void note_stream(int stream);
-  void order(const ArenaBlock& block, int stream);
+  void order(ExpectedProgram& program, const Expected& expected, int stream);
   void order_after_all(int stream);
 
   std::shared_ptr<const Plan> plan_;

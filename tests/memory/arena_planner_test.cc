@@ -7,6 +7,7 @@
 #include "brim/base/error.h"
 #include "brim/memory/account.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/memory/stream.h"
 #include "brim/tests/support/memory_script.h"
 
 using namespace brim;
@@ -369,4 +370,46 @@ TEST_CASE("a set-up in another order, or one request of which is refused, fills 
   runner.run(setup);
   runner.run(toy.step({8, 8}));
   CHECK(account->stats().mismatches == 0);
+}
+
+TEST_CASE(
+    "a planned place goes to another stream after the work of the one that had it, not else") {
+  struct Waits final : StreamOrder {
+    void wait(int waiting, int waited) noexcept override {
+      CHECK((waiting == 1 && waited == 0));
+      ++count;
+    }
+    void finish(int) noexcept override {}
+    int count = 0;
+  };
+  auto op = [](const char* name) { return Action{.kind = Action::Kind::op, .op = name}; };
+  Script begin{{.kind = Action::Kind::begin_section, .section = {SectionKind::evaluation, 1}},
+               op("first"),
+               ask(1, 6400)};
+  Script beside{op("beside"), ask(2, 640)}, second{op("second"), drop(1), ask(3, 6400), drop(3)};
+  Script third{op("third"), ask(4, 6400)};
+  Script end{drop(4), drop(2), {.kind = Action::Kind::end_op}, {.kind = Action::Kind::end_section}};
+  Script whole;
+  for (const Script* part : {&begin, &beside, &second, &third, &end})
+    whole.insert(whole.end(), part->begin(), part->end());
+  auto plan = plan_of({whole});
+  REQUIRE(plan->arena_bytes == 7040);  // the second and third in the first one's place
+
+  auto waits = std::make_shared<Waits>();
+  auto source = std::make_unique<HostSource>(plan->arena_bytes);
+  source->set_stream_order(waits);
+  Account account(Device::cpu(), std::move(source), arena_planner(plan));
+  ScriptRunner runner(std::shared_ptr<Account>(std::shared_ptr<void>(), &account));
+  runner.run(begin);
+  {
+    StreamScope stream(1);
+    runner.run(beside);  // who had these bytes before the section is not known: it waits for all
+    CHECK(waits->count == 1);
+    runner.run(second);
+    CHECK(waits->count == 2);
+    runner.run(third);  // after its own stream's work
+    CHECK(waits->count == 2);
+  }
+  runner.run(end);
+  CHECK(account.stats().mismatches == 0);
 }
