@@ -8,8 +8,11 @@
 namespace brim::memory::packing {
 namespace {
 
-constexpr int64_t kPatience = 40;  // nodes without coming deeper, in the first runs
-constexpr int kPatientRuns = 100;  // after each so many, as much more
+// Nodes without coming deeper, after which a run jumps back: from 40 to 640, another power of two
+// in each run, since problems differ in what helps them.
+constexpr int64_t kPatience = 40;
+constexpr uint64_t kPatiences = 5;
+constexpr int kPatientRuns = 100;  // after each so many, as much patience more
 constexpr int kJumps = 10;         // of a run
 constexpr int kArmsCompared = 4;
 constexpr int64_t kWorkOfNode = 1 << 11;  // steps of inner loops that count for a node more
@@ -37,7 +40,7 @@ Outcome TreeSearch<Int>::run(int64_t nodes) {
   while (spent() < allowed_ && outcome_ == Outcome::unfinished) {
     if (bounds_.placed() == instance_.buffers()) {
       outcome_ = Outcome::packed;
-    } else if (visits_since_ > kPatience * (kPatientRuns + runs_) / kPatientRuns) {
+    } else if (visits_since_ > patience_) {
       jump_back();
     } else if (!step() && !retreat()) {
       outcome_ = Outcome::infeasible;
@@ -71,6 +74,7 @@ void TreeSearch<Int>::restart() {
   }
   while (bounds_.placed() > 0) bounds_.unplace();
   arm_ = &choose_arm();
+  patience_ = (kPatience << random_.below(kPatiences)) * (kPatientRuns + runs_) / kPatientRuns;
   ranks_ = orders_[at(arm_->order)];
   edge_bonus_ = arm_->edge_bonus * static_cast<float>(ranks_.size());
   deepest_ = 0;

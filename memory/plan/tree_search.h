@@ -65,6 +65,7 @@ class TreeSearch {
   std::vector<float> ranks_;               // of the arm's order, with noise
   float edge_bonus_ = 0;                   // in ranks
   int32_t deepest_ = 0;                    // of this run
+  int64_t patience_ = 0;                   // of this run
   int64_t visits_ = 0, visits_since_ = 0;  // nodes; since this run last came deeper
   int64_t allowed_ = 0;                    // nodes, by what they count for
   int jumps_ = 0, runs_ = 0;

@@ -124,9 +124,9 @@ TEST_CASE("a capacity is answered by the exit code, and proved says whether none
   std::string input = place.write(kFive);
   CHECK(run_pack("--capacity 12 " + input).code == 0);
   CHECK(run_pack("--capacity 1KiB " + input).code == 0);
-  check_refused("--capacity 11 " + input,
-                "'" + input + "' does not fit 11: no packing does, the lowest found has 12 bytes",
-                2);
+  check_refused(
+      "--capacity 11 " + input,
+      "'" + input + "' does not fit 11: no packing does, the lowest packing found has 12 bytes", 2);
   check_refused("--capacity 3 " + input, "does not fit 3: buffer 'b1' alone has 4 bytes", 2);
 
   for (const char* capacity : {"3", "11"}) {
@@ -148,7 +148,7 @@ TEST_CASE("where the work is at its end nothing is claimed") {
   Finished run = run_pack("--json - --time-limit 0.05 --capacity " +
                           std::to_string(problem.optimum) + " " + input);
   CHECK(run.code == 2);
-  CHECK(contains(run.err, "perhaps some packing does, the lowest found has"));
+  CHECK(contains(run.err, "perhaps some packing does, the lowest packing found has"));
   CHECK(json::parse(run.out)["proved"] == false);
 }
 
