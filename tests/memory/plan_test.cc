@@ -115,3 +115,14 @@ TEST_CASE("the lower bound is the largest live sum, split by category, and secti
   CHECK(sections[1].peak_live > sections[0].peak_live);  // gradients are there from its beginning
   CHECK(sections[2].peak_live < sections[0].peak_live);
 }
+
+TEST_CASE("arenas of toy programs have no gap to the lower bound") {
+  for (int64_t seed = 0; seed < 6; ++seed) {
+    CAPTURE(seed);
+    ToyTraining toy(12, seed);
+    Trace trace = record({toy.setup(), toy.step({16, 16}), toy.step({16, 16}), toy.step({16, 7}),
+                          toy.evaluation(20), toy.step({5})});
+    Plan plan = make_plan(trace);
+    CHECK(plan.arena_bytes == plan.lower_bound);
+  }
+}
