@@ -73,7 +73,8 @@ void print_sections(const memory::Plan& plan) {
   for (const memory::PlannedProgram& program : plan.programs)
     for (const memory::PlannedSection& part : program.sections)
       if (part.section.kind != memory::SectionKind::other && seen.insert(part.section).second)
-        fmt::print("  {:<26} {:>10}\n", to_string(part.section), format_bytes(part.peak_live));
+        fmt::print("  {:<26} {:>10}\n", to_string(part.section),
+                   part.requests.empty() ? "no more" : format_bytes(part.peak_live));
 }
 
 void print_planners(const PlanResult& result) {

@@ -56,12 +56,16 @@ TEST_CASE("people read categories, the peak's place, the largest buffers, planne
   REQUIRE(run.code == 0);
   for (const char* text :
        {"resnet20, 32x32, batch 4", "activations", "the peak lies in the first micro-step of 4",
-        "largest buffers at the peak", "float32 [4,32,32,16]", "evaluation of 4", "arena",
-        "caching", "1.000 of the most that is live", "packed in"}) {
+        "largest buffers at the peak", "float32 [4,32,32,16]", "update", "arena", "caching",
+        "1.000 of the most that is live", "packed in"}) {
     CAPTURE(text);
     CHECK(run.out.find(text) != std::string::npos);
   }
   CHECK(plan("--quiet" + kModel).out.empty());
+  // With data there are evaluations, the last of fewer images: 2,000 in batches of 64.
+  std::string with_data = plan("--data shapes --model resnet20 --batch 64").out;
+  for (const char* text : {"evaluation of 64", "evaluation of 16"})
+    CHECK(with_data.find(text) != std::string::npos);
 }
 
 TEST_CASE("a budget fits from the predicted peak on; below it the exit code is 2") {

@@ -17,9 +17,11 @@ namespace {
 std::vector<TrainingCase> small_cases() {
   std::vector<TrainingCase> cases;
   for (const char* model :
-       {"resnet20", "resnet18", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "resnet50"})
+       {"resnet20", "resnet18", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large"})
     for (const char* optimizer : {"sgd", "adamw"}) cases.push_back({model, 32, 4, optimizer});
   for (int64_t batch : {3, 16}) cases.push_back({"resnet20", 32, batch});
+  // At 32 pixels its last batch norms see two numbers a channel, and evaluation overflows.
+  cases.push_back({"resnet50", 64, 4});
   return cases;
 }
 
