@@ -143,7 +143,7 @@ TEST_CASE("a capacity is answered by the exit code, and proved says whether none
 
 TEST_CASE("where the work is at its end nothing is claimed") {
   Place place;
-  PackingProblem problem = cut_rectangle(300, 1);
+  PackingProblem problem = cut_rectangle(3000, 1);
   std::string input = place.write(problem);
   Finished run = run_pack("--json - --time-limit 0.05 --capacity " +
                           std::to_string(problem.optimum) + " " + input);
