@@ -10,6 +10,7 @@
 #include "brim/io/atomic_file.h"
 #include "brim/memory/plan/packing_csv.h"
 #include "brim/memory/report/html.h"
+#include "brim/memory/report/outliving.h"
 #include "brim/memory/report/peak.h"
 
 namespace brim::examples {
@@ -75,6 +76,19 @@ void print_sections(const memory::Plan& plan) {
       if (part.section.kind != memory::SectionKind::other && seen.insert(part.section).second)
         fmt::print("  {:<26} {:>10}\n", to_string(part.section),
                    part.requests.empty() ? "no more" : format_bytes(part.peak_live));
+}
+
+/// What somebody holds at the peak without need, if anything.
+void print_outliving(const memory::Trace& trace) {
+  bool any = false;
+  for (const memory::OutlivingBuffer& held : memory::find_outliving(trace).buffers) {
+    if (held.bytes_at_peak == 0) continue;
+    if (!any) fmt::print("\nheld at a peak although nothing uses them any more\n");
+    any = true;
+    const memory::TraceBuffer& buffer = trace.buffers[static_cast<size_t>(held.buffer)];
+    fmt::print("  {:>10}  {:<11}  {:<28}  {}\n", format_bytes(buffer.bytes),
+               to_string(buffer.category), buffer.shape, describe(buffer.origin));
+  }
 }
 
 void print_planners(const PlanResult& result) {
@@ -164,6 +178,7 @@ void print_plan(const PlanResult& result, const TrainFlags& flags, const TrainDa
   print_place(trace, peak);
   print_largest(trace, peak);
   print_sections(*result.training.plan);
+  print_outliving(trace);
   print_planners(result);
   fmt::print("\ntraced in {:.2f} s, packed in {:.2f} s\n", result.training.trace_seconds,
              result.training.pack_seconds);

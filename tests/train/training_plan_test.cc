@@ -104,6 +104,29 @@ TEST_CASE("steps of several micro-steps: planned once, however often they come")
   CHECK(few.trace.buffers.size() < many.trace.buffers.size());
 }
 
+TEST_CASE("a thousand steps follow the plan and reserve nothing more") {
+  auto program = [](Device device, int steps) {
+    auto model = nn::make_model("resnet20", {.classes = 10, .device = device});
+    optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9});
+    TrainStep step(*model, sgd);
+    for (int i = 0; i < steps; ++i)
+      step.run(1e-3, [&] {
+        Tensor labels = zeros({2}, {.dtype = Dtype::int64, .device = device});
+        return cross_entropy((*model)(zeros({2, 8, 8, 3}, {.device = device})), labels);
+      });
+  };
+  TrainingPlan planned = plan_on_meta([&](const auto&) { program(Device::meta(), 2); });
+  auto account = std::make_shared<memory::Account>(
+      Device::cpu(), std::make_unique<memory::HostSource>(), memory::arena_planner(planned.plan));
+  memory::AccountScope scope(account);
+  int64_t reserved = account->stats().reserved;
+  program(Device::cpu(), 1000);
+  CHECK(account->stats().mismatches == 0);
+  CHECK(account->stats().requests > 100'000);
+  CHECK(account->stats().peak_reserved == reserved);
+  CHECK(reserved == planned.predicted.peak_reserved);
+}
+
 TEST_CASE("the same program gives the same plan") {
   TrainingCase c{"resnet20"};
   CHECK(*plan_on_meta(rehearsal_of(c)).plan == *plan_on_meta(rehearsal_of(c)).plan);
