@@ -78,19 +78,6 @@ void print_sections(const memory::Plan& plan) {
                    part.requests.empty() ? "no more" : format_bytes(part.peak_live));
 }
 
-/// What somebody holds at the peak without need, if anything.
-void print_outliving(const memory::Trace& trace) {
-  bool any = false;
-  for (const memory::OutlivingBuffer& held : memory::find_outliving(trace).buffers) {
-    if (held.bytes_at_peak == 0) continue;
-    if (!any) fmt::print("\nheld at a peak although nothing uses them any more\n");
-    any = true;
-    const memory::TraceBuffer& buffer = trace.buffers[static_cast<size_t>(held.buffer)];
-    fmt::print("  {:>10}  {:<11}  {:<28}  {}\n", format_bytes(buffer.bytes),
-               to_string(buffer.category), buffer.shape, describe(buffer.origin));
-  }
-}
-
 void print_planners(const PlanResult& result) {
   fmt::print("\nreserved bytes by planner\n");
   auto bound = static_cast<double>(result.training.plan->lower_bound);
@@ -178,7 +165,8 @@ void print_plan(const PlanResult& result, const TrainFlags& flags, const TrainDa
   print_place(trace, peak);
   print_largest(trace, peak);
   print_sections(*result.training.plan);
-  print_outliving(trace);
+  fmt::print("\nheld past the last use\n{}",
+             memory::to_string(memory::find_outliving(trace), trace));
   print_planners(result);
   fmt::print("\ntraced in {:.2f} s, packed in {:.2f} s\n", result.training.trace_seconds,
              result.training.pack_seconds);

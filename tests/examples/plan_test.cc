@@ -57,7 +57,7 @@ TEST_CASE("people read categories, the peak's place, the largest buffers, planne
   for (const char* text :
        {"resnet20, 32x32, batch 4", "activations", "the peak lies in the first micro-step of 4",
         "largest buffers at the peak", "float32 [4,32,32,16]", "update", "arena", "caching",
-        "1.000 of the most that is live", "packed in"}) {
+        "held past the last use", "1.000 of the most that is live", "packed in"}) {
     CAPTURE(text);
     CHECK(run.out.find(text) != std::string::npos);
   }
