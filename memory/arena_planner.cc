@@ -4,7 +4,6 @@
 #include <bit>
 #include <utility>
 
-#include "brim/base/bytes.h"
 #include "brim/base/error.h"
 #include "brim/memory/out_of_memory.h"
 
@@ -16,8 +15,6 @@ using Kind = ArenaBlock::Kind;
 // Beyond this many requests that are not in the plan, and half as many as are, the program is
 // another one: looking for the rest would cost more than it finds.
 constexpr int64_t kStrays = 64;
-
-constexpr size_t kReported = 8;
 
 }  // namespace
 
@@ -34,7 +31,6 @@ ArenaPlanner::ArenaPlanner(Source& source, std::shared_ptr<const Plan> plan,
   held_.next = held_.previous = &held_;
   make_kept();
   around_.reserve(4);
-  report_.reserve(kReported);
   for (const ExpectedProgram& program : programs_) planned_blocks_ += program.blocks.size();
   obstacles_.reserve(planned_blocks_);
   if (!programs_.empty()) enter(programs_.front(), 0, programs_.front().size());
@@ -135,7 +131,7 @@ Placement ArenaPlanner::place_found(int64_t i, const Request& request, int64_t h
 Placement ArenaPlanner::place_unknown(const Request& request) {
   Placement placement = take_range(request);
   if (placement.address == nullptr) placement = take_beyond(request);
-  if (placement.address != nullptr) count(request, nullptr);
+  if (placement.address != nullptr) mismatches_.add(request, nullptr);
   return placement;
 }
 
@@ -144,7 +140,7 @@ Placement ArenaPlanner::place_unmatched(const Request& request) {
     Kept& kept = kept_[static_cast<size_t>(found->second)];
     if (!kept.free.empty()) {
       // What a program keeps it may make in any order, between sections or, once, within one.
-      if (now_.announced && kept.never_used == 0) count(request, nullptr);
+      if (now_.announced && kept.never_used == 0) mismatches_.add(request, nullptr);
       return take_kept(kept, request);
     }
   }
@@ -156,7 +152,7 @@ Placement ArenaPlanner::place_unmatched(const Request& request) {
   if (placement.address == nullptr && now_.cursor)
     placement = take_gap(request, now_.program->size());
   if (placement.address == nullptr) placement = take_gap(request, 0);
-  if (placement.address != nullptr) count(request, nullptr);
+  if (placement.address != nullptr) mismatches_.add(request, nullptr);
   return placement;
 }
 
@@ -165,7 +161,7 @@ Placement ArenaPlanner::place_displaced(const Request& request, int64_t death, A
   Placement placement = take_gap(request, death);
   if (placement.address == nullptr) placement = take_beyond(request);
   if (placement.address == nullptr) placement = take_gap(request, 0);
-  if (placement.address != nullptr) count(request, holder);
+  if (placement.address != nullptr) mismatches_.add(request, holder);
   return placement;
 }
 
@@ -469,38 +465,6 @@ void ArenaPlanner::order(ExpectedProgram& program, const Expected& expected, int
 void ArenaPlanner::order_after_all(int stream) {
   for (const auto& [other, ordered] : streams_) source().wait(stream, other);
   streams_[stream] = orders_;
-}
-
-// ---- What was not as planned
-
-void ArenaPlanner::count(const Request& request, ArenaBlock* holder) {
-  ++mismatches_;
-  if (report_.size() == kReported) return;
-  Mismatch mismatch{*request.site, request.bytes};
-  if (holder != nullptr) {
-    mismatch.holder = holder->site;
-    mismatch.held = holder->bytes;
-  }
-  report_.push_back(mismatch);
-}
-
-std::string ArenaPlanner::mismatch_report() const {
-  if (mismatches_ == 0) return "";
-  auto who = [](const Site& site) {
-    std::string text = *site.op == '\0' ? "no op" : site.op;
-    if (!site.path().empty()) text += " in " + site.path();
-    if (*site.file != '\0') text += fmt::format(" ({}:{})", site.file, site.line);
-    return text;
-  };
-  std::string text = fmt::format("{} requests were not served as planned\n", mismatches_);
-  for (const Mismatch& m : report_) {
-    text += fmt::format("  {} of {}: ", format_bytes(m.bytes), who(m.site));
-    text += m.held == 0 ? "not in the plan\n"
-                        : fmt::format("{} of {} were in its place, kept beyond the plan\n",
-                                      format_bytes(m.held), who(m.holder));
-  }
-  if (mismatches_ > static_cast<int64_t>(report_.size())) text += "  ...\n";
-  return text;
 }
 
 }  // namespace brim::memory

@@ -21,6 +21,7 @@
 #include "brim/memory/caching_planner.h"
 #include "brim/memory/plan/cursor.h"
 #include "brim/memory/plan/free_ranges.h"
+#include "brim/memory/plan/mismatches.h"
 #include "brim/memory/plan/obstacles.h"
 #include "brim/memory/plan/plan.h"
 #include "brim/memory/planner.h"
@@ -45,8 +46,8 @@ class ArenaPlanner final : public Planner {
   void release(const Placement& placement) noexcept override;
   int64_t cached() const override { return plan_->arena_bytes - used_ + beyond_.cached(); }
   int64_t fragmented() const override { return beyond_.fragmented(); }
-  int64_t mismatches() const override { return mismatches_; }
-  std::string mismatch_report() const override;
+  int64_t mismatches() const override { return mismatches_.count(); }
+  std::string mismatch_report() const override { return mismatches_.report(); }
   /// Keeps the arena.
   void empty_cache() noexcept override { beyond_.empty_cache(); }
   PlannerStats stats() const override;
@@ -73,13 +74,6 @@ class ArenaPlanner final : public Planner {
     std::vector<ArenaBlock*> free;  // the last is the next
     int64_t never_used = 0;
   };
-  // A request that the plan did not serve.
-  struct Mismatch {
-    Site site;
-    int64_t bytes = 0;
-    Site holder;       // of the buffer that was in its place
-    int64_t held = 0;  // bytes of that; 0 for a request that is not in the plan
-  };
 
   void take_arena(const ArenaOptions& options);
   void make_kept();
@@ -98,7 +92,6 @@ class ArenaPlanner final : public Planner {
   void release_kept(ArenaBlock& block) noexcept;
   void make_spare();
   ArenaBlock& take_spare();
-  void count(const Request& request, ArenaBlock* holder);
 
   ArenaBlock* in_the_way(ExpectedProgram& program, int64_t i, bool late);
   ArenaBlock* overlapping_held(const ArenaBlock& block) const;
@@ -124,7 +117,7 @@ class ArenaPlanner final : public Planner {
   CachingPlanner beyond_;
   char* arena_ = nullptr;
   int64_t used_ = 0;  // bytes of the arena that are held
-  int64_t mismatches_ = 0;
+  Mismatches mismatches_;
 
   Place now_;
   std::vector<Place> around_;  // of nested sections, the outermost first
@@ -142,7 +135,6 @@ class ArenaPlanner final : public Planner {
   std::deque<ArenaBlock> spare_;
   std::vector<ArenaBlock*> unused_;  // of spare_
   std::vector<Range> scratch_;
-  std::vector<Mismatch> report_;  // the first ones
 
   // Streams that were used, once there is more than 0, and the state of `orders_` in which each was
   // last ordered after all others. Raised where blocks do not tell who had their bytes before.

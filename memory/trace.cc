@@ -1,18 +1,32 @@
 #include "brim/memory/trace.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace brim::memory {
 
+std::string to_string(const Origin& origin) {
+  std::string text;
+  auto add = [&](const std::string& part) { text += (text.empty() ? "" : " ") + part; };
+  if (!origin.op.empty()) add(fmt::format("{} of '{}'", to_string(origin.phase), origin.op));
+  if (!origin.module.empty()) add("in " + origin.module);
+  if (!origin.file.empty())
+    add(fmt::format("({}:{})", origin.file.substr(origin.file.rfind('/') + 1), origin.line));
+  return text;
+}
+
+std::vector<Lifetime> Trace::lifetimes() const {
+  std::vector<Lifetime> lifetimes;
+  lifetimes.reserve(buffers.size());
+  for (const TraceBuffer& buffer : buffers)
+    lifetimes.push_back({buffer.birth, buffer.death, buffer.bytes});
+  return lifetimes;
+}
+
 int64_t Trace::peak_live() const {
-  std::vector<int64_t> change(static_cast<size_t>(end) + 1);
-  for (const TraceBuffer& buffer : buffers) {
-    change[static_cast<size_t>(buffer.birth)] += buffer.bytes;
-    change[static_cast<size_t>(buffer.death)] -= buffer.bytes;
-  }
-  int64_t live = 0, peak = 0;
-  for (int64_t bytes : change) peak = std::max(peak, live += bytes);
-  return peak;
+  std::vector<int64_t> live = live_bytes(lifetimes(), end);
+  return live.empty() ? 0 : *std::ranges::max_element(live);
 }
 
 }  // namespace brim::memory

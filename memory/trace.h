@@ -14,6 +14,7 @@
 
 #include "brim/memory/category.h"
 #include "brim/memory/live_buffers.h"
+#include "brim/memory/plan/lifetime.h"
 #include "brim/memory/section.h"
 #include "brim/memory/site.h"
 
@@ -27,6 +28,9 @@ struct Origin {
   int64_t line = 0;
   Phase phase = Phase::other;
 };
+
+/// "backward of 'conv2d' in layer1.0.conv1 (resnet.cc:31)"; "" where nothing is known.
+std::string to_string(const Origin& origin);
 
 struct TraceBuffer {
   int64_t bytes = 0;                    ///< rounded up to 64
@@ -64,6 +68,8 @@ struct Trace {
   std::vector<TraceSection> sections;
   int64_t end = 0;  ///< time; as many as there are buffers
 
+  /// Of each buffer.
+  std::vector<Lifetime> lifetimes() const;
   /// The largest sum of live bytes, which no planner can hold less than.
   int64_t peak_live() const;
 };

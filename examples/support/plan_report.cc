@@ -32,18 +32,6 @@ std::string headline(const TrainFlags& flags) {
                      flags.batch, update, flags.optimizer.name, num_threads());
 }
 
-/// "backward of conv2d in layer1.0.conv1 (resnet.cc:31)".
-std::string describe(const memory::Origin& origin) {
-  if (origin.op.empty()) return "made outside of ops";
-  std::string text = origin.phase == memory::Phase::other
-                         ? origin.op
-                         : fmt::format("{} of {}", memory::to_string(origin.phase), origin.op);
-  if (!origin.module.empty()) text += " in " + origin.module;
-  if (origin.line > 0)
-    text += fmt::format(" ({}:{})", origin.file.substr(origin.file.rfind('/') + 1), origin.line);
-  return text;
-}
-
 void print_categories(const memory::Peak& peak) {
   for (size_t i = 0; i < memory::kCategories; ++i)
     if (int64_t bytes = peak.by_category[i]; bytes > 0)
@@ -55,7 +43,7 @@ void print_categories(const memory::Peak& peak) {
 void print_place(const memory::Trace& trace, const memory::Peak& peak) {
   std::string section =
       peak.section ? " in the " + to_string(trace.sections[*peak.section].section) : "";
-  std::string op = peak.op ? ": " + describe(trace.ops[*peak.op].origin) : "";
+  std::string op = peak.op ? ": " + to_string(trace.ops[*peak.op].origin) : "";
   fmt::print("\nthe peak lies{}{}\n", section, op);
 }
 
@@ -64,7 +52,7 @@ void print_largest(const memory::Trace& trace, const memory::Peak& peak) {
   for (size_t i = 0; i < std::min(kLargest, peak.buffers.size()); ++i) {
     const memory::TraceBuffer& buffer = trace.buffers[static_cast<size_t>(peak.buffers[i])];
     fmt::print("  {:>10}  {:<11}  {:<28}  {}\n", format_bytes(buffer.bytes),
-               to_string(buffer.category), buffer.shape, describe(buffer.origin));
+               to_string(buffer.category), buffer.shape, to_string(buffer.origin));
   }
 }
 

@@ -1,7 +1,10 @@
-// When a buffer lives and how large it is: all that packing knows of it.
+// When a buffer lives and how large it is: all that packing knows of it, and what is live when
+// follows from it.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace brim::memory {
 
@@ -11,5 +14,8 @@ struct Lifetime {
   int64_t size = 0;  ///< bytes
   friend bool operator==(const Lifetime&, const Lifetime&) = default;
 };
+
+/// Element t: the bytes that live at time t, for times in [0, end). No lifetime reaches beyond that.
+std::vector<int64_t> live_bytes(std::span<const Lifetime> lifetimes, int64_t end);
 
 }  // namespace brim::memory

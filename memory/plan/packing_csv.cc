@@ -163,11 +163,8 @@ std::string format_packing_csv(const PackingRows& rows, std::span<const int64_t>
 }
 
 PackingRows packing_rows(const Trace& trace) {
-  PackingRows rows;
-  for (const TraceBuffer& buffer : trace.buffers) {
-    rows.ids.push_back(std::to_string(buffer.birth));
-    rows.lifetimes.push_back({buffer.birth, buffer.death, buffer.bytes});
-  }
+  PackingRows rows{.lifetimes = trace.lifetimes()};
+  for (size_t i = 0; i < trace.buffers.size(); ++i) rows.ids.push_back(std::to_string(i));
   return rows;
 }
 

@@ -13,33 +13,16 @@
 namespace brim::memory {
 namespace {
 
-// Live bytes at each time.
-std::vector<int64_t> live_bytes(const Trace& trace) {
-  std::vector<int64_t> live(static_cast<size_t>(trace.end) + 2);
-  for (const TraceBuffer& buffer : trace.buffers) {
-    live[static_cast<size_t>(buffer.birth)] += buffer.bytes;
-    live[static_cast<size_t>(buffer.death)] -= buffer.bytes;
-  }
-  for (size_t t = 1; t < live.size(); ++t) live[t] += live[t - 1];
-  return live;
-}
-
 /// The largest sum of sizes that live at once.
-int64_t bound_of(const std::vector<Lifetime>& lifetimes) {
-  std::map<int64_t, int64_t> change;
-  for (const Lifetime& lifetime : lifetimes) {
-    change[lifetime.lower] += lifetime.size;
-    change[lifetime.upper] -= lifetime.size;
-  }
-  int64_t live = 0, most = 0;
-  for (const auto& [time, bytes] : change) most = std::max(most, live += bytes);
-  return most;
+int64_t bound_of(const std::vector<Lifetime>& lifetimes, int64_t end) {
+  std::vector<int64_t> live = live_bytes(lifetimes, end);
+  return live.empty() ? 0 : *std::ranges::max_element(live);
 }
 
 class Maker {
  public:
   Maker(const Trace& trace, Plan& plan)
-      : trace_(trace), plan_(plan), spans_(find_programs(trace)), live_(live_bytes(trace)) {}
+      : trace_(trace), plan_(plan), spans_(find_programs(trace)), live_(live_bytes(trace.lifetimes(), trace.end)) {}
 
   void run() {
     find_bound();
@@ -197,7 +180,7 @@ class Maker {
     // As high as the arena must be anyway is low enough.
     int64_t room = plan_.lower_bound - plan_.kept_bytes;
     Packing packing =
-        pack(lifetimes, {.alignment = kAlignment, .capacity = std::max(room, bound_of(lifetimes))});
+        pack(lifetimes, {.alignment = kAlignment, .capacity = std::max(room, bound_of(lifetimes, time))});
     check_packing(lifetimes, packing.offsets, packing.height);
     for (size_t i = 0; i < requests.size(); ++i)
       requests[i]->offset = plan_.kept_bytes + packing.offsets[i];

@@ -35,28 +35,19 @@ bool is_state(const TraceBuffer& buffer, const Span& sections) {
          (buffer.birth < sections.begin && buffer.death >= sections.end);
 }
 
-/// Live bytes after request i; with `given_back`, as if buffers died after their last use.
-std::vector<int64_t> live_bytes(const Trace& trace, const std::vector<bool>& given_back) {
-  std::vector<int64_t> live(static_cast<size_t>(trace.end) + 1);
-  for (size_t i = 0; i < trace.buffers.size(); ++i) {
-    const TraceBuffer& buffer = trace.buffers[i];
-    // Never used, it is there for a moment nevertheless.
-    int64_t end = given_back[i] ? std::max(buffer.last_use, buffer.birth + 1) : buffer.death;
-    live[static_cast<size_t>(buffer.birth)] += buffer.bytes;
-    live[static_cast<size_t>(end)] -= buffer.bytes;
-  }
-  for (size_t t = 1; t < live.size(); ++t) live[t] += live[t - 1];
-  return live;
+/// As if the marked buffers died after their last use.
+std::vector<Lifetime> lifetimes_if(const Trace& trace, const std::vector<bool>& given_back) {
+  std::vector<Lifetime> lifetimes = trace.lifetimes();
+  for (size_t i = 0; i < lifetimes.size(); ++i)
+    if (given_back[i])  // never used, it is there for a moment nevertheless
+      lifetimes[i].upper = std::max(trace.buffers[i].last_use, lifetimes[i].lower + 1);
+  return lifetimes;
 }
 
 std::string describe(const TraceBuffer& buffer) {
-  const Origin& origin = buffer.origin;
   std::string text = fmt::format("{} {}", to_string(buffer.category), buffer.shape);
-  if (!origin.op.empty()) text += fmt::format(", {} of '{}'", to_string(origin.phase), origin.op);
-  if (!origin.module.empty()) text += fmt::format(" in {}", origin.module);
-  if (!origin.file.empty())
-    text += fmt::format(" ({}:{})", origin.file.substr(origin.file.rfind('/') + 1), origin.line);
-  return text;
+  std::string origin = to_string(buffer.origin);
+  return origin.empty() ? text : text + ", " + origin;
 }
 
 }  // namespace
@@ -74,8 +65,8 @@ Outliving find_outliving(const Trace& trace) {
       found.buffers.push_back(
           {.buffer = static_cast<int64_t>(i), .idle = buffer.death - buffer.last_use});
   }
-  const std::vector<int64_t> live = live_bytes(trace, std::vector<bool>(trace.buffers.size())),
-                             needed = live_bytes(trace, idle);
+  const std::vector<int64_t> live = live_bytes(trace.lifetimes(), trace.end),
+                             needed = live_bytes(lifetimes_if(trace, idle), trace.end);
   for (const TraceSection& section : sections) {
     if (section.begin == section.end) continue;
     auto first = live.begin() + section.begin, last = live.begin() + section.end;

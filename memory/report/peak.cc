@@ -3,29 +3,12 @@
 #include <algorithm>
 
 namespace brim::memory {
-namespace {
-
-/// Live bytes at each time of [begin, end).
-std::vector<int64_t> live_bytes(const Trace& trace, int64_t begin, int64_t end) {
-  std::vector<int64_t> live(static_cast<size_t>(end - begin) + 1);
-  for (const TraceBuffer& buffer : trace.buffers) {
-    int64_t from = std::max(buffer.birth, begin), to = std::min(buffer.death, end);
-    if (from >= to) continue;
-    live[static_cast<size_t>(from - begin)] += buffer.bytes;
-    live[static_cast<size_t>(to - begin)] -= buffer.bytes;
-  }
-  for (size_t i = 1; i < live.size(); ++i) live[i] += live[i - 1];
-  return live;
-}
-
-}  // namespace
-
 Peak peak_of(const Trace& trace, int64_t begin, int64_t end) {
   Peak peak{.time = begin};
   if (begin >= end) return peak;
-  std::vector<int64_t> live = live_bytes(trace, begin, end);
-  auto most = std::ranges::max_element(live.begin(), live.end() - 1);
-  peak.time = begin + (most - live.begin());
+  std::vector<int64_t> live = live_bytes(trace.lifetimes(), trace.end);
+  auto most = std::max_element(live.begin() + begin, live.begin() + end);
+  peak.time = most - live.begin();
   peak.live = *most;
   for (const TraceBuffer& buffer : trace.buffers) {
     if (buffer.birth > peak.time || buffer.death <= peak.time) continue;

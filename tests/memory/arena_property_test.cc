@@ -10,10 +10,7 @@
 
 using namespace brim;
 using namespace brim::memory;
-using brim::testing::Action;
-using brim::testing::record;
-using brim::testing::Script;
-using brim::testing::ScriptRunner;
+using namespace brim::testing;
 
 namespace {
 

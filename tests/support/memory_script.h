@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "brim/memory/account.h"
+#include "brim/memory/arena_planner.h"
 #include "brim/memory/trace.h"
 
 namespace brim::testing {
@@ -110,5 +111,20 @@ class BufferRecorder final : public memory::Recorder {
   int64_t steps_ = 0;
   bool in_step_ = false;
 };
+
+/// Of a recording of the scripts.
+inline std::shared_ptr<const memory::Plan> plan_of(const std::vector<Script>& scripts) {
+  return std::make_shared<const memory::Plan>(memory::make_plan(record(scripts)));
+}
+
+/// On host memory, with every placement checked.
+inline std::shared_ptr<memory::Account> account_under(std::shared_ptr<const memory::Plan> plan,
+                                                      int64_t capacity = memory::host_memory()) {
+  auto account = std::make_shared<memory::Account>(Device::cpu(),
+                                                   std::make_unique<memory::HostSource>(capacity),
+                                                   memory::arena_planner(std::move(plan)));
+  account->set_checking(true);
+  return account;
+}
 
 }  // namespace brim::testing

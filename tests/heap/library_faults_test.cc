@@ -10,27 +10,10 @@
 
 #include "brim/memory/out_of_memory.h"
 #include "brim/ops/onednn.h"
-
-namespace {
-
-thread_local int64_t fails_in = 0;  // 0 for never
-
-void* take(size_t bytes) {
-  void* memory = fails_in > 0 && --fails_in == 0 ? nullptr : std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t bytes) { return take(bytes); }
-void* operator new[](size_t bytes) { return take(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+#include "brim/tests/heap/failing_heap.h"
 
 using namespace brim;
+using namespace brim::testing;
 
 TEST_CASE("a convolution whose library gets no memory is out of memory, and runs again") {
   const ConvShape shape({2, 8, 8, 16}, {16, 3, 3, 16}, {2, 6, 6, 16}, {});
@@ -54,14 +37,16 @@ TEST_CASE("a convolution whose library gets no memory is out of memory, and runs
   for (bool struck = true; struck; ++n) {
     CAPTURE(n);
     bool refused = false;
-    fails_in = n;
-    try {
-      run();
-    } catch (const memory::OutOfMemory& error) {
-      refused = true;
-      REQUIRE(error.shortage().requested == 0);  // the library's request, not ours
+    {
+      HeapFault fault(n);
+      try {
+        run();
+      } catch (const memory::OutOfMemory& error) {
+        refused = true;
+        REQUIRE(error.shortage().requested == 0);  // the library's request, not ours
+      }
+      struck = fault.struck();
     }
-    struck = std::exchange(fails_in, 0) == 0;
     REQUIRE(refused == struck);
     run();
     REQUIRE(y == expected);

@@ -1,36 +1,16 @@
 // Running out of device memory while the program's own heap is full as well: whichever allocation
-// of the heap fails, the error is `OutOfMemory` with its numbers. Replaces operator new.
+// of the heap fails, the error is `OutOfMemory` with its numbers.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <new>
+#include <optional>
 
 #include "brim/memory/account.h"
 #include "brim/memory/out_of_memory.h"
-
-namespace {
-
-thread_local int64_t left = -1;  // allocations until the heap is full; -1 for never
-
-void* take(size_t bytes) {
-  if (left == 0) throw std::bad_alloc();
-  if (left > 0) --left;
-  void* memory = std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t bytes) { return take(bytes); }
-void* operator new[](size_t bytes) { return take(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+#include "brim/tests/heap/failing_heap.h"
 
 using namespace brim;
 using namespace brim::memory;
+using brim::testing::HeapFault;
 
 TEST_CASE("whatever allocation of the heap fails, running out of device memory says so") {
   auto account = capped_host_account("direct", 1 << 20);
@@ -41,13 +21,13 @@ TEST_CASE("whatever allocation of the heap fails, running out of device memory s
   int64_t plain = 0, whole = 0;
   for (int64_t heap = 0; whole == 0; ++heap) {
     CAPTURE(heap);
-    left = heap;
+    auto fault = std::make_optional<HeapFault>(heap + 1, HeapFault::Options{.stays = true});
     try {
       account->allocate(1 << 21, Category::activations);
-      left = -1;
+      fault.reset();
       FAIL("there was no room");
     } catch (const OutOfMemory& error) {
-      left = -1;
+      fault.reset();
       std::string text = error.what();
       REQUIRE(error.shortage().requested == 1 << 21);
       REQUIRE(error.shortage().live == 12 * 64);

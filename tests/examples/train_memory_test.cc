@@ -1,0 +1,150 @@
+// The train program from outside: what it predicts, keeps to and refuses of memory.
+#include <filesystem>
+#include <fstream>
+
+#include "brim/memory/host_memory.h"
+#include "brim/tests/examples/train_program.h"
+#include "brim/tests/support/pictures.h"
+
+using namespace brim::testing;
+
+TEST_CASE("what is predicted before the first byte is what training and evaluation hold") {
+  TempFolder folder;
+  write_pictures(folder, 7);  // of 14: batches of 4, then one of 2, evaluated after each epoch
+  for (std::string planner : {"arena", "direct", "caching"})
+    for (std::string model : {"resnet20", "mobilenet_v2"}) {
+      CAPTURE(planner);
+      CAPTURE(model);
+      Finished run = train("--size 32 --epochs 3 --batch 4 --threads 1 --json - --data " +
+                           folder.path() + " --planner " + planner + " --model " + model);
+      CAPTURE(run.err);
+      REQUIRE(run.code == 0);
+      auto events = events_of(run.out);
+      const json &plan = events.front(), &done = events.back();
+      CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
+      CHECK(done["peak_live_bytes"] == done["predicted_peak_live_bytes"]);
+      CHECK(plan["predicted_peak_bytes"] == done["predicted_peak_bytes"]);
+      CHECK(done["mismatches"] == 0);
+    }
+}
+
+TEST_CASE("the arena planner is the default; a budget of its peak runs, a unit less does not") {
+  const std::string common =
+      "--data synthetic --model resnet20 --size 32 --classes 10 --json - " + kQuick;
+  Finished run = train(common);
+  REQUIRE(run.code == 0);
+  const json done = events_of(run.out).back();
+  CHECK(done["peak_bytes"] == done["peak_live_bytes"]);  // the arena has no gap
+  int64_t peak = done["predicted_peak_bytes"];
+  CHECK(done["peak_bytes"] == peak);
+  CHECK(train(common + " --budget " + std::to_string(peak)).code == 0);
+  Finished refused = train(common + " --budget " + std::to_string(peak - 64));
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find(std::to_string(peak)) != std::string::npos);
+}
+
+TEST_CASE("a plan is kept, and used again where the question is the same") {
+  TempFolder folder;
+  const std::string file = folder.path() + "/resnet20.plan";
+  const std::string common =
+      "--data synthetic --model resnet20 --size 32 --classes 10 --json - " + kQuick;
+  Finished first = train(common + " --save-plan " + file);
+  REQUIRE(first.code == 0);
+  CHECK(std::filesystem::file_size(file) > 10'000);
+  Finished again = train(common + " --plan " + file);
+  REQUIRE(again.code == 0);
+  CHECK(again.err.empty());
+  const json before = events_of(first.out).back(), after = events_of(again.out).back();
+  for (const char* key : {"peak_bytes", "predicted_peak_bytes", "peak_live_bytes",
+                          "predicted_peak_live_bytes", "mismatches"}) {
+    CAPTURE(key);
+    CHECK(before[key] == after[key]);
+  }
+  CHECK(events_of(first.out)[2]["loss"] == events_of(again.out)[2]["loss"]);
+
+  Finished other = train(common + " --batch 6 --plan " + file);
+  CHECK(other.code == 0);
+  CHECK(other.err.find("planning again") != std::string::npos);
+  CHECK(other.err.find("batch 4") != std::string::npos);
+  CHECK(events_of(other.out).back()["mismatches"] == 0);
+
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  Finished cut = train(common + " --plan " + file);
+  CHECK(cut.code == 0);
+  CHECK(cut.err.find(file) != std::string::npos);
+  CHECK(cut.err.find("planning again") != std::string::npos);
+  check_error(common + " --planner caching --plan " + file, "are for the arena planner");
+}
+
+TEST_CASE("the first updates are drawn as they happened") {
+  TempFolder folder;
+  const std::string common = "--data synthetic --model resnet20 --size 32 --classes 10" + kQuick;
+  for (std::string planner : {"arena", "caching"}) {
+    CAPTURE(planner);
+    Finished run = train(common + " --planner " + planner + " --trace " + folder.path() + "/" +
+                         planner + ".html");
+    CAPTURE(run.err);
+    CHECK(run.code == 0);
+    CHECK(std::filesystem::file_size(folder.path() + "/" + planner + ".html") > 20'000);
+  }
+  CHECK(train(common + " --trace " + folder.path() + "/step.json").code == 0);
+  json events = json::parse(std::ifstream(folder.path() + "/step.json"));
+  CHECK(events["traceEvents"].size() > 1000);
+  check_error(common + " --trace step.txt", "--trace writes .html or .json, got 'step.txt'");
+}
+
+TEST_CASE("a budget too small for the parameters, or for a step, exits with 2 before training") {
+  check_error("--model resnet20 --budget 1MiB" + kQuick,
+              "parameters, buffers and optimizer state alone", 2);
+  Finished run = train("--model resnet20 --budget 20MiB --batch 64 --json - --steps 2 --threads 1");
+  CHECK(run.code == 2);
+  auto events = events_of(run.out);
+  REQUIRE(events.size() == 1);
+  const json& refused = events[0];
+  CHECK(refused["event"] == "refused");
+  CHECK(refused["budget_bytes"] == 20 << 20);
+  CHECK(refused["needed_bytes"] > 20 << 20);
+  CHECK(refused["least_possible_bytes"] < refused["needed_bytes"]);
+  CHECK(refused["fits"][0]["relative_time"] == 1.0);
+  REQUIRE(refused["fits"].size() == 1);
+  // What is said to fit, fits.
+  std::string batch = refused["fits"][0]["remedy"].get<std::string>().substr(6);
+  Finished again =
+      train("--model resnet20 --budget 20MiB --json - --steps 2 --threads 1 --batch " + batch);
+  REQUIRE(again.code == 0);
+  const json done = events_of(again.out).back();
+  CHECK(done["peak_bytes"] <= 20 << 20);
+  CHECK(done["budget_violations"] == 0);
+}
+
+TEST_CASE("without a budget the machine's memory is the limit") {
+  Finished run = train("--data synthetic --model resnet50 --batch 1000000 --steps 1 --json -");
+  CHECK(run.code == 2);
+  CHECK(run.err.find("resnet50 does not fit the machine's memory of") != std::string::npos);
+  const json refused = events_of(run.out).front();
+  CHECK(refused["event"] == "refused");
+  CHECK(refused["budget_bytes"] == brim::memory::host_memory());
+}
+
+TEST_CASE("a refusal does not contradict itself, at odd batches and small ones") {
+  const std::string common =
+      " --data synthetic --model resnet20 --size 32 --classes 10 --threads 1";
+  auto predicted = [&](int batch) -> int64_t {
+    auto events =
+        events_of(train("--json - --steps 1 --batch " + std::to_string(batch) + common).out);
+    return events.front()["predicted_peak_bytes"];
+  };
+  for (int batch : {1, 3, 6}) {
+    CAPTURE(batch);
+    int64_t budget = predicted(batch) - 1;
+    Finished run = train("--json - --steps 1 --batch " + std::to_string(batch) + common +
+                         " --budget " + std::to_string(budget));
+    CHECK(run.code == 2);
+    const json refused = events_of(run.out).front();
+    CHECK(refused["needed_bytes"] == budget + 1);
+    int64_t least = refused["least_possible_bytes"];
+    CHECK(least <= budget + 1);
+    CHECK(refused["fits"].empty() == (least > budget));
+    for (const json& fits : refused["fits"]) CHECK(fits["predicted_peak_bytes"] <= budget);
+  }
+}

@@ -1,0 +1,42 @@
+// The train program run from outside, for the tests of it.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "brim/tests/support/subprocess.h"
+
+namespace brim::testing {
+
+using nlohmann::json;
+
+inline Finished train(const std::string& arguments) {
+  return run_command("examples/train " + arguments);
+}
+
+inline void check_error(const std::string& arguments, const std::string& text, int code = 1) {
+  CAPTURE(arguments);
+  Finished run = train(arguments);
+  CAPTURE(run.err);
+  CHECK(run.code == code);
+  CHECK(run.err.find(text) != std::string::npos);
+  // One line, so that people read it and scripts can take it.
+  CHECK(std::count(run.err.begin(), run.err.end(), '\n') == 1);
+}
+
+/// Of what --json wrote.
+inline std::vector<json> events_of(const std::string& text) {
+  std::vector<json> events;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) events.push_back(json::parse(line));
+  return events;
+}
+
+inline const std::string kQuick = " --batch 4 --steps 2 --threads 1 --workers 1";
+
+}  // namespace brim::testing
