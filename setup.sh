@@ -72,7 +72,7 @@ run_example() {
 }
 
 passed=0 failed=0 skipped=""
-skips="on CUDA against the CPU \(.*|cuDNN's engines \(.*|skipped: there is a GPU.*"
+skips="on CUDA against the CPU \(.*|cuDNN's engines \(.*|skipped: (there is a GPU|x86-64-v4|cuBLASLt|optimizers on CUDA).*"
 
 # run_tests FLAG...: every test under these flags, added to passed and failed.
 run_tests() {

@@ -65,10 +65,7 @@ memory::PackingRows read_rows(const std::string& path) {
 
 void write_rows(const std::string& path, const memory::PackingRows& rows,
                 const memory::Packing& packing) {
-  std::string text = memory::format_packing_csv(rows, packing.offsets);
-  io::AtomicFile file(path, "output");
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
+  io::write_file(path, memory::format_packing_csv(rows, packing.offsets), "output");
 }
 
 memory::PackOptions options_of(const PackFlags& f) {

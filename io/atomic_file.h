@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace brim::io {
 
@@ -30,6 +31,13 @@ class AtomicFile {
   const char* tag_;
   int descriptor_ = -1;
 };
+
+/// Writes `text` to `path`, whole or not at all. Throws what `AtomicFile` throws.
+inline void write_file(const std::string& path, std::string_view text, const char* tag) {
+  AtomicFile file(path, tag);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
 
 /// Throws what making and leaving an `AtomicFile` at `path` throws: asks, before hours of work,
 /// whether their result can be written. What is there stays as it is.

@@ -27,6 +27,7 @@ struct Origin {
   std::string file;    ///< of the line that called the op
   int64_t line = 0;
   Phase phase = Phase::other;
+  friend bool operator==(const Origin&, const Origin&) = default;
 };
 
 /// "backward of 'conv2d' in layer1.0.conv1 (resnet.cc:31)"; "" where nothing is known.
@@ -42,6 +43,7 @@ struct TraceBuffer {
   int64_t death = 0;  ///< `Trace::end` for what was still held
   /// Time after the last kernel that read or wrote it; `birth` where none did.
   int64_t last_use = 0;
+  friend bool operator==(const TraceBuffer&, const TraceBuffer&) = default;
 };
 
 struct TraceOp {
@@ -53,6 +55,7 @@ struct TraceOp {
   /// Since the recording began; 0 on the meta device, where nothing runs. On a GPU kernels are
   /// enqueued then, not done.
   double begin_seconds = 0, end_seconds = 0;
+  friend bool operator==(const TraceOp&, const TraceOp&) = default;
 };
 
 /// A part of the program, of the same kind and size as others maybe.
@@ -60,6 +63,7 @@ struct TraceSection {
   Section section;
   int64_t begin = 0, end = 0;  ///< time
   int64_t step = -1;           ///< number of the training step that it is part of; -1 for none
+  friend bool operator==(const TraceSection&, const TraceSection&) = default;
 };
 
 struct Trace {

@@ -13,12 +13,13 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 memory::Trace trace_on_meta(const MetaProgram& program) {
-  auto account = std::make_shared<memory::Account>(
-      Device::meta(), std::make_unique<memory::NullSource>(), memory::planner_named("direct"));
-  memory::AccountScope scope(account);
-  autograd::TraceRecorder recorder(account);
-  program([] {});
-  return recorder.take();
+  memory::Trace trace;
+  measure_on_meta(memory::planner_named("direct"), [&](const auto& state_is_held) {
+    autograd::TraceRecorder recorder(memory::account(Device::meta()));
+    program(state_is_held);
+    trace = recorder.take();
+  });
+  return trace;
 }
 
 }  // namespace

@@ -16,13 +16,8 @@
 namespace brim::examples {
 namespace {
 
-constexpr size_t kLargest = 10;  // buffers that are listed
-
-void write_file(const std::string& path, const std::string& text) {
-  io::AtomicFile file(path, "plan");
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
-}
+constexpr const char* kTag = "plan";  // of errors
+constexpr size_t kLargest = 10;       // buffers that are listed
 
 std::string headline(const TrainFlags& flags) {
   std::string update = flags.effective_batch > flags.batch
@@ -110,16 +105,17 @@ PlanResult make_plan_result(const TrainFlags& flags, const TrainData& data) {
 void write_files(const PlanResult& result, const TrainFlags& flags, const PlanOutputs& outputs) {
   const auto& [trace, plan, predicted, trace_seconds, pack_seconds] = result.training;
   if (!outputs.csv.empty())
-    write_file(outputs.csv, memory::format_packing_csv(memory::packing_rows(trace)));
+    io::write_file(outputs.csv, memory::format_packing_csv(memory::packing_rows(trace)), kTag);
   if (outputs.html.empty()) return;
-  write_file(outputs.html,
-             memory::html_page(trace, {.title = "Memory of a training step",
-                                       .subtitle = {headline(flags)},
-                                       .offsets = memory::offsets_in(*plan, trace),
-                                       .arena_bytes = plan->arena_bytes,
-                                       .budget = flags.budget,
-                                       .predicted_peak_live = predicted.peak_live,
-                                       .predicted_peak_reserved = predicted.peak_reserved}));
+  io::write_file(outputs.html,
+                 memory::html_page(trace, {.title = "Memory of a training step",
+                                           .subtitle = {headline(flags)},
+                                           .offsets = memory::offsets_in(*plan, trace),
+                                           .arena_bytes = plan->arena_bytes,
+                                           .budget = flags.budget,
+                                           .predicted_peak_live = predicted.peak_live,
+                                           .predicted_peak_reserved = predicted.peak_reserved}),
+                 kTag);
 }
 
 Json plan_json(const PlanResult& result, const TrainFlags& flags) {

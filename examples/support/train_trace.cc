@@ -59,9 +59,7 @@ void RunTrace::finish() {
       text = memory::html_page(planned, page);
     }
   }
-  io::AtomicFile file(flags_.trace, "trace");
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
+  io::write_file(flags_.trace, text, "trace");
 }
 
 }  // namespace brim::examples

@@ -5,7 +5,6 @@
 
 #include "brim/base/error.h"
 #include "brim/memory/plan/check_plan.h"
-#include "brim/memory/plan/check_packing.h"
 #include "brim/memory/plan/pack.h"
 #include "brim/memory/plan/program_spans.h"
 #include "brim/memory/source.h"
@@ -22,7 +21,10 @@ int64_t bound_of(const std::vector<Lifetime>& lifetimes, int64_t end) {
 class Maker {
  public:
   Maker(const Trace& trace, Plan& plan)
-      : trace_(trace), plan_(plan), spans_(find_programs(trace)), live_(live_bytes(trace.lifetimes(), trace.end)) {}
+      : trace_(trace),
+        plan_(plan),
+        spans_(find_programs(trace)),
+        live_(live_bytes(trace.lifetimes(), trace.end)) {}
 
   void run() {
     find_bound();
@@ -179,9 +181,8 @@ class Maker {
       }
     // As high as the arena must be anyway is low enough.
     int64_t room = plan_.lower_bound - plan_.kept_bytes;
-    Packing packing =
-        pack(lifetimes, {.alignment = kAlignment, .capacity = std::max(room, bound_of(lifetimes, time))});
-    check_packing(lifetimes, packing.offsets, packing.height);
+    Packing packing = pack(lifetimes, {.alignment = kAlignment,
+                                       .capacity = std::max(room, bound_of(lifetimes, time))});
     for (size_t i = 0; i < requests.size(); ++i)
       requests[i]->offset = plan_.kept_bytes + packing.offsets[i];
     program.top = plan_.kept_bytes + packing.height;

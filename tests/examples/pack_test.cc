@@ -42,12 +42,6 @@ Finished run_pack(const std::string& arguments) {
   return run_command("examples/pack " + arguments);
 }
 
-std::string text_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 /// The column `offset` of a file that the program wrote.
 std::vector<int64_t> offsets_of(const std::string& text) {
   std::istringstream lines(text);
@@ -162,6 +156,7 @@ TEST_CASE("the same seed gives the same offsets") {
     return text_of(place.out);
   };
   CHECK(packed(1) == packed(1));
+  CHECK(packed(2) != packed(1));
 }
 
 TEST_CASE("bad files are refused with the line") {

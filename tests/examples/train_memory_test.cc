@@ -85,7 +85,10 @@ TEST_CASE("the first updates are drawn as they happened") {
                          planner + ".html");
     CAPTURE(run.err);
     CHECK(run.code == 0);
-    CHECK(std::filesystem::file_size(folder.path() + "/" + planner + ".html") > 20'000);
+    const std::string page = text_of(folder.path() + "/" + planner + ".html");
+    CHECK(page.find("layer3.0.conv2") != std::string::npos);
+    // A measurement over the prediction, where that was traced: the arena planner's.
+    CHECK((page.find("\"largest_difference\":0") != std::string::npos) == (planner == "arena"));
   }
   CHECK(train(common + " --trace " + folder.path() + "/step.json").code == 0);
   json events = json::parse(std::ifstream(folder.path() + "/step.json"));

@@ -66,7 +66,7 @@ TEST_CASE("two steps on shapes print the events of the contract, and nothing els
   const json& done = events[4];
   CHECK(done["event"] == "done");
   for (const char* key :
-       {"images_per_second", "step_seconds", "val_accuracy", "batch", "micro_batches",
+       {"images_per_second", "step_seconds", "val_accuracy", "val_top5", "batch", "micro_batches",
         "budget_violations", "oom_events", "skipped_steps", "precision"})
     CHECK(done.contains(key));
   CHECK(done["peak_bytes"] >= done["peak_live_bytes"]);

@@ -18,15 +18,11 @@ using namespace brim;
 using io::AtomicFile;
 using testing::contains;
 using testing::error_text;
+using testing::text_of;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void write(AtomicFile& file, std::string_view text) {
   file.write(std::as_bytes(std::span(text.data(), text.size())));

@@ -148,8 +148,7 @@ TEST_CASE("a tensor that a user keeps is named and never overwritten, and gone i
   Rehearsed r;
   Script script = r.toy.step({8, 8});
   int64_t kept = keep(script, 3);
-  r.run(script);
-  CHECK(r.mismatches() == r.account->stats().mismatches);
+  CHECK(r.run(script) > 0);  // what comes later in the step goes elsewhere
   int64_t each = r.run(r.toy.step({8, 8}));
   CHECK(each > 0);
   CHECK(r.run(r.toy.step({8, 8})) == each);  // what it displaces is the same every time
@@ -190,7 +189,6 @@ TEST_CASE("what fits nowhere is refused, and the program goes on as planned") {
   Script script = r.toy.step({8, 8});
   insert(script, find(script, Action::Kind::op, 4), {ask(kStray, r.plan->arena_bytes)});
   CHECK_THROWS_AS(r.runner->run(script), OutOfMemory);
-  ToyTraining other = r.toy;
   CHECK(r.steady() == 0);
 }
 
@@ -260,7 +258,7 @@ TEST_CASE("a batch made before the step that uses it is part of the program") {
   CHECK(account->stats().mismatches == 0);
 }
 
-TEST_CASE("a program that follows nothing of its plan runs, in time that grows with its length") {
+TEST_CASE("a program that follows nothing of its plan runs, all of it beyond the plan") {
   Rehearsed r(64 << 20);
   Script script{{.kind = Action::Kind::begin_section, .section = {SectionKind::evaluation, 9}}};
   for (int i = 0; i < 20'000; ++i) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -49,5 +50,12 @@ class TempFolder {
  private:
   std::string path_;
 };
+
+/// Of the whole file.
+inline std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
 
 }  // namespace brim::testing

@@ -154,6 +154,23 @@ TEST_CASE("evaluation: means over a smaller last batch, in eval mode, and the mo
   CHECK(!model.frozen.training());
 }
 
+TEST_CASE("evaluation: top-5 counts the labels among the five largest logits") {
+  // Logits 0, 1, ..., 6 for every image: label 6 comes first, label 0 last.
+  struct Ramp final : nn::Module {
+    Tensor forward(Tensor x) override {
+      std::vector<float> rows;
+      for (int64_t i = 0; i < x.size(0) * 7; ++i) rows.push_back(static_cast<float>(i % 7));
+      return from_vector(rows, {x.size(0), 7});
+    }
+  } model;
+  auto images = std::make_shared<Grey>(std::vector<int64_t>{6, 2, 1, 0});
+  images->names = {"a", "b", "c", "d", "e", "f", "g"};
+  data::Loader loader(images, {.batch = 3, .size = 8, .workers = 0, .shuffle = false});
+  Evaluation result = evaluate(model, loader, {});
+  CHECK(result.accuracy == 1.0 / 4);
+  CHECK(result.top5 == 2.0 / 4);
+}
+
 TEST_CASE("evaluation: images that cannot be read do not count, and there must be others") {
   const std::vector<int64_t> labels{0, 1, 1, 0, 1};
   InputOptions input{.mean = {0, 0, 0}, .deviation = {1 / 255.f, 1 / 255.f, 1 / 255.f}};
