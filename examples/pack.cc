@@ -26,6 +26,9 @@ using namespace brim;
 using namespace brim::examples;
 using Clock = std::chrono::steady_clock;
 
+// Whether a capacity can be met is worth longer to whoever asks than a step's last percent is.
+constexpr int64_t kNodesForCapacity = 20'000'000;
+
 constexpr const char* kExamples =
     R"(A file has a line id,lower,upper,size and one for each buffer: it lives in [lower,upper).
 Examples:
@@ -74,6 +77,7 @@ memory::PackOptions options_of(const PackFlags& f) {
     options.capacity = parse_bytes(f.capacity);
     expect<ValueError>(options.capacity > 0, "flags", "expected a --capacity above 0, got {}",
                        f.capacity);
+    options.nodes = kNodesForCapacity;
   }
   if (f.time_limit > 0) {
     options.nodes = std::numeric_limits<int64_t>::max();

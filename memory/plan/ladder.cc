@@ -16,6 +16,7 @@ namespace {
 // Nodes of a first attempt at a capacity; each round of attempts gets more.
 constexpr int64_t kFirstAttempt = 20'000;
 constexpr int64_t kGrowth = 4;
+constexpr int64_t kOnlyAttempt = int64_t{1} << 40;
 // The ladder ends where a rung is less than this share of the height.
 constexpr int64_t kFinestRung = 1 << 14;
 // (Buffer, section) pairs up to which a tree is searched; two searches keep four bytes for each.
@@ -85,8 +86,11 @@ int64_t Ladder::height() const {
   return height;
 }
 
+/// A search learns as it goes on, so one piece gets all nodes at once. Of several, one for which
+/// the capacity is impossible may come after one that takes long: rounds find it.
 void Ladder::search_given() {
-  for (int64_t nodes = kFirstAttempt; !done(); nodes *= kGrowth) {
+  auto open = std::ranges::count_if(pieces_, [&](const Piece& p) { return p.top() > capacity_; });
+  for (int64_t nodes = open == 1 ? kOnlyAttempt : kFirstAttempt; !done(); nodes *= kGrowth) {
     if (attempt(capacity_, nodes) != Outcome::infeasible) continue;
     proved_ = capacity_ + 1;
     return;

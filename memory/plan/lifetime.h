@@ -15,7 +15,8 @@ struct Lifetime {
   friend bool operator==(const Lifetime&, const Lifetime&) = default;
 };
 
-/// Element t: the bytes that live at time t, for times in [0, end). No lifetime reaches beyond that.
+/// Element t: the bytes that live at time t, for times in [0, end). No lifetime reaches beyond
+/// that.
 std::vector<int64_t> live_bytes(std::span<const Lifetime> lifetimes, int64_t end);
 
 }  // namespace brim::memory

@@ -13,7 +13,7 @@ namespace brim::memory::packing {
 inline constexpr int kOrders = 8;
 
 /// What reaching an edge of its place is worth to a buffer, in shares of all ranks.
-inline constexpr std::array<float, 3> kEdgeBonuses = {0.1f, 0, 1};
+inline constexpr std::array<float, 4> kEdgeBonuses = {0.1f, 0, 1, 3};
 
 /// Of each buffer its place in the order, from 0: it comes first.
 std::vector<float> ranks_of(const Instance& instance, int order);

@@ -1,6 +1,7 @@
 #include "brim/memory/plan/tree_search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "brim/memory/plan/orders.h"
@@ -8,13 +9,18 @@
 namespace brim::memory::packing {
 namespace {
 
-// Nodes without coming deeper, after which a run jumps back: from 40 to 640, another power of two
-// in each run, since problems differ in what helps them.
-constexpr int64_t kPatience = 40;
-constexpr uint64_t kPatiences = 5;
-constexpr int kPatientRuns = 100;  // after each so many, as much patience more
-constexpr int kJumps = 10;         // of a run
-constexpr int kArmsCompared = 4;
+// Nodes without coming deeper, after which a run jumps back: this times a power of two, which is
+// chosen, since problems differ in what helps them.
+constexpr int64_t kLeastPatience = 40;
+constexpr int kPatiences = 5;
+constexpr int kRules = 3;
+constexpr int kJumps = 10;           // of a run
+constexpr int kRunsRemembered = 64;  // then what was learned is forgotten
+// Whenever the nodes have doubled, a run gives up only after a share of them, so that a tree which
+// can be searched to its end some day is.
+constexpr int64_t kPatientShare = 32;
+// Shares of all ranks between which the deviation of the noise lies.
+constexpr float kLeastNoise = 0.03f, kMostNoise = 0.5f;
 constexpr int64_t kWorkOfNode = 1 << 11;  // steps of inner loops that count for a node more
 
 size_t at(int32_t i) { return static_cast<size_t>(i); }
@@ -23,13 +29,11 @@ size_t at(int32_t i) { return static_cast<size_t>(i); }
 
 template <class Int>
 TreeSearch<Int>::TreeSearch(const Instance& instance, int64_t capacity, RandomKey key)
-    : instance_(instance), bounds_(instance, static_cast<Int>(capacity)), random_(key) {
-  for (int order = 0; order < kOrders; ++order) {
-    orders_.push_back(ranks_of(instance, order));
-    for (float bonus : kEdgeBonuses)
-      for (Rule rule : {Rule::failures_by_slack, Rule::failures, Rule::floor})
-        arms_.push_back({.order = order, .edge_bonus = bonus, .rule = rule});
-  }
+    : instance_(instance),
+      bounds_(instance, static_cast<Int>(capacity)),
+      random_(key),
+      tuner_(std::array{kOrders, static_cast<int>(kEdgeBonuses.size()), kRules, kPatiences}) {
+  for (int order = 0; order < kOrders; ++order) orders_.push_back(ranks_of(instance, order));
   if (!bounds_.propagate_all()) outcome_ = Outcome::infeasible;
   restart();
 }
@@ -65,42 +69,40 @@ std::vector<int64_t> TreeSearch<Int>::offsets() const {
   return offsets;
 }
 
+/// Begins a run.
 template <class Int>
 void TreeSearch<Int>::restart() {
-  if (arm_ != nullptr) {
-    arm_->depths += deepest_;
-    ++arm_->runs;
-    ++runs_;
-  }
   while (bounds_.placed() > 0) bounds_.unplace();
-  arm_ = &choose_arm();
-  patience_ = (kPatience << random_.below(kPatiences)) * (kPatientRuns + runs_) / kPatientRuns;
-  ranks_ = orders_[at(arm_->order)];
-  edge_bonus_ = arm_->edge_bonus * static_cast<float>(ranks_.size());
+  if (tuner_.runs() == kRunsRemembered) tuner_.forget();
+  tuner_.choose(random_);
+  ranks_ = orders_[at(tuner_.chosen(kOrder))];
+  edge_bonus_ =
+      kEdgeBonuses[at(tuner_.chosen(kEdgeBonus))] * static_cast<float>(instance_.buffers());
+  rule_ = static_cast<Rule>(tuner_.chosen(kRule));
+  patience_ = kLeastPatience << tuner_.chosen(kPatience);
+  jumps_ = 0;
+  // The last run, as its depth says little of its settings.
+  if (tuner_.runs() == kRunsRemembered - 1 && visits_ >= 2 * visits_before_patient_) {
+    visits_before_patient_ = visits_;
+    patience_ = visits_ / kPatientShare;
+    jumps_ = kJumps;
+  }
   deepest_ = 0;
   visits_since_ = 0;
-  jumps_ = 0;
 }
 
 template <class Int>
 void TreeSearch<Int>::jump_back() {
-  if (++jumps_ > kJumps) return restart();
+  if (++jumps_ > kJumps) {
+    tuner_.learn(deepest_);
+    return restart();
+  }
   auto depth = static_cast<int32_t>(random_.below(at(bounds_.placed()) + 1));
   while (bounds_.placed() > depth) bounds_.unplace();
-  ranks_ = orders_[at(arm_->order)];
-  add_noise(ranks_, std::pow(10.f, -random_.uniform(0.5f, 2.5f)), random_);
+  ranks_ = orders_[at(tuner_.chosen(kOrder))];
+  float share = kLeastNoise * std::pow(kMostNoise / kLeastNoise, random_.uniform());
+  add_noise(ranks_, share, random_);
   visits_since_ = 0;
-}
-
-template <class Int>
-typename TreeSearch<Int>::Arm& TreeSearch<Int>::choose_arm() {
-  auto depth = [](const Arm& arm) { return arm.runs == 0 ? INFINITY : arm.depths / arm.runs; };
-  Arm* best = nullptr;
-  for (int i = 0; i < kArmsCompared; ++i) {
-    Arm& arm = arms_[random_.below(arms_.size())];
-    if (best == nullptr || depth(arm) > depth(*best)) best = &arm;
-  }
-  return *best;
 }
 
 /// Places one more buffer, or raises one that nothing supports where it is.
@@ -134,7 +136,7 @@ int32_t TreeSearch<Int>::choose_section() const {
     Int floor = bounds_.floor(s);
     if (floor == Bounds<Int>::kNoFloor) continue;
     float value = 0;
-    switch (arm_->rule) {
+    switch (rule_) {
       case Rule::failures_by_slack:
         value = bounds_.failures(s) / (static_cast<float>(bounds_.slack(s)) + 1);
         break;
@@ -174,15 +176,21 @@ bool TreeSearch<Int>::comes_before(int32_t b, int32_t c) const {
   return score(b) < score(c);
 }
 
-/// The rank, less the bonus for each end of the hollow that the buffer reaches.
+/// The rank, less the bonuses for the ends of the hollow.
 template <class Int>
 float TreeSearch<Int>::score(int32_t b) const {
-  Int bound = bounds_.bound(b);
-  int32_t first = instance_.first[at(b)], last = instance_.last[at(b)];
-  float score = ranks_[at(b)];
-  if (first == 0 || bounds_.floor(first - 1) > bound) score -= edge_bonus_;
-  if (last == instance_.sections() || bounds_.floor(last) > bound) score -= edge_bonus_;
-  return score;
+  return ranks_[at(b)] - edge_score(b, instance_.first[at(b)] - 1) -
+         edge_score(b, instance_.last[at(b)]);
+}
+
+/// A bonus for reaching the wall in the section beside b, and another for being as high as it is,
+/// so that no step is left.
+template <class Int>
+float TreeSearch<Int>::edge_score(int32_t b, int32_t section) const {
+  if (section < 0 || section == instance_.sections()) return edge_bonus_;
+  Int wall = bounds_.floor(section), bound = bounds_.bound(b);
+  if (wall <= bound) return 0;
+  return wall - bound == static_cast<Int>(instance_.size[at(b)]) ? 2 * edge_bonus_ : edge_bonus_;
 }
 
 template class TreeSearch<int32_t>;

@@ -15,6 +15,7 @@
 #include "brim/base/random.h"
 #include "brim/memory/plan/bounds.h"
 #include "brim/memory/plan/instance.h"
+#include "brim/memory/plan/tuner.h"
 
 namespace brim::memory::packing {
 
@@ -35,18 +36,11 @@ class TreeSearch {
  private:
   /// By which section the next buffer is looked for.
   enum class Rule { failures_by_slack, failures, floor };
-  /// One way to search; how deep it came on average says how well it suits the problem.
-  struct Arm {
-    int order = 0;
-    float edge_bonus = 0;
-    Rule rule = Rule::failures_by_slack;
-    double depths = 0;
-    int runs = 0;
-  };
+  /// What a run chooses; how deep it came says how well that suits the problem.
+  enum Setting { kOrder, kEdgeBonus, kRule, kPatience };
 
   void restart();
   void jump_back();
-  Arm& choose_arm();
   int64_t spent() const;
   bool step();
   bool retreat();
@@ -54,21 +48,26 @@ class TreeSearch {
   int32_t choose_buffer() const;
   bool comes_before(int32_t b, int32_t c) const;
   float score(int32_t b) const;
+  float edge_score(int32_t b, int32_t section) const;
 
   const Instance& instance_;
   Bounds<Int> bounds_;
   RandomStream random_;
   std::vector<std::vector<float>> orders_;
-  std::vector<Arm> arms_;
+  Tuner tuner_;
 
-  Arm* arm_ = nullptr;
-  std::vector<float> ranks_;               // of the arm's order, with noise
-  float edge_bonus_ = 0;                   // in ranks
-  int32_t deepest_ = 0;                    // of this run
-  int64_t patience_ = 0;                   // of this run
-  int64_t visits_ = 0, visits_since_ = 0;  // nodes; since this run last came deeper
-  int64_t allowed_ = 0;                    // nodes, by what they count for
-  int jumps_ = 0, runs_ = 0;
+  // Of this run:
+  std::vector<float> ranks_;  // in the chosen order, with noise
+  float edge_bonus_ = 0;      // in ranks
+  Rule rule_ = Rule::failures_by_slack;
+  int64_t patience_ = 0;
+  int32_t deepest_ = 0;
+  int jumps_ = 0;
+  int64_t visits_since_ = 0;  // nodes since it last came deeper
+
+  int64_t visits_ = 0;                 // nodes
+  int64_t visits_before_patient_ = 0;  // of the last patient run
+  int64_t allowed_ = 0;                // nodes, by what they count for
   Outcome outcome_ = Outcome::unfinished;
 };
 
