@@ -147,9 +147,24 @@ void TraceRecorder::released(const memory::Block& block) noexcept {
 
 void TraceRecorder::recategorized(const memory::Block& block, memory::Category) noexcept {
   std::lock_guard lock(mutex_);
+  if (int64_t i = held(block); i >= 0)
+    trace_.buffers[static_cast<size_t>(i)].category = block.category;
+}
+
+/// A parameter or a state learns its name after the request; the phase stays that of the request.
+void TraceRecorder::resited(const memory::Block& block) noexcept {
+  std::lock_guard lock(mutex_);
+  int64_t i = held(block);
+  if (i < 0) return;
+  memory::Site& site = buffer_sources_[static_cast<size_t>(i)].site;
+  memory::Phase phase = site.phase;
+  site = block.live->site;
+  site.phase = phase;
+}
+
+int64_t TraceRecorder::held(const memory::Block& block) const {
   auto found = live_.find(static_cast<const char*>(block.placement.address));
-  if (found != live_.end())
-    trace_.buffers[static_cast<size_t>(found->second)].category = block.category;
+  return found == live_.end() ? -1 : found->second;
 }
 
 void TraceRecorder::began_step() {

@@ -48,6 +48,7 @@ class TraceRecorder final : public memory::Recorder, public LaunchObserver, publ
   void allocated(const memory::Block& block) override;
   void released(const memory::Block& block) noexcept override;
   void recategorized(const memory::Block& block, memory::Category before) noexcept override;
+  void resited(const memory::Block& block) noexcept override;
   void began_step() override;
   void ended_step() noexcept override;
   void began_section(const memory::Section& section) override;
@@ -68,6 +69,8 @@ class TraceRecorder final : public memory::Recorder, public LaunchObserver, publ
   void add_buffer(const memory::LiveBuffer& buffer, int64_t run);
   int64_t run_of(const memory::Site& site);
   memory::Phase phase_of(const memory::Site& site) const;
+  /// The number of a buffer that is held, or -1.
+  int64_t held(const memory::Block& block) const;
   memory::TraceOp& add_op(const memory::Site& site);
   memory::TraceOp& op_of(const memory::Site& site);
   void extend(memory::TraceOp& op) const;

@@ -8,11 +8,9 @@ namespace brim::data {
 
 DeviceBatch empty_batch(int64_t count, int size, Device device) {
   memory::CategoryScope category(memory::Category::input);
-  DeviceBatch batch{empty({count, size, size, 3}, {.dtype = Dtype::uint8, .device = device}),
-                    empty({count}, {.dtype = Dtype::int64, .device = device})};
-  for (const Tensor& tensor : {batch.images, batch.labels})
-    tensor.storage()->set_site({.op = "batch"});
-  return batch;
+  memory::SiteScope site({.op = "batch"});
+  return {empty({count, size, size, 3}, {.dtype = Dtype::uint8, .device = device}),
+          empty({count}, {.dtype = Dtype::int64, .device = device})};
 }
 
 DeviceBatch to_device(std::span<const uint8_t> pixels, std::span<const int64_t> labels, int size,

@@ -184,6 +184,7 @@ void Account::set_site(const Block& block, const Site& site) noexcept {
   if (block.bytes == 0) return;
   std::lock_guard lock(mutex_);
   block.live->site = site;
+  if (recorder_ != nullptr) recorder_->resited(block);
 }
 
 AccountStats Account::stats() const {

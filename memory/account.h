@@ -57,6 +57,8 @@ class Recorder {
   virtual void recategorized(const Block& block, Category before) noexcept {
     (void)block, (void)before;
   }
+  /// `block` has a new site.
+  virtual void resited(const Block& block) noexcept { (void)block; }
   virtual void began_step() {}
   virtual void ended_step() noexcept {}
   virtual void began_section(const Section&) {}

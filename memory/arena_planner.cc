@@ -84,7 +84,7 @@ int64_t ArenaPlanner::offset_of(const Placement& placement) const {
 Placement ArenaPlanner::place(const Request& request) {
   note_stream(request.stream);
   bool begins = begins_run(*request.site);
-  if (ranges_) return place_unknown(request);
+  if (is_unplanned()) return place_unknown(request);
   if (now_.cursor) {
     int64_t high = now_.cursor.high();
     int64_t i = now_.cursor.find(request, begins);
@@ -145,8 +145,8 @@ Placement ArenaPlanner::place_unmatched(const Request& request) {
     }
   }
   if (now_.cursor && ++now_.strays > kStrays + now_.cursor.found() / 2) {
-    give_up();
-    if (ranges_) return place_unknown(request);
+    now_.cursor = {};  // the program is not the planned one
+    if (is_unplanned()) return place_unknown(request);
   }
   Placement placement = take_beyond(request);
   if (placement.address == nullptr && now_.cursor)
@@ -206,7 +206,9 @@ Placement ArenaPlanner::take_gap(const Request& request, int64_t death) {
 
 Placement ArenaPlanner::take_range(const Request& request) {
   make_spare();
-  int64_t offset = ranges_->take(request.bytes);
+  if (!gaps_known_) find_gaps();
+  ranges_.reserve(held_blocks_ + 2);  // releases must not throw
+  int64_t offset = ranges_.take(request.bytes);
   return offset < 0 ? Placement{} : occupy_stray(offset, request);
 }
 
@@ -226,6 +228,7 @@ Placement ArenaPlanner::occupy(ArenaBlock& block, Kind kind, const Request& requ
   block.next = &held_;
   held_.previous->next = &block;
   held_.previous = &block;
+  ++held_blocks_;
   used_ += block.bytes;
   return {arena_ + block.offset, &block};
 }
@@ -256,13 +259,14 @@ void ArenaPlanner::release(const Placement& placement) noexcept {
     return;
   }
   used_ -= block.bytes;
+  --held_blocks_;
   block.previous->next = block.next;
   block.next->previous = block.previous;
   if (block.is_obstacle) {
     obstacles_.remove(&block);
     ++orders_;
   }
-  if (ranges_) ranges_->give(block.offset, block.bytes);
+  if (gaps_known_) ranges_.give(block.offset, block.bytes);
   if (kind == Kind::stray) unused_.push_back(&block);
 }
 
@@ -348,11 +352,8 @@ void ArenaPlanner::end_section() noexcept {
   around_.pop_back();
   if (part) return;
   now_ = outer;
-  ranges_.reset();
-  if (now_.cursor)
-    settle(now_.cursor.high());
-  else
-    free_all_gaps();
+  gaps_known_ = false;
+  if (now_.cursor) settle(now_.cursor.high());
 }
 
 bool ArenaPlanner::is_planned_here(const Section& nested) const {
@@ -366,7 +367,7 @@ bool ArenaPlanner::is_planned_here(const Section& nested) const {
 
 // Out of all sections. What a step holds from one to the next is still its program's.
 void ArenaPlanner::leave() noexcept {
-  ranges_.reset();
+  gaps_known_ = false;
   now_ = {.program = step_ ? now_.program : nullptr};
 }
 
@@ -393,12 +394,11 @@ void ArenaPlanner::enter(const Section& section) {
     if (try_program(program, true)) return;
   now_.cursor = {};
   now_.announced = true;
-  free_all_gaps();
 }
 
 void ArenaPlanner::enter(ExpectedProgram& program, int64_t begin, int64_t end) {
   now_ = {.program = &program, .cursor = Cursor(program, *plan_, begin, end, ++entered_)};
-  ranges_.reset();
+  gaps_known_ = false;
   settle(begin);
 }
 
@@ -427,24 +427,23 @@ bool ArenaPlanner::expects(ExpectedProgram& program, int64_t i, const Request& r
          plan_->sites[static_cast<size_t>(expected.site)].op == request.site->op;
 }
 
-// The program is not the planned one. Between sections, kept bytes go on being looked for.
-void ArenaPlanner::give_up() {
-  now_.cursor = {};
-  if (now_.announced) free_all_gaps();
-}
+// In a section that the plan does not know. Between sections, kept bytes go on being looked for.
+bool ArenaPlanner::is_unplanned() const { return now_.announced && !now_.cursor; }
 
-void ArenaPlanner::free_all_gaps() {
+void ArenaPlanner::find_gaps() {
   scratch_.clear();
   for (ArenaBlock* held = held_.next; held != &held_; held = held->next)
     scratch_.emplace_back(held->offset, held->offset + held->bytes);
   std::ranges::sort(scratch_);
   scratch_.emplace_back(plan_->arena_bytes, plan_->arena_bytes);
-  ranges_.emplace();
+  ranges_.clear();
+  ranges_.reserve(held_blocks_ + 2);
   int64_t top = plan_->kept_bytes;
   for (auto [from, to] : scratch_) {
-    if (from > top) ranges_->give(top, from - top);
+    if (from > top) ranges_.give(top, from - top);
     top = to;
   }
+  gaps_known_ = true;
 }
 
 // ---- Streams

@@ -13,7 +13,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -104,8 +103,8 @@ class ArenaPlanner final : public Planner {
   bool expects(ExpectedProgram& program, int64_t i, const Request& request) const;
   bool is_planned_here(const Section& nested) const;
   void settle(int64_t time) noexcept;
-  void give_up();
-  void free_all_gaps();
+  bool is_unplanned() const;
+  void find_gaps();
 
   void note_stream(int stream);
   void order(ExpectedProgram& program, const Expected& expected, int stream);
@@ -129,9 +128,11 @@ class ArenaPlanner final : public Planner {
 
   std::vector<Kept> kept_;
   std::unordered_map<int64_t, int32_t> kept_with_;  // number in kept_, by bytes
-  ArenaBlock held_;      // ring of the blocks that are held above the kept ones
+  ArenaBlock held_;  // ring of the blocks that are held above the kept ones
+  size_t held_blocks_ = 0;
   Obstacles obstacles_;  // of these, all that a planned request does not look for by itself
-  std::optional<FreeRanges> ranges_;  // where requests are not looked for in the plan
+  FreeRanges ranges_;    // the gaps, where requests are not looked for in the plan
+  bool gaps_known_ = false;
   std::deque<ArenaBlock> spare_;
   std::vector<ArenaBlock*> unused_;  // of spare_
   std::vector<Range> scratch_;

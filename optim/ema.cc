@@ -35,8 +35,8 @@ Ema::Ema(nn::Module& model, const EmaOptions& options) : options_(options) {
       require_kernel("ema", kernel, slot.tensor->device(), slot.tensor->dtype());
     expect<ShapeError>(slot.tensor->is_contiguous(), "ema", "expected '{}' to be contiguous", name);
     if (!taken.insert(slot.tensor->body()).second) return;
+    memory::SiteScope site({.op = "ema", .module = &autograd::kept_path(name)});
     pairs_.push_back({name, *slot.tensor, clone(*slot.tensor)});
-    pairs_.back().average.storage()->set_site({.op = "ema", .module = &autograd::kept_path(name)});
   });
 }
 

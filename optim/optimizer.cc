@@ -70,6 +70,7 @@ Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, 
                        parameter);
   }
   memory::CategoryScope category(memory::Category::optimizer);
+  memory::SiteScope site({.op = name_});
   square_sums_ = zeros({static_cast<int64_t>(parameters_.size())},
                        {.dtype = Dtype::float64, .device = device});
 }
@@ -81,9 +82,8 @@ void Optimizer::require_kernel(std::string_view kernel) const {
 
 Tensor Optimizer::make_state(size_t i) const {
   memory::CategoryScope category(memory::Category::optimizer);
-  Tensor state = zeros_like(parameter(i));
-  state.storage()->set_site({.op = name_, .module = &autograd::kept_path(parameters_[i].name)});
-  return state;
+  memory::SiteScope site({.op = name_, .module = &autograd::kept_path(parameters_[i].name)});
+  return zeros_like(parameter(i));
 }
 
 void Optimizer::prepare(const UpdateOptions& options) {

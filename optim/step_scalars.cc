@@ -7,6 +7,7 @@ namespace brim::optim {
 StepScalars::StepScalars(const char* optimizer, Device device) {
   require_kernel(optimizer, kernel::step_scalars.name, device, Dtype::float64);
   memory::CategoryScope category(memory::Category::optimizer);
+  memory::SiteScope site({.op = optimizer});
   buffer_ = zeros({kCount}, {.dtype = Dtype::float64, .device = device});
 }
 

@@ -20,9 +20,8 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
       unshadowed_.emplace_back(name, slot.owner);
       return;
     }
-    Tensor shadow = clone(*slot.tensor);
-    shadow.storage()->set_site({.op = "shadow", .module = &autograd::kept_path(name)});
-    shadows_.emplace_back(*slot.tensor, std::move(shadow));
+    memory::SiteScope site({.op = "shadow", .module = &autograd::kept_path(name)});
+    shadows_.emplace_back(*slot.tensor, clone(*slot.tensor));
   });
 }
 

@@ -1,10 +1,30 @@
 #include "brim/memory/plan/free_ranges.h"
 
+#include <bit>
 #include <iterator>
+#include <utility>
 
 namespace brim::memory {
 
-void FreeRanges::give(int64_t offset, int64_t bytes) {
+void FreeRanges::reserve(size_t ranges) {
+  ranges = std::bit_ceil(ranges);
+  spare_offsets_.reserve(ranges);
+  spare_sizes_.reserve(ranges);
+  while (by_offset_.size() + spare_offsets_.size() < ranges) {
+    Offsets one{{0, 0}};
+    spare_offsets_.push_back(one.extract(one.begin()));
+  }
+  while (by_size_.size() + spare_sizes_.size() < ranges) {
+    Sizes one{{0, 0}};
+    spare_sizes_.push_back(one.extract(one.begin()));
+  }
+}
+
+void FreeRanges::clear() noexcept {
+  while (!by_offset_.empty()) remove(by_offset_.begin());
+}
+
+void FreeRanges::give(int64_t offset, int64_t bytes) noexcept {
   auto next = by_offset_.lower_bound(offset);
   if (next != by_offset_.begin()) {
     auto previous = std::prev(next);
@@ -21,7 +41,7 @@ void FreeRanges::give(int64_t offset, int64_t bytes) {
   add(offset, bytes);
 }
 
-int64_t FreeRanges::take(int64_t bytes) {
+int64_t FreeRanges::take(int64_t bytes) noexcept {
   auto best = by_size_.lower_bound({bytes, 0});
   if (best == by_size_.end()) return -1;
   auto [size, offset] = *best;
@@ -30,14 +50,19 @@ int64_t FreeRanges::take(int64_t bytes) {
   return offset;
 }
 
-void FreeRanges::add(int64_t offset, int64_t bytes) {
-  by_offset_.emplace(offset, bytes);
-  by_size_.emplace(bytes, offset);
+void FreeRanges::add(int64_t offset, int64_t bytes) noexcept {
+  spare_offsets_.back().key() = offset;
+  spare_offsets_.back().mapped() = bytes;
+  by_offset_.insert(std::move(spare_offsets_.back()));
+  spare_offsets_.pop_back();
+  spare_sizes_.back().value() = {bytes, offset};
+  by_size_.insert(std::move(spare_sizes_.back()));
+  spare_sizes_.pop_back();
 }
 
-void FreeRanges::remove(std::map<int64_t, int64_t>::iterator range) {
-  by_size_.erase({range->second, range->first});
-  by_offset_.erase(range);
+void FreeRanges::remove(Offsets::iterator range) noexcept {
+  spare_sizes_.push_back(by_size_.extract({range->second, range->first}));
+  spare_offsets_.push_back(by_offset_.extract(range));
 }
 
 }  // namespace brim::memory

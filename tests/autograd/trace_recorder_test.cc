@@ -149,6 +149,27 @@ TEST_CASE("a trace says of every buffer and op where it comes from") {
   CHECK(trace.ops[2].origin.phase == memory::Phase::other);
 }
 
+TEST_CASE("a trace knows a buffer by the name that it is given last, held or gone") {
+  memory::AccountScope scope(fresh_account(Device::meta()));
+  auto account = memory::account(Device::meta());
+  TraceRecorder recorder(account);
+  const std::string first = "0.weight", second = "conv.weight";
+  Tensor weight = zeros({8}, {.device = Device::meta()});
+  weight.storage()->set_site({.op = "parameter", .module = &first});
+  {
+    Tensor state = zeros({8}, {.device = Device::meta()});
+    state.storage()->set_site({.op = "adam", .module = &first, .phase = memory::Phase::update});
+  }
+  weight.storage()->set_site({.op = "parameter", .module = &second});
+  memory::Trace trace = recorder.take();
+  REQUIRE(trace.buffers.size() == 2);
+  CHECK(trace.buffers[0].origin.module == second);
+  CHECK(trace.buffers[0].origin.op == "parameter");
+  CHECK(trace.buffers[1].origin.module == first);
+  CHECK(trace.buffers[1].origin.op == "adam");
+  CHECK(trace.buffers[1].origin.phase == memory::Phase::other);  // when it was asked for
+}
+
 TEST_CASE("a trace has every op with its time, buffers, FLOPs and bytes moved") {
   memory::AccountScope scope(fresh_account(Device::meta()));
   Program program(Device::meta());

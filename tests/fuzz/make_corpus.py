@@ -56,6 +56,19 @@ def trace(name, **changes):
     write(f"trace/{name}", json.dumps({**whole, **changes}).encode())
 
 
+def plan(name, **changes):
+    step = {"section": ["first_micro_step", 4], "nested": [["other", 0]], "preamble": 1, "peak_live": 320,
+            "requests": [[64, 64, 2, 1, 1], [128, 128, 2, 1, 0], [64, 64, 3, 0, 1]]}
+    setup = {"section": ["other", 0], "nested": [], "preamble": 0, "peak_live": 64,
+             "requests": [[64, -1, 0, 0, 1]]}
+    whole = {"format": "brim plan", "version": 1, "identity": "fuzz", "arena_bytes": 256,
+             "lower_bound": 256, "at_peak": [64, 0, 0, 192, 0, 0, 0, 0], "kept_bytes": 64,
+             "kept": [[64, 1, 0]], "sites": [["", "", "other"], ["conv2d", "layer1.0", "forward"]],
+             "programs": [{"step": False, "top": 64, "sections": [setup]},
+                          {"step": True, "top": 256, "sections": [step]}]}
+    write(f"plan/{name}", json.dumps({**whole, **changes}).encode())
+
+
 def png_chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -133,12 +146,22 @@ def make_trace():
     trace("long_text", strings=["", "x" * 1024])
 
 
+def make_plan():
+    plan("small")
+    plan("another_question", identity="")
+    plan("too_high", arena_bytes=512)
+    plan("many_kept", kept=[[64, 2**40, 0]], kept_bytes=2**46)
+    plan("no_site", sites=[])
+    plan("deep", programs=json.loads("[" * 200 + "]" * 200))
+
+
 def main():
     make_packing_csv()
     make_idx()
     make_cifar()
     make_png()
     make_trace()
+    make_plan()
     sizes = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I8": 1, "U8": 1, "BOOL": 1}
     every, at = {"__metadata__": {"format": "pt", "brim.classes": "[\"cat\",\"\\u00e9\"]"}}, 0
     for dtype, size in sizes.items():

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "brim/base/error.h"
 #include "brim/base/random.h"
 
 namespace brim::testing {
@@ -185,8 +186,15 @@ void ScriptRunner::act(const Action& action) {
 }
 
 void ScriptRunner::ask(const Action& action) {
-  memory::Block block = account_->allocate(action.bytes, action.category);
-  held_.emplace(action.buffer, block);
+  auto [place, is_new] = held_.try_emplace(action.buffer);
+  check(is_new, "a script asks once for a buffer");
+  try {
+    place->second = account_->allocate(action.bytes, action.category);
+  } catch (...) {
+    held_.erase(place);
+    throw;
+  }
+  const memory::Block& block = place->second;
   REQUIRE(reinterpret_cast<uintptr_t>(block.placement.address) % 64 == 0);
   if (!account_->device().is_meta())
     std::memset(block.placement.address, static_cast<int>(action.buffer % 251),

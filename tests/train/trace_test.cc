@@ -116,6 +116,22 @@ TEST_CASE("trace: the meta device's is the CPU's, buffer by buffer and op by op"
                              trace_of_small_net<optim::AdamW>(Device::cpu()));
 }
 
+TEST_CASE("trace: parameters, gradients and states have a module path") {
+  memory::Trace trace = trace_of_small_net<optim::AdamW>(Device::meta());
+  int of_none = 0;
+  for (const memory::TraceBuffer& buffer : trace.buffers) {
+    using enum memory::Category;
+    if (buffer.category != parameters && buffer.category != gradients &&
+        buffer.category != optimizer)
+      continue;
+    CAPTURE(memory::to_string(buffer.category));
+    CAPTURE(to_string(buffer.origin));
+    if (buffer.origin.module == "") ++of_none;
+    CHECK(buffer.origin.op != "");
+  }
+  CHECK(of_none == 2);  // the optimizer's own: its scalars, and a sum of squares per parameter
+}
+
 TEST_CASE("trace: FLOPs of products forward, and backward for each gradient that is wanted") {
   memory::Trace trace = trace_of_small_net<optim::Sgd>(Device::meta());
   const memory::TraceSection& first = trace.sections.at(0);
