@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <utility>
 
 #include "brim/base/error.h"
@@ -69,7 +70,31 @@ void ArenaPlanner::make_kept() {
 PlannerStats ArenaPlanner::stats() const {
   PlannerStats stats = beyond_.stats();
   stats.segments += plan_->arena_bytes > 0 ? 1 : 0;
+  stats.largest_free = std::max(stats.largest_free, largest_gap());
   return stats;
+}
+
+int64_t ArenaPlanner::largest_gap() const {
+  int64_t top = plan_->kept_bytes, largest = 0;
+  try {
+    for (auto [from, to] : held_ranges()) {
+      largest = std::max(largest, from - top);
+      top = to;
+    }
+  } catch (const std::bad_alloc&) {
+    return 0;  // not worth a failure: it is asked for by messages
+  }
+  return largest;
+}
+
+/// In order, and the end of the arena.
+std::vector<Range> ArenaPlanner::held_ranges() const {
+  std::vector<Range> ranges;
+  for (const ArenaBlock* held = held_.next; held != &held_; held = held->next)
+    ranges.emplace_back(held->offset, held->offset + held->bytes);
+  std::ranges::sort(ranges);
+  ranges.emplace_back(plan_->arena_bytes, plan_->arena_bytes);
+  return ranges;
 }
 
 int64_t ArenaPlanner::offset_of(const Placement& placement) const {
@@ -431,15 +456,10 @@ bool ArenaPlanner::expects(ExpectedProgram& program, int64_t i, const Request& r
 bool ArenaPlanner::is_unplanned() const { return now_.announced && !now_.cursor; }
 
 void ArenaPlanner::find_gaps() {
-  scratch_.clear();
-  for (ArenaBlock* held = held_.next; held != &held_; held = held->next)
-    scratch_.emplace_back(held->offset, held->offset + held->bytes);
-  std::ranges::sort(scratch_);
-  scratch_.emplace_back(plan_->arena_bytes, plan_->arena_bytes);
   ranges_.clear();
   ranges_.reserve(held_blocks_ + 2);
   int64_t top = plan_->kept_bytes;
-  for (auto [from, to] : scratch_) {
+  for (auto [from, to] : held_ranges()) {
     if (from > top) ranges_.give(top, from - top);
     top = to;
   }

@@ -103,6 +103,8 @@ class ArenaPlanner final : public Planner {
   bool expects(ExpectedProgram& program, int64_t i, const Request& request) const;
   bool is_planned_here(const Section& nested) const;
   void settle(int64_t time) noexcept;
+  int64_t largest_gap() const;
+  std::vector<Range> held_ranges() const;
   bool is_unplanned() const;
   void find_gaps();
 

@@ -12,6 +12,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+}  // namespace
+
 memory::Trace trace_on_meta(const MetaProgram& program) {
   memory::Trace trace;
   measure_on_meta(memory::planner_named("direct"), [&](const auto& state_is_held) {
@@ -21,8 +23,6 @@ memory::Trace trace_on_meta(const MetaProgram& program) {
   });
   return trace;
 }
-
-}  // namespace
 
 TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions& options) {
   TrainingPlan result;

@@ -20,6 +20,9 @@ struct TrainingPlan {
   double trace_seconds = 0, pack_seconds = 0;
 };
 
+/// What `program` asks for, whatever the planner.
+memory::Trace trace_on_meta(const MetaProgram& program);
+
 /// `program` as of `measure_on_meta`.
 TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions& options = {});
 

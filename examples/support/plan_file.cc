@@ -1,6 +1,6 @@
 #include "brim/examples/support/plan_file.h"
 
-#include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "brim/data/read_file.h"
 #include "brim/io/atomic_file.h"
@@ -16,20 +16,24 @@ constexpr int64_t kLargest = int64_t{1} << 30;  // of a file; ResNet-152's has s
 }  // namespace
 
 void save_plan(const std::string& path, const TrainingPlan& plan) {
-  io::write_file(path,
-                 R"({"plan":)" + memory::to_json(*plan.plan) + R"(,"trace":)" +
-                     memory::to_json(plan.trace) + "}\n",
+  io::write_file(path, memory::to_json(*plan.plan) + "\n" + memory::to_json(plan.trace) + "\n",
                  kTag);
 }
 
-std::shared_ptr<const memory::Plan> load_plan(const std::string& path,
-                                              const std::string& identity) {
+TrainingPlan load_plan(const std::string& path, const std::string& identity) {
   std::vector<uint8_t> bytes = data::read_file(path, kLargest);
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  size_t line = std::min(text.find('\n'), text.size());
   try {
-    nlohmann::json file = nlohmann::json::parse(bytes);
-    return std::make_shared<memory::Plan>(memory::plan_from_json(file.at("plan").dump(), identity));
-  } catch (const nlohmann::json::exception& error) {
-    raise<FileError>(kTag, "'{}' is no plan: {}", path, error.what());
+    TrainingPlan result;
+    memory::Plan plan = memory::plan_from_json(text.substr(0, line), identity);
+    result.trace = memory::trace_from_json(text.substr(line));
+    result.predicted = {.peak_reserved = plan.arena_bytes,
+                        .peak_live = plan.lower_bound,
+                        .state = plan.kept_bytes,
+                        .at_peak = plan.at_peak};
+    result.plan = std::make_shared<memory::Plan>(std::move(plan));
+    return result;
   } catch (const Error& error) {
     raise<FileError>(kTag, "'{}': {}", path, error.what());
   }

@@ -66,6 +66,8 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
       ->check(CLI::PositiveNumber);
   app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB");
   app.add_option("--planner", f.planner, "arena, caching or direct")->capture_default_str();
+  app.add_option("--seed", f.seed, "of initial values, order and augmentation")
+      ->capture_default_str();
   app.add_flag("--quiet", f.quiet, "print errors only");
 }
 
@@ -78,8 +80,6 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--workers", f.workers, "threads that read images ahead")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--seed", f.seed, "of initial values, order and augmentation")
-      ->capture_default_str();
   app.add_flag("--skip-bad-images", f.skip_bad_images,
                "go on where an image cannot be read, and count");
   app.add_option("--save-plan", f.save_plan, "keep the arena planner's plan in this file");

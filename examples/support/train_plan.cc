@@ -66,21 +66,12 @@ std::string identity_of(const TrainFlags& flags, const TrainData& data, int64_t 
       to_string(instructions()), num_threads());
 }
 
-MemoryPlan loaded_plan(const std::string& path, const std::string& identity) {
-  MemoryPlan result;
-  const memory::Plan& plan = *(result.training.plan = load_plan(path, identity));
-  result.predicted = {.peak_reserved = plan.arena_bytes,
-                      .peak_live = plan.lower_bound,
-                      .state = plan.kept_bytes,
-                      .at_peak = plan.at_peak};
-  return result;
-}
-
 /// From `--plan`, where that is the answer; else made.
 MemoryPlan find_plan(const TrainFlags& flags, const TrainData& data) {
   if (flags.plan.empty()) return predict_memory(flags, data, flags.batch);
   try {
-    return loaded_plan(flags.plan, identity_of(flags, data, flags.batch));
+    TrainingPlan kept = load_plan(flags.plan, identity_of(flags, data, flags.batch));
+    return {.predicted = kept.predicted, .training = std::move(kept)};
   } catch (const FileError& error) {
     std::cerr << "train: " << error.what() << "; planning again" << std::endl;
     return predict_memory(flags, data, flags.batch);
@@ -138,8 +129,11 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
   MemoryPlan plan = find_plan(flags, data);
   const StepMemory& need = plan.predicted;
   if (need.peak_reserved > flags.limit()) refuse(flags, data, need, events);
-  if (!flags.save_plan.empty() && !plan.training.trace.buffers.empty())
-    save_plan(flags.save_plan, plan.training);
+  if (!flags.save_plan.empty()) save_plan(flags.save_plan, plan.training);
+  if (!flags.trace.empty() && !plan.training.plan)
+    plan.training.trace = trace_on_meta([&](const auto& state_is_held) {
+      rehearse(rehearsal_of(flags, data, flags.batch), state_is_held);
+    });
   Json event{{"event", "plan"},
              {"batch", flags.batch},
              {"micro_batches", 1},

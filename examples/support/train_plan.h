@@ -15,7 +15,7 @@ namespace brim::examples {
 
 struct MemoryPlan {
   StepMemory predicted;
-  /// For the arena planner; its trace is empty when the plan came from a file.
+  /// For another planner than the arena it has a trace at most, and that for `--trace`.
   TrainingPlan training;
   /// Makes the planner that the flags name.
   memory::MakePlanner planner(const TrainFlags& flags) const;

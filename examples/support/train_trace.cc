@@ -49,15 +49,12 @@ void RunTrace::finish() {
         .predicted_peak_reserved = plan_.predicted.peak_reserved,
         .measured_peak_live = stats.peak_live,
         .measured_peak_reserved = stats.peak_reserved};
-    if (planned.buffers
-            .empty()) {  // no trace was made: the planner is another, or the plan is kept
-      text = memory::html_page(trace, page);
-    } else {
-      page.offsets = memory::offsets_in(*plan_.training.plan, planned);
-      page.arena_bytes = plan_.training.plan->arena_bytes;
-      page.measured = &trace;
-      text = memory::html_page(planned, page);
+    if (const auto& plan = plan_.training.plan) {
+      page.offsets = memory::offsets_in(*plan, planned);
+      page.arena_bytes = plan->arena_bytes;
     }
+    page.measured = &trace;
+    text = memory::html_page(planned, page);
   }
   io::write_file(flags_.trace, text, "trace");
 }
