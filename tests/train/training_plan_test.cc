@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "brim/memory/out_of_memory.h"
 #include "brim/memory/report/peak.h"
 #include "brim/tests/train/planned_training.h"
@@ -18,7 +20,9 @@ std::vector<TrainingCase> small_cases() {
   std::vector<TrainingCase> cases;
   for (const char* model :
        {"resnet20", "resnet18", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large"})
-    for (const char* optimizer : {"sgd", "adamw"}) cases.push_back({model, 32, 4, optimizer});
+    for (auto [batch, optimizer] :
+         {std::pair(4, "sgd"), std::pair(4, "adamw"), std::pair(6, "sgd"), std::pair(9, "adamw")})
+      cases.push_back({model, 32, batch, optimizer});
   for (int64_t batch : {3, 16}) cases.push_back({"resnet20", 32, batch});
   // At 32 pixels its last batch norms see two numbers a channel, and evaluation overflows.
   cases.push_back({"resnet50", 64, 4});
