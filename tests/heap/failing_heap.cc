@@ -11,11 +11,15 @@ constexpr int64_t kNever = -1;
 thread_local int64_t left = kNever;  // that still succeed
 thread_local bool stays_full = false, refused = false;
 
-void* take(size_t bytes) {
+void* take_or_null(size_t bytes) noexcept {
   bool full = left == 0;
   if (left >= 0 && !(full && stays_full)) --left;
   refused = refused || full;
-  void* memory = full ? nullptr : std::malloc(bytes);
+  return full ? nullptr : std::malloc(bytes);
+}
+
+void* take(size_t bytes) {
+  void* memory = take_or_null(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -36,6 +40,12 @@ bool HeapFault::struck() const { return refused; }
 
 void* operator new(size_t bytes) { return brim::testing::take(bytes); }
 void* operator new[](size_t bytes) { return brim::testing::take(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return brim::testing::take_or_null(bytes);
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return brim::testing::take_or_null(bytes);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
