@@ -31,6 +31,7 @@
 #include "brim/optim/ema.h"
 #include "brim/optim/schedule.h"
 #include "brim/optim/sgd.h"
+#include "brim/train/batch_tuning.h"
 #include "brim/train/evaluate.h"
 #include "brim/train/rehearsal.h"
 #include "brim/train/step_memory.h"

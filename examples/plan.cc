@@ -10,6 +10,7 @@
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
+#include "brim/examples/support/train_plan.h"
 
 namespace {
 
@@ -31,6 +32,7 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   Events events(outputs.json);
   TrainData data = open_data(flags);
+  choose_batch(flags, data, events);
   PlanResult result = make_plan_result(flags, data);
   write_files(result, flags, outputs);
   events.write(plan_json(result, flags));

@@ -25,6 +25,7 @@ void train(TrainFlags flags) {
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
   TrainData data = open_data(flags);
   check_weight_flags(flags, data);
+  choose_batch(flags, data, events);
   TrainerOptions options = trainer_options(flags, data);
   MemoryPlan plan = plan_memory(flags, data, events);
   open_loaders(flags, data);

@@ -60,7 +60,6 @@ TrainData open_data(const TrainFlags& flags) {
   if (flags.data == "synthetic") {
     data.input = input_options(flags, data);
     data.classes = flags.classes > 0 ? flags.classes : 1000;
-    data.batches = flags.steps;
     return data;
   }
   open_sets(flags, data);
@@ -72,7 +71,6 @@ TrainData open_data(const TrainFlags& flags) {
   expect<ValueError>(flags.batch <= data.train_set->size(), "batch",
                      "--batch {} is larger than the {} images of {}", flags.batch,
                      data.train_set->size(), flags.data);
-  data.batches = data.train_set->size() / flags.batch;  // the loader drops an incomplete one
   return data;
 }
 
@@ -81,7 +79,7 @@ void open_loaders(const TrainFlags& flags, TrainData& data) {
     data.training = std::make_unique<SyntheticSource>(
         data::SyntheticOptions{
             .count = flags.batch, .size = flags.size, .classes = data.classes, .seed = flags.seed},
-        data.batches);
+        data.batches(flags));
     return;
   }
   data::LoaderOptions options{

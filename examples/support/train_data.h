@@ -19,15 +19,18 @@ struct TrainData {
   std::optional<data::DatasetFormat> format;  ///< of files; none for shapes and synthetic
   std::shared_ptr<const data::Dataset> train_set, val_set;  // null for synthetic
   int64_t classes = 0;
-  int64_t batches = 0;  ///< in an epoch
   InputOptions input = {};
   // From here on after `open_loaders`.
   std::unique_ptr<data::Loader> train_loader;  // null for synthetic
   std::unique_ptr<BatchSource> training;
   std::unique_ptr<data::Loader> validation;  // null for synthetic
 
+  /// In an epoch; the loader drops an incomplete one.
+  int64_t batches(const TrainFlags& flags) const {
+    return train_set ? train_set->size() / flags.batch : flags.steps;
+  }
   int64_t steps(const TrainFlags& flags) const {
-    return flags.steps > 0 ? flags.steps : flags.epochs * batches;
+    return flags.steps > 0 ? flags.steps : flags.epochs * batches(flags);
   }
 };
 

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <optional>
 
 #include "brim/base/bytes.h"
 #include "brim/base/nearest.h"
@@ -22,9 +24,25 @@ constexpr const char* kExamples = R"(Examples:
   train --data cifar-10-batches-bin --epochs 10   CIFAR-10, ResNet-20
   train --data synthetic --model resnet50 --batch 16 --steps 10   time a bare step
   train --data photos --model resnet50 --budget 2GiB   refused at once where that is too little
+  train --data photos --model resnet50 --budget 2GiB --batch auto   the largest batch that fits
   train --data photos --model mobilenet_v2 --optimizer adamw --no-decay norm,bias --ema 0.999
   train --data photos --model resnet18 --init r18.safetensors --new-head --save mine.safetensors
 )";
+
+constexpr const char* kAutoBatch = "auto";
+
+std::optional<int64_t> parse_batch(const std::string& text) {
+  int64_t batch = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
+  if (error != std::errc{} || end != text.data() + text.size() || batch < 1) return {};
+  return batch;
+}
+
+/// For CLI11: what is wrong with the text, or nothing.
+std::string check_batch(const std::string& text) {
+  if (text == kAutoBatch || parse_batch(text)) return {};
+  return fmt::format("expected a number of images above 0 or auto, got {}", text);
+}
 
 void add_training_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--epochs", f.epochs, "passes over the data (default 10; shapes 3)")
@@ -54,9 +72,19 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--classes", f.classes, "outputs of the model (default: the data's)")
       ->check(CLI::PositiveNumber);
   app.add_option(
-         "--batch", f.batch,
-         "images on the device at once (default 64 up to 64 pixels, beyond and for shapes 32)")
+         "--batch", f.batch_text,
+         "images on the device at once, or auto: the most that fit the budget (default 64 up to 64 "
+         "pixels, beyond and for shapes 32)")
+      ->check(check_batch);
+  app.add_option("--max-batch", f.max_batch,
+                 "the largest that --batch auto may take (default: all images)")
       ->check(CLI::PositiveNumber);
+  app.add_option("--batch-multiple", f.batch_multiple, "--batch auto takes a multiple of this")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--margin", f.margin,
+                 "percent of the budget that --batch auto leaves free, for what others may take")
+      ->check(CLI::Range(0.0, 99.0));
   app.add_option("--label-smoothing", f.label_smoothing,
                  "share of the target spread over all classes")
       ->capture_default_str();
@@ -100,7 +128,12 @@ void check_flags(TrainFlags& f) {
   if (f.size == 0 && files) f.size = data::native_size(f.data);
   bool small = f.data == "shapes" || f.model == "resnet20";
   if (f.size == 0) f.size = small ? 32 : 224;
-  if (f.batch == 0) f.batch = f.size <= 64 && f.data != "shapes" ? 64 : 32;
+  if (f.batch_text.empty())
+    f.batch = f.size <= 64 && f.data != "shapes" ? 64 : 32;
+  else if (f.batch_text != kAutoBatch)
+    f.batch = parse_batch(f.batch_text).value();
+  expect<ValueError>(f.batch == 0 || (f.max_batch == 0 && f.margin == 0 && f.batch_multiple == 1),
+                     "flags", "--max-batch, --batch-multiple and --margin are for --batch auto");
   if (f.data == "synthetic") {  // one epoch, of as many batches as there are steps
     if (f.steps == 0) f.steps = f.epochs > 0 ? f.epochs : 10;
     f.epochs = 1;

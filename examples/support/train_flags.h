@@ -24,7 +24,11 @@ struct TrainFlags {
   std::string data = "shapes", model = "resnet20", json;
   int size = 0;                 ///< 0: the data's own, 32 for shapes and CIFAR models, else 224
   int64_t classes = 0;          ///< 0: as many as the data has
-  int64_t batch = 0;            ///< 0: 64 for small pictures of files, else 32
+  std::string batch_text;       ///< a number, "auto", or "" for 64 (small pictures of files) or 32
+  int64_t batch = 0;            ///< 0 until `choose_batch`, where the text is "auto"
+  int64_t max_batch = 0;        ///< for "auto"; 0: as many as there are images
+  int64_t batch_multiple = 1;   ///< for "auto"
+  double margin = 0;            ///< for "auto": percent of the limit that are left free
   int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";

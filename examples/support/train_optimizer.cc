@@ -84,7 +84,8 @@ void check_optimizer_flags(OptimizerFlags& f, int64_t batch) {
   expect<ValueError>(!adamw || !f.momentum, "flags", "--momentum is for sgd, adamw has none");
   if (!adamw && !f.momentum) f.momentum = 0.9;
   if (!f.weight_decay) f.weight_decay = adamw ? 0.01 : 5e-4;
-  if (f.rate == 0) f.rate = adamw ? 1e-3 : 0.1 * static_cast<double>(batch) / 64;
+  if (f.rate == 0 && (adamw || batch > 0))
+    f.rate = adamw ? 1e-3 : 0.1 * static_cast<double>(batch) / 64;
   expect<ValueError>(f.ema >= 0 && f.ema < 1, "flags", "--ema must be from 0 to below 1, got {}",
                      f.ema);
 }

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <optional>
 
@@ -51,19 +52,32 @@ std::string message_of(const SmallerBatch& found, const TrainFlags& flags, const
   throw DoesNotFit{refusal.message};
 }
 
+/// Not rounded to larger units: what fits and what does not are close together.
+std::string in_mib(int64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+/// The flags of the same run with `batch` images at once.
+TrainFlags with_batch(TrainFlags flags, int64_t batch) {
+  flags.batch = batch;
+  check_optimizer_flags(flags.optimizer, batch);
+  return flags;
+}
+
 /// What the bytes of the run follow from.
-std::string identity_of(const TrainFlags& flags, const TrainData& data, int64_t batch) {
+std::string identity_of(const TrainFlags& asked, const TrainData& data, int64_t batch) {
+  const TrainFlags flags = with_batch(asked, batch);
   const OptimizerFlags& o = flags.optimizer;
   return fmt::format(
       "{}, {} classes, {}x{}, batch {}, {} steps, {} an epoch, {} evaluated, {} an update; {}, "
       "momentum {}, "
       "no decay {}, clip {} {}, ema {}, freeze {}; mixup {}, cutmix {}, label smoothing {}; {}, "
       "{} threads",
-      flags.model, data.classes, flags.size, flags.size, batch, data.steps(flags), data.batches,
-      evaluated(data), std::max(batch, flags.effective_batch), o.name, o.momentum.value_or(0),
-      fmt::join(o.no_decay, " "), o.clip.norm, o.clip.value, o.ema, fmt::join(o.freeze, " "),
-      flags.augment.mix.mixup, flags.augment.mix.cutmix, flags.label_smoothing,
-      to_string(instructions()), num_threads());
+      flags.model, data.classes, flags.size, flags.size, batch, data.steps(flags),
+      data.batches(flags), evaluated(data), std::max(batch, flags.effective_batch), o.name,
+      o.momentum.value_or(0), fmt::join(o.no_decay, " "), o.clip.norm, o.clip.value, o.ema,
+      fmt::join(o.freeze, " "), flags.augment.mix.mixup, flags.augment.mix.cutmix,
+      flags.label_smoothing, to_string(instructions()), num_threads());
 }
 
 /// From `--plan`, where that is the answer; else made.
@@ -102,15 +116,19 @@ memory::MakePlanner MemoryPlan::planner(const TrainFlags& flags) const {
                        : memory::planner_named(flags.planner);
 }
 
-RehearsalOptions rehearsal_of(const TrainFlags& flags, const TrainData& data, int64_t batch) {
+RehearsalOptions rehearsal_of(const TrainFlags& asked, const TrainData& data, int64_t batch) {
+  auto run = std::make_shared<const TrainFlags>(with_batch(asked, batch));
+  const TrainFlags& flags = *run;
   return {
       .make_model =
-          [&] { return nn::make_model(flags.model, model_options(flags, data, Device::meta())); },
-      .make_updating = [&](nn::Module& model) { return make_updating(flags.optimizer, model); },
+          [run, &data] {
+            return nn::make_model(run->model, model_options(*run, data, Device::meta()));
+          },
+      .make_updating = [run](nn::Module& model) { return make_updating(run->optimizer, model); },
       .trainer = trainer_options(flags, data),
       .size = flags.size,
       .batch = batch,
-      .updates = data.batches,
+      .updates = data.batches(flags),
       .effective_batch = flags.effective_batch,
       .evaluated = evaluated(data)};
 }
@@ -123,6 +141,33 @@ MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_
   MemoryPlan plan{.training = plan_on_meta(program, {.identity = identity_of(flags, data, batch)})};
   plan.predicted = plan.training.predicted;
   return plan;
+}
+
+void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
+  if (flags.batch > 0) return;
+  constexpr int64_t kMost = 1 << 20;  // of random pixels
+  int64_t images = data.train_set ? data.train_set->size() : kMost;
+  BatchTuning tuning{
+      .rehearsal = [&](int64_t batch) { return rehearsal_of(flags, data, batch); },
+      .planner = flags.planner,
+      .limit = flags.limit() -
+               static_cast<int64_t>(flags.margin / 100 * static_cast<double>(flags.limit())),
+      .most = flags.max_batch > 0 ? std::min(flags.max_batch, images) : images,
+      .multiple = flags.batch_multiple};
+  auto start = std::chrono::steady_clock::now();
+  TunedBatch tuned = tune_batch(tuning);
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  flags = with_batch(flags, tuned.batch > 0 ? tuned.batch : tuned.least);
+  if (tuned.batch == 0) refuse(flags, data, tuned.memory, events);
+  if (flags.quiet || events.owns_stdout()) return;
+  std::string beyond =
+      tuned.next_takes > 0
+          ? fmt::format("{} would take {}", tuned.batch + tuning.multiple, in_mib(tuned.next_takes))
+          : fmt::format("{} {}", flags.max_batch > 0 ? "--max-batch is" : "the images are",
+                        tuning.most);
+  fmt::print("batch {}: the largest that fits {}, with {}; {} ({} rehearsals, {:.2f} s)\n",
+             tuned.batch, in_mib(tuning.limit), in_mib(tuned.memory.peak_reserved), beyond,
+             tuned.rehearsals, seconds.count());
 }
 
 MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events) {

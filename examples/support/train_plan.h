@@ -21,8 +21,7 @@ struct MemoryPlan {
   memory::MakePlanner planner(const TrainFlags& flags) const;
 };
 
-/// The run of the flags as far as memory can tell, with `batch` images at once. Refers to its
-/// arguments.
+/// The run of the flags as far as memory can tell, with `batch` images at once. Refers to `data`.
 RehearsalOptions rehearsal_of(const TrainFlags& flags, const TrainData& data, int64_t batch);
 
 /// What the run would hold at `batch` images under the planner of the flags. `data` need not have
@@ -41,6 +40,10 @@ struct Refusal {
 
 /// For a run that holds `need`, which is above the limit of the flags.
 Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need);
+
+/// Chooses the batch where the flags leave that to the budget, and what depends on it; says so.
+/// Throws `DoesNotFit`, after writing the event "refused", where none fits.
+void choose_batch(TrainFlags& flags, const TrainData& data, Events& events);
 
 /// The plan for the batch of the flags, from `--plan` where that file answers the same question,
 /// kept in `--save-plan`, and written as the event "plan". Throws `DoesNotFit`, after writing the

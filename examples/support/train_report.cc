@@ -12,10 +12,10 @@ namespace brim::examples {
 namespace {
 
 Progress::Plan progress_plan(const TrainFlags& flags, const TrainData& data, const Events& events) {
-  int64_t steps = data.steps(flags);
+  int64_t steps = data.steps(flags), batches = data.batches(flags);
   return {.steps = steps,
-          .steps_per_epoch = std::min(data.batches, steps),
-          .epochs = (steps + data.batches - 1) / data.batches,
+          .steps_per_epoch = std::min(batches, steps),
+          .epochs = (steps + batches - 1) / batches,
           .device = flags.device,
           .quiet = flags.quiet || events.owns_stdout(),
           .gradient_norm = flags.optimizer.clip.norm < optim::ClipOptions::kNone};

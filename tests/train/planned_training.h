@@ -33,19 +33,21 @@ inline TrainerOptions trainer_options() {
   return {.steps = 6, .schedule = optim::ConstantSchedule{.rate = 1e-3}};
 }
 
+inline RehearsalOptions rehearsal_options(const TrainingCase& c) {
+  return {.make_model =
+              [c] { return nn::make_model(c.model, {.classes = 10, .device = Device::meta()}); },
+          .make_updating = [c](nn::Module& model) { return make_updating(c, model); },
+          .trainer = trainer_options(),
+          .size = c.size,
+          .batch = c.batch,
+          .updates = 2,
+          .last_update = c.smaller(),
+          .evaluated = c.batch + c.smaller()};
+}
+
 inline MetaProgram rehearsal_of(const TrainingCase& c) {
-  return [c](const std::function<void()>& state_is_held) {
-    rehearse(
-        {.make_model =
-             [&] { return nn::make_model(c.model, {.classes = 10, .device = Device::meta()}); },
-         .make_updating = [&](nn::Module& model) { return make_updating(c, model); },
-         .trainer = trainer_options(),
-         .size = c.size,
-         .batch = c.batch,
-         .updates = 2,
-         .last_update = c.smaller(),
-         .evaluated = c.batch + c.smaller()},
-        state_is_held);
+  return [options = rehearsal_options(c)](const std::function<void()>& state_is_held) {
+    rehearse(options, state_is_held);
   };
 }
 

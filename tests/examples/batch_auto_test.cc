@@ -1,0 +1,87 @@
+// --batch auto of train and plan from outside: the largest batch that fits the budget.
+#include "brim/tests/examples/train_program.h"
+
+using namespace brim::testing;
+
+namespace {
+
+const std::string kNet =
+    " --data synthetic --model resnet20 --size 32 --classes 10 --steps 2 --threads 1 ";
+const std::string kAuto = kNet + "--batch auto ";
+
+int64_t planned_peak(int64_t batch) {
+  Finished run = train(kNet + "--json - --batch " + std::to_string(batch));
+  REQUIRE(run.code == 0);
+  return events_of(run.out).front()["predicted_peak_bytes"];
+}
+
+}  // namespace
+
+TEST_CASE("the largest batch for a budget trains in it; one more is refused") {
+  const std::string budget = "--budget " + std::to_string(planned_peak(5) + 1000);
+  Finished run = train(kAuto + "--json - " + budget);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  auto events = events_of(run.out);
+  CHECK(events.front()["event"] == "plan");
+  CHECK(events.front()["batch"] == 5);
+  const json& done = events.back();
+  CHECK(done["batch"] == 5);
+  CHECK(done["peak_bytes"] == planned_peak(5));
+  CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
+  CHECK(done["mismatches"] == 0);
+  for (std::string more : {"6", "7", "15"})
+    CHECK(train(kNet + budget + " --batch " + more).code == 2);
+
+  Finished said = train(kAuto + budget);
+  CHECK(said.out.starts_with("batch 5: the largest that fits "));
+  CHECK(said.out.find("; 6 would take ") != std::string::npos);
+  Finished plan = run_command(
+      "examples/plan --data synthetic --model resnet20 --size 32 "
+      "--classes 10 --threads 1 --batch auto --json - " +
+      budget);
+  CHECK(plan.code == 0);
+  CHECK(json::parse(plan.out)["batch"] == 5);
+}
+
+TEST_CASE("the largest batch: multiples, an upper limit and a margin") {
+  const int64_t peak = planned_peak(12);
+  const std::string budget = "--json - --budget " + std::to_string(peak);
+  auto batch_of = [&](const std::string& flags) -> int64_t {
+    Finished run = train(kAuto + flags);
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    return events_of(run.out).back()["batch"];
+  };
+  CHECK(batch_of(budget) == 12);
+  CHECK(batch_of(budget + " --batch-multiple 8") == 8);
+  CHECK(batch_of(budget + " --max-batch 7") == 7);
+  int64_t less = batch_of(budget + " --margin 10");
+  CHECK(planned_peak(less) <= peak * 9 / 10);
+  CHECK(planned_peak(less + 1) > peak * 9 / 10);
+  check_error("--batch lots", "expected a number of images above 0 or auto, got lots");
+  check_error(kNet + "--batch 4 --margin 5", "are for --batch auto");
+}
+
+TEST_CASE("the rate follows the batch that is found, as it follows one that is given") {
+  const std::string budget = "--budget " + std::to_string(planned_peak(6));
+  Finished found = train(kAuto + budget), given = train(kNet + budget + " --batch 6");
+  REQUIRE(found.code == 0);
+  REQUIRE(given.code == 0);
+  auto rate = [](const std::string& out) {
+    size_t at = out.find("sgd: rate ");
+    REQUIRE(at != std::string::npos);
+    return out.substr(at, out.find(',', at) - at);
+  };
+  CHECK(rate(found.out) == rate(given.out));
+}
+
+TEST_CASE("where no batch fits, the error says what the smallest takes") {
+  Finished run = train(kAuto + "--json - --budget 1MiB");
+  CHECK(run.code == 2);
+  const json refused = events_of(run.out).front();
+  CHECK(refused["event"] == "refused");
+  CHECK(refused["fits"].empty());
+  CHECK(refused["needed_bytes"] == refused["least_possible_bytes"]);
+  CHECK(refused["needed_bytes"] == planned_peak(1));
+}

@@ -1,0 +1,107 @@
+#include "brim/train/batch_tuning.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "brim/base/error.h"
+#include "brim/memory/plan/batch.h"
+#include "brim/train/training_plan.h"
+
+namespace brim {
+namespace {
+
+int64_t peak_without_scratch(const memory::Trace& trace) {
+  std::vector<memory::Lifetime> lifetimes;
+  for (const memory::TraceBuffer& buffer : trace.buffers)
+    if (buffer.category != memory::Category::scratch)
+      lifetimes.push_back({buffer.birth, buffer.death, buffer.bytes});
+  std::vector<int64_t> live = memory::live_bytes(lifetimes, trace.end);
+  return live.empty() ? 0 : std::ranges::max(live);
+}
+
+class Tuner {
+ public:
+  explicit Tuner(const BatchTuning& tuning) : tuning_(tuning) {}
+
+  TunedBatch tune() {
+    TunedBatch tuned;
+    tuned.least = find_least();
+    memory::BatchFound found =
+        memory::largest_batch({.bytes = [&](int64_t batch) { return bytes(batch); },
+                               .bound = [&](int64_t batch) { return bound(batch); },
+                               .limit = tuning_.limit,
+                               .least = tuned.least,
+                               .most = tuning_.most,
+                               .multiple = tuning_.multiple});
+    tuned.batch = found.batch;
+    tuned.memory = found.batch > 0 ? *fits_ : plan(tuned.least);
+    int64_t next = found.batch + tuning_.multiple;
+    if (found.batch > 0 && next <= tuning_.most)
+      tuned.next_takes = next == found.refused ? bound(next) : next_takes_;
+    tuned.rehearsals = rehearsals_;
+    return tuned;
+  }
+
+ private:
+  MetaProgram program(RehearsalOptions options) {
+    ++rehearsals_;
+    return [options = std::move(options)](const auto& state_is_held) {
+      rehearse(options, state_is_held);
+    };
+  }
+
+  // Some models cannot train with one image: batch norm wants two values per channel.
+  int64_t find_least() {
+    expect<ValueError>(tuning_.limit > 0, "batch", "expected a limit above 0, got {}",
+                       tuning_.limit);
+    int64_t first = tuning_.multiple;
+    if (first >= 2 || first + tuning_.multiple > tuning_.most) return first;
+    try {
+      bound(first);
+      return first;
+    } catch (const ValueError&) {
+      return first + tuning_.multiple;
+    }
+  }
+
+  // One micro-step of its size is part of every training with `batch`. More images make no buffer
+  // of it smaller, and it has the same buffers but for scratch.
+  int64_t bound(int64_t batch) {
+    RehearsalOptions options = tuning_.rehearsal(batch);
+    options.updates = 2;
+    options.effective_batch = options.last_update = options.evaluated = 0;
+    return peak_without_scratch(trace_on_meta(program(std::move(options))));
+  }
+
+  StepMemory plan(int64_t batch) {
+    MetaProgram run = program(tuning_.rehearsal(batch));
+    return tuning_.planner == "arena"
+               ? plan_on_meta(run).predicted
+               : measure_on_meta(memory::planner_named(tuning_.planner), run);
+  }
+
+  // What is live needs no packing to be too much.
+  int64_t bytes(int64_t batch) {
+    int64_t bytes = 0;
+    if (tuning_.planner == "arena")
+      bytes = measure_on_meta(memory::planner_named("direct"), program(tuning_.rehearsal(batch)))
+                  .peak_live;
+    if (bytes <= tuning_.limit) {
+      fits_ = plan(batch);
+      bytes = fits_->peak_reserved;
+    }
+    if (bytes > tuning_.limit) next_takes_ = bytes;
+    return bytes;
+  }
+
+  const BatchTuning& tuning_;
+  std::optional<StepMemory> fits_;
+  int64_t next_takes_ = 0;  // of the batch that was refused last by itself
+  int64_t rehearsals_ = 0;
+};
+
+}  // namespace
+
+TunedBatch tune_batch(const BatchTuning& tuning) { return Tuner(tuning).tune(); }
+
+}  // namespace brim
