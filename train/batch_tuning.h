@@ -30,9 +30,11 @@ struct TunedBatch {
   int64_t rehearsals = 0;  ///< that it took
 };
 
-/// Every larger batch up to `most` does not fit: the live bytes of its first micro-step without
-/// scratch, which are monotonic, are above the limit, or its own rehearsal is. Throws `ValueError`
-/// for a limit below 1, where `most` is below `multiple`, and where no batch can be rehearsed.
+/// The caching planner is asked without a limit; near one it gives cached bytes back and asks
+/// again, which takes time and may let a larger batch fit. For the others, every larger batch up to
+/// `most` does not fit: the live bytes of its first micro-step without scratch, which are
+/// monotonic, are above the limit, or its own rehearsal is. Throws `ValueError` for a limit below
+/// 1, where `most` is below `multiple`, and where no batch can be rehearsed.
 TunedBatch tune_batch(const BatchTuning& tuning);
 
 }  // namespace brim
