@@ -186,6 +186,8 @@ Plan plan_from_json(std::string_view text, std::string_view identity) {
     json = Json::parse(text);
   } catch (const Json::parse_error& error) {
     refuse("the text ends early or is no JSON, at byte {}", error.byte);
+  } catch (const Json::out_of_range&) {
+    refuse("there is a number that no double holds");
   }
   if (const Json& format = field(json, "format"); format != kFormat)
     refuse("the format is not '{}'", kFormat);

@@ -152,6 +152,7 @@ def make_plan():
     plan("too_high", arena_bytes=512)
     plan("many_kept", kept=[[64, 2**40, 0]], kept_bytes=2**46)
     plan("no_site", sites=[])
+    write("plan/huge_number", b'{"format":99e999')
     plan("deep", programs=json.loads("[" * 200 + "]" * 200))
 
 

@@ -58,6 +58,7 @@ TEST_CASE("a text of another question, version or format is refused with what wa
   check_refused(replaced(text, "\"version\":1", "\"version\":2"), "expected version 1, got 2");
   check_refused(replaced(text, "brim plan", "brim pan"), "the format is not 'brim plan'");
   check_refused("[]", "there is no 'format'");
+  check_refused("{\"format\":99e999}", "there is a number that no double holds");
   check_refused("", "ends early");
 }
 
