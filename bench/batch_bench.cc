@@ -33,17 +33,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-TrainingCase with_batch(TrainingCase c, int64_t batch) {
-  c.batch = batch;
-  return c;
-}
-
-StepMemory planned(const TrainingCase& c, const std::string& planner) {
-  MetaProgram program = testing::rehearsal_of(c);
-  return planner == "arena" ? plan_on_meta(program).predicted
-                            : measure_on_meta(memory::planner_named(planner), program);
-}
-
 struct Found {
   int64_t batch = 0, runs = 0, failures = 0;
   double seconds = 0;
@@ -52,7 +41,7 @@ struct Found {
 Found by_plan(const TrainingCase& c, const std::string& planner, int64_t limit) {
   auto start = Clock::now();
   TunedBatch tuned = tune_batch(
-      {.rehearsal = [&](int64_t batch) { return testing::rehearsal_options(with_batch(c, batch)); },
+      {.rehearsal = [&](int64_t batch) { return testing::rehearsal_options(c.with_batch(batch)); },
        .planner = planner,
        .limit = limit,
        .most = 1 << 20});
@@ -65,7 +54,7 @@ Found by_trial(const TrainingCase& c, int64_t limit) {
   auto fits = [&](int64_t batch) {
     ++found.runs;
     try {
-      testing::train(with_batch(c, batch), memory::planner_named("caching"), limit);
+      testing::train(c.with_batch(batch), memory::planner_named("caching"), limit);
       return true;
     } catch (const memory::OutOfMemory&) {
       ++found.failures;
@@ -96,19 +85,19 @@ std::string fault_of(const TrainingCase& c, int64_t limit) {
     return "ran out of memory";
   }
   for (int64_t more = 1; more <= kLarger; ++more)
-    if (planned(with_batch(c, c.batch + more), "arena").peak_reserved <= limit)
+    if (testing::predicted(c.with_batch(c.batch + more), "arena").peak_reserved <= limit)
       return fmt::format("batch {} fits too", c.batch + more);
   return "";
 }
 
 void report(const TrainingCase& c, const Options& options, RandomStream& random) {
-  const int64_t least = planned(with_batch(c, 4), "arena").peak_reserved;
-  const int64_t most = planned(with_batch(c, options.most), "arena").peak_reserved;
+  const int64_t least = testing::predicted(c.with_batch(4), "arena").peak_reserved;
+  const int64_t most = testing::predicted(c.with_batch(options.most), "arena").peak_reserved;
   for (int i = 0; i < options.budgets; ++i) {
     auto extra = static_cast<int64_t>(random.below(static_cast<uint64_t>(most - least)));
     const int64_t limit = least + extra;
     Found arena = by_plan(c, "arena", limit);
-    std::string fault = fault_of(with_batch(c, arena.batch), limit);
+    std::string fault = fault_of(c.with_batch(arena.batch), limit);
     std::string line =
         fmt::format("{:<14}{:>14}{:>7}{:>6}{:>8.3f}  {}", c.model, limit, arena.batch, arena.runs,
                     arena.seconds, fault.empty() ? "as predicted" : fault);

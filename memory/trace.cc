@@ -24,9 +24,6 @@ std::vector<Lifetime> Trace::lifetimes() const {
   return lifetimes;
 }
 
-int64_t Trace::peak_live() const {
-  std::vector<int64_t> live = live_bytes(lifetimes(), end);
-  return live.empty() ? 0 : *std::ranges::max_element(live);
-}
+int64_t Trace::peak_live() const { return most_live(lifetimes(), end); }
 
 }  // namespace brim::memory

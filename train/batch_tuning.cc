@@ -1,6 +1,5 @@
 #include "brim/train/batch_tuning.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "brim/base/error.h"
@@ -15,13 +14,12 @@ int64_t peak_without_scratch(const memory::Trace& trace) {
   for (const memory::TraceBuffer& buffer : trace.buffers)
     if (buffer.category != memory::Category::scratch)
       lifetimes.push_back({buffer.birth, buffer.death, buffer.bytes});
-  std::vector<int64_t> live = memory::live_bytes(lifetimes, trace.end);
-  return live.empty() ? 0 : std::ranges::max(live);
+  return memory::most_live(lifetimes, trace.end);
 }
 
-class Tuner {
+class Search {
  public:
-  explicit Tuner(const BatchTuning& tuning) : tuning_(tuning) {}
+  explicit Search(const BatchTuning& tuning) : tuning_(tuning) {}
 
   TunedBatch tune() {
     TunedBatch tuned;
@@ -102,6 +100,6 @@ class Tuner {
 
 }  // namespace
 
-TunedBatch tune_batch(const BatchTuning& tuning) { return Tuner(tuning).tune(); }
+TunedBatch tune_batch(const BatchTuning& tuning) { return Search(tuning).tune(); }
 
 }  // namespace brim

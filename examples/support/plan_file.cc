@@ -1,5 +1,6 @@
 #include "brim/examples/support/plan_file.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "brim/data/read_file.h"

@@ -18,5 +18,7 @@ struct Lifetime {
 /// Element t: the bytes that live at time t, for times in [0, end). No lifetime reaches beyond
 /// that.
 std::vector<int64_t> live_bytes(std::span<const Lifetime> lifetimes, int64_t end);
+/// The largest of them; 0 where there are none.
+int64_t most_live(std::span<const Lifetime> lifetimes, int64_t end);
 
 }  // namespace brim::memory

@@ -12,12 +12,6 @@
 namespace brim::memory {
 namespace {
 
-/// The largest sum of sizes that live at once.
-int64_t bound_of(const std::vector<Lifetime>& lifetimes, int64_t end) {
-  std::vector<int64_t> live = live_bytes(lifetimes, end);
-  return live.empty() ? 0 : *std::ranges::max_element(live);
-}
-
 class Maker {
  public:
   Maker(const Trace& trace, Plan& plan)
@@ -182,7 +176,7 @@ class Maker {
     // As high as the arena must be anyway is low enough.
     int64_t room = plan_.lower_bound - plan_.kept_bytes;
     Packing packing = pack(lifetimes, {.alignment = kAlignment,
-                                       .capacity = std::max(room, bound_of(lifetimes, time))});
+                                       .capacity = std::max(room, most_live(lifetimes, time))});
     for (size_t i = 0; i < requests.size(); ++i)
       requests[i]->offset = plan_.kept_bytes + packing.offsets[i];
     program.top = plan_.kept_bytes + packing.height;

@@ -16,25 +16,16 @@ namespace {
 
 constexpr int kLarger = 10;  // batches above the one that is found
 
-RehearsalOptions options_for(TrainingCase c, int64_t batch) {
-  c.batch = batch;
-  return rehearsal_options(c);
-}
-
-StepMemory predicted(TrainingCase c, const std::string& planner) {
-  return planner == "arena" ? plan_on_meta(rehearsal_of(c)).predicted
-                            : measure_on_meta(memory::planner_named(planner), rehearsal_of(c));
-}
-
 // Tunes for a limit, runs what is found, and plans what is not.
 void check_budget(TrainingCase c, const std::string& planner, int64_t limit) {
   CAPTURE(c.name());
   CAPTURE(planner);
   CAPTURE(limit);
-  TunedBatch tuned = tune_batch({.rehearsal = [&](int64_t batch) { return options_for(c, batch); },
-                                 .planner = planner,
-                                 .limit = limit,
-                                 .most = 64});
+  TunedBatch tuned = tune_batch(
+      {.rehearsal = [&](int64_t batch) { return rehearsal_options(c.with_batch(batch)); },
+       .planner = planner,
+       .limit = limit,
+       .most = 64});
   REQUIRE(tuned.batch > 0);
   CHECK(tuned.memory.peak_reserved <= limit);
   c.batch = tuned.batch;
@@ -70,9 +61,10 @@ TEST_CASE("random budgets: the batch runs in them as predicted, ten larger ones 
 TEST_CASE("a budget of exactly the peak of a batch is enough for it; less is not") {
   TrainingCase c{"resnet20", 32, 7, "adamw"};
   int64_t peak = predicted(c, "arena").peak_reserved;
-  BatchTuning tuning{.rehearsal = [&](int64_t batch) { return options_for(c, batch); },
-                     .limit = peak,
-                     .most = 100};
+  BatchTuning tuning{
+      .rehearsal = [&](int64_t batch) { return rehearsal_options(c.with_batch(batch)); },
+      .limit = peak,
+      .most = 100};
   TunedBatch tuned = tune_batch(tuning);
   CHECK(tuned.batch == 7);
   CHECK(tuned.memory.peak_reserved == peak);
@@ -92,7 +84,7 @@ TEST_CASE("a budget of exactly the peak of a batch is enough for it; less is not
 TEST_CASE("a budget below the smallest batch: nothing fits, and what the smallest takes is said") {
   TrainingCase c{"mobilenet_v2", 32, 4, "sgd"};  // batch norm cannot train with one 1x1 image
   auto whole = [&](int64_t batch) {
-    RehearsalOptions options = options_for(c, batch);
+    RehearsalOptions options = rehearsal_options(c.with_batch(batch));
     options.last_update = 0;
     options.evaluated = batch;
     return options;

@@ -16,6 +16,7 @@ struct TrainingCase {
   int64_t batch = 4;
   std::string optimizer = "sgd";  ///< with momentum; or adamw
 
+  TrainingCase with_batch(int64_t other) const { return {model, size, other, optimizer}; }
   int64_t smaller() const { return batch - batch / 3 - 1; }  // of 4: 2
   std::string name() const {
     return fmt::format("{} at {} pixels, batch {}, {}", model, size, batch, optimizer);
@@ -49,6 +50,13 @@ inline MetaProgram rehearsal_of(const TrainingCase& c) {
   return [options = rehearsal_options(c)](const std::function<void()>& state_is_held) {
     rehearse(options, state_is_held);
   };
+}
+
+/// What it will hold under a planner, by name.
+inline StepMemory predicted(const TrainingCase& c, const std::string& planner) {
+  MetaProgram program = rehearsal_of(c);
+  return planner == "arena" ? plan_on_meta(program).predicted
+                            : measure_on_meta(memory::planner_named(planner), program);
 }
 
 /// Two whole batches of random pixels and a smaller one.
