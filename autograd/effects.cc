@@ -3,6 +3,7 @@
 namespace brim::autograd {
 namespace {
 thread_local const std::vector<std::pair<Tensor, Tensor>>* active = nullptr;
+thread_local EffectShare share;
 }  // namespace
 
 Tensor effect_target(const Tensor& buffer) {
@@ -12,10 +13,18 @@ Tensor effect_target(const Tensor& buffer) {
   return buffer;
 }
 
-EffectScope::EffectScope(const std::vector<std::pair<Tensor, Tensor>>& shadows) : before_(active) {
+EffectShare effect_share() { return share; }
+
+EffectScope::EffectScope(const std::vector<std::pair<Tensor, Tensor>>& shadows,
+                         const EffectShare& of_update)
+    : before_(active), share_before_(share) {
   active = &shadows;
+  share = of_update;
 }
 
-EffectScope::~EffectScope() { active = before_; }
+EffectScope::~EffectScope() {
+  active = before_;
+  share = share_before_;
+}
 
 }  // namespace brim::autograd

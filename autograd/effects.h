@@ -15,16 +15,26 @@ namespace brim::autograd {
 /// Where an op writes its effect on `buffer`: the buffer, or its shadow inside an `EffectScope`.
 Tensor effect_target(const Tensor& buffer);
 
+/// Which part of an update's samples runs inside a scope, for effects that are means over all of
+/// them. Both are shares of the whole update.
+struct EffectShare {
+  double part = 1;
+  double before = 0;  ///< of the parts that ran before it, whose effects the shadows have
+};
+EffectShare effect_share();
+
 /// Redirects effects of this thread from each first tensor to its second until the scope ends.
 class EffectScope {
  public:
-  explicit EffectScope(const std::vector<std::pair<Tensor, Tensor>>& shadows);
+  explicit EffectScope(const std::vector<std::pair<Tensor, Tensor>>& shadows,
+                       const EffectShare& share = {});
   ~EffectScope();
   EffectScope(const EffectScope&) = delete;
   EffectScope& operator=(const EffectScope&) = delete;
 
  private:
   const std::vector<std::pair<Tensor, Tensor>>* before_;
+  EffectShare share_before_;
 };
 
 }  // namespace brim::autograd

@@ -49,6 +49,6 @@ int main(int argc, char** argv) {
   flags.data = "synthetic";
   PlanOutputs outputs;
   add_model_flags(app, flags);
-  add_output_flags(app, flags, outputs);
+  add_output_flags(app, outputs);
   return run_program(app, argc, argv, [&] { plan(flags, outputs); });
 }

@@ -39,18 +39,18 @@ void train(TrainFlags flags) {
     Updating updating = make_updating(flags.optimizer, *model);
     options.ema = updating.ema.get();
     TrainReport report(flags, data, *model, events);
-    Trainer trainer(*model, *updating.optimizer, options);
+    Trainer trainer(*model, *updating.optimizer, {*data.training, data.validation.get()}, options);
     trainer.on_step = [&](const StepReport& step) {
       report.step(step);
       trace.step(step);
     };
     trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
-    trainer.plan_batch = [&](int64_t batch) { return prediction_if_any(flags, data, batch); };
-    trainer.run(*data.training, data.validation.get());
+    trainer.on_replan = [&](const ReplanReport& replan) { report.replan(replan); };
+    trainer.run();
     trace.finish();
     save_trained_weights(flags, data, *model, updating.ema.get());
-    report.done(plan.predicted);
+    report.done(plan.predicted, trainer);
   }
   check(account->stats().live == 0, "every tensor byte was returned");
 }

@@ -1,5 +1,7 @@
 #include "brim/nn/module.h"
 
+#include <unordered_map>
+
 #include "brim/base/nearest.h"
 #include "brim/nn/creation.h"
 
@@ -204,9 +206,12 @@ void Module::require_values() const {
 
 MetaScope::MetaScope(Module& module) {
   std::vector<std::pair<Tensor*, Tensor>> twins;
+  std::unordered_map<const TensorBody*, Tensor> of_shared;  // a tensor that two modules have
   module.for_each_slot([&](const std::string&, const Module::Slot& slot) {
-    twins.emplace_back(slot.tensor, empty_in_role(*slot.tensor, {.dtype = slot.tensor->dtype(),
-                                                                 .device = Device::meta()}));
+    Tensor& twin = of_shared[slot.tensor->body()];
+    if (!twin.defined())
+      twin = empty_in_role(*slot.tensor, {.dtype = slot.tensor->dtype(), .device = Device::meta()});
+    twins.emplace_back(slot.tensor, twin);
   });
   real_ = std::move(twins);
   for (auto& [member, tensor] : real_) std::swap(*member, tensor);

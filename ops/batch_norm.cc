@@ -1,5 +1,7 @@
 #include "brim/ops/batch_norm.h"
 
+#include <cmath>
+
 #include "brim/autograd/effects.h"
 #include "brim/ops/op.h"
 #include "brim/ops/reuse.h"
@@ -121,10 +123,11 @@ Tensors BatchNorm::forward(const Tensors& in, const autograd::ForwardContext& co
 void BatchNorm::apply_effects(const Tensors& in, const Tensors& out) const {
   int64_t count = values_per_channel(in[kX]);
   if (!attributes_.training || !running_mean_.defined() || count == 0) return;
-  auto n = static_cast<double>(count);
-  launch(kernel::running_statistics, {out[kMean], out[kVariance]},
+  auto [part, before] = autograd::effect_share();
+  double n = std::round(static_cast<double>(count) / part);
+  launch(kernel::running_statistics, {out[kMean], out[kVariance], running_mean_},
          {autograd::effect_target(running_mean_), autograd::effect_target(running_var_)},
-         {.momentum = momentum_, .correction = n / (n - 1)});
+         {.momentum = momentum_, .correction = n / (n - 1), .part = part, .before = before});
 }
 
 autograd::Saves BatchNorm::saves(const autograd::Needs& needs) const {

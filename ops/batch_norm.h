@@ -60,9 +60,14 @@ inline constexpr Kernel<BatchNormAttributes> batch_norm_backward{"batch_norm_bac
 
 struct RunningStatisticsAttributes {
   double momentum = 0.1;
-  double correction = 1;  ///< of the variance: n / (n - 1)
+  double correction = 1;  ///< of the variance: n / (n - 1), for n values in all parts together
+  /// Of a batch that comes in parts: the share of this one, and of those that `out` already has.
+  double part = 1, before = 0;
 };
-/// in: mean, variance (float64); out: running mean, running variance, which move towards them.
+/// in: mean, variance (float64), the running mean before the first part; out: running mean, running
+/// variance, which move towards them. After the last of several parts they have moved once, towards
+/// the mean and variance of all parts pooled (Chan, Golub and LeVeque, "Updating formulae and a
+/// pairwise algorithm for computing sample variances", 1979).
 inline constexpr Kernel<RunningStatisticsAttributes> running_statistics{"running_statistics",
                                                                         /*updates=*/true};
 

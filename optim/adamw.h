@@ -31,6 +31,9 @@ class AdamW final : public Optimizer {
   explicit AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& options = {});
   /// "exp_avg.<parameter>" (m) and "exp_avg_sq.<parameter>" (v).
   std::vector<nn::NamedTensor> named_state() const override;
+  std::unique_ptr<Optimizer> like(std::vector<nn::NamedTensor> parameters) const override {
+    return std::make_unique<AdamW>(std::move(parameters), options_);
+  }
 
  private:
   void update(size_t i, const Tensor& gradient) noexcept override;

@@ -42,6 +42,7 @@ class Ema {
   /// average = value in the first update, afterwards average + (1 - decay) * (value - average).
   /// Neither allocates nor throws. Not to be called inside an `EmaScope`.
   void update() noexcept;
+  const EmaOptions& options() const { return options_; }
   /// Updates so far.
   int64_t updates() const { return updates_; }
   /// For averages that go on from a checkpoint; throws `ValueError` when negative.

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,12 @@ class Optimizer {
   void set_steps(int64_t steps);
   /// Those that it updates: of the ones given, those that asked for a gradient at that time.
   const std::vector<nn::NamedTensor>& parameters() const { return parameters_; }
+  /// Another one with the same options for these parameters, which have the same names: for a
+  /// rehearsal. Null where that is not known.
+  virtual std::unique_ptr<Optimizer> like(std::vector<nn::NamedTensor> parameters) const {
+    (void)parameters;
+    return nullptr;
+  }
   /// What a checkpoint keeps, beside `steps`: tensors to copy from or into.
   virtual std::vector<nn::NamedTensor> named_state() const { return {}; }
 

@@ -27,6 +27,9 @@ class Sgd final : public Optimizer {
   explicit Sgd(std::vector<nn::NamedTensor> parameters, const SgdOptions& options = {});
   /// "momentum.<parameter>".
   std::vector<nn::NamedTensor> named_state() const override;
+  std::unique_ptr<Optimizer> like(std::vector<nn::NamedTensor> parameters) const override {
+    return std::make_unique<Sgd>(std::move(parameters), options_);
+  }
 
  private:
   void update(size_t i, const Tensor& gradient) noexcept override;

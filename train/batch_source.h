@@ -6,8 +6,10 @@
 
 #include <optional>
 
+#include "brim/data/device_batch.h"
 #include "brim/data/loader.h"
 #include "brim/data/synthetic.h"
+#include "brim/train/parts.h"
 
 namespace brim {
 
@@ -17,11 +19,32 @@ struct HostBatch {
   std::span<const int64_t> labels;
   int size = 0;
   std::optional<data::Batch> slot = {};
+
+  int64_t count() const { return static_cast<int64_t>(labels.size()); }
+  /// Some of its images; does not hold the slot.
+  HostBatch part(const Part& part) const {
+    auto first = static_cast<size_t>(part.first), images = static_cast<size_t>(part.count);
+    size_t bytes = labels.empty() ? 0 : pixels.size() / labels.size();
+    return {pixels.subspan(first * bytes, images * bytes), labels.subspan(first, images), size};
+  }
+  /// A copy on `device`, as of `data::to_device`.
+  data::DeviceBatch upload(Device device) const {
+    return data::to_device(pixels, labels, size, device);
+  }
+};
+
+/// What the batches of an epoch hold.
+struct EpochShape {
+  int64_t batches = 0;      ///< whole ones
+  int64_t images = 0;       ///< of each
+  int64_t last_images = 0;  ///< of a smaller one at the end; 0 for none
+  int size = 0;             ///< of an image, in pixels
 };
 
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
+  virtual EpochShape shape() const = 0;
   /// Batches in an epoch.
   virtual int64_t batches() const = 0;
   virtual void start_epoch(int64_t epoch) = 0;
@@ -32,6 +55,11 @@ class BatchSource {
 class LoaderSource final : public BatchSource {
  public:
   explicit LoaderSource(data::Loader& loader) : loader_(loader) {}
+  EpochShape shape() const override {
+    const data::LoaderOptions& options = loader_.options();
+    int64_t batch = std::min(options.batch, loader_.images());
+    return {loader_.images() / batch, batch, loader_.images() % batch, options.size};
+  }
   int64_t batches() const override { return loader_.batches(); }
   void start_epoch(int64_t epoch) override { loader_.start_epoch(epoch); }
   std::optional<HostBatch> next() override {
@@ -52,6 +80,9 @@ class SyntheticSource final : public BatchSource {
   /// An epoch gives the batch `batches` times.
   SyntheticSource(const data::SyntheticOptions& options, int64_t batches)
       : batch_(data::make_synthetic(options)), batches_(batches) {}
+  EpochShape shape() const override {
+    return {batches_, static_cast<int64_t>(batch_.labels.size()), 0, batch_.size};
+  }
   int64_t batches() const override { return batches_; }
   void start_epoch(int64_t) override { given_ = 0; }
   std::optional<HostBatch> next() override {

@@ -18,6 +18,9 @@ struct BatchTuning {
   int64_t limit = 0;              ///< bytes that the run may reserve
   int64_t most = 1;               ///< the largest batch to look at
   int64_t multiple = 1;           ///< of which the batch shall be one
+  /// Images of an update that comes in parts of the batch; 0 for updates of one batch. The batch is
+  /// then made as small as the number of parts allows, so that the parts are alike.
+  int64_t update_images = 0;
 };
 
 struct TunedBatch {

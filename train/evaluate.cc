@@ -7,6 +7,7 @@
 #include "brim/autograd/op.h"
 #include "brim/nn/eval_scope.h"
 #include "brim/ops/cross_entropy.h"
+#include "brim/train/upload.h"
 
 namespace brim {
 namespace {
@@ -40,6 +41,30 @@ int64_t count_below(int64_t k, std::span<const int64_t> ranks) {
   return std::ranges::count_if(ranks, [k](int64_t rank) { return rank < k; });
 }
 
+// Over the images so far.
+struct Sums {
+  void add(nn::Module& model, const HostBatch& part, const InputOptions& input) {
+    memory::SectionScope section(memory::account(input.device),
+                                 {memory::SectionKind::evaluation, part.count()});
+    BatchEvaluation result = evaluate_batch(model, upload(part, input), input);
+    loss += result.loss.item<double>();
+    const std::vector<int64_t> ranks = ranks_of(result.logits, part.labels);
+    correct += count_below(1, ranks);
+    among5 += count_below(5, ranks);
+    images += part.count() - std::ranges::count(part.labels, data::kIgnoredLabel);
+  }
+  Evaluation means() const {
+    auto count = static_cast<double>(images);
+    return {.images = images,
+            .loss = loss / count,
+            .accuracy = static_cast<double>(correct) / count,
+            .top5 = static_cast<double>(among5) / count};
+  }
+
+  int64_t images = 0, correct = 0, among5 = 0;
+  double loss = 0;
+};
+
 }  // namespace
 
 int64_t count_correct(const Tensor& logits, std::span<const int64_t> labels, int64_t k) {
@@ -57,31 +82,20 @@ BatchEvaluation evaluate_batch(nn::Module& model, data::DeviceBatch batch,
 }
 
 Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input,
-                    const EvaluationProgress& on_batch) {
+                    const EvaluationProgress& on_batch, int64_t at_once) {
   nn::EvalScope eval(model);
-  Evaluation result;
-  double loss = 0;
-  int64_t correct = 0, among5 = 0;
+  Sums sums;
   loader.start_epoch(0);
   while (auto batch = loader.next()) {
-    memory::SectionScope section(memory::account(input.device),
-                                 {memory::SectionKind::evaluation, batch->count()});
-    BatchEvaluation of_batch = evaluate_batch(model, data::to_device(*batch, input.device), input);
-    loss += of_batch.loss.item<double>();
-    const std::vector<int64_t> ranks = ranks_of(of_batch.logits, batch->labels());
-    correct += count_below(1, ranks);
-    among5 += count_below(5, ranks);
-    result.images += batch->count() - std::ranges::count(batch->labels(), data::kIgnoredLabel);
+    const HostBatch images{batch->pixels(), batch->labels(), batch->size()};
+    for (const Part& part : parts_of(batch->count(), at_once > 0 ? at_once : batch->count()))
+      sums.add(model, images.part(part), input);
     if (on_batch) on_batch(batch->first_sample() + batch->count(), loader.images());
   }
-  expect<FileError>(result.images > 0, "evaluate",
+  expect<FileError>(sums.images > 0, "evaluate",
                     "none of the {} images can be read; the first error: {}", loader.images(),
                     loader.first_skipped());
-  auto count = static_cast<double>(result.images);
-  result.loss = loss / count;
-  result.accuracy = static_cast<double>(correct) / count;
-  result.top5 = static_cast<double>(among5) / count;
-  return result;
+  return sums.means();
 }
 
 }  // namespace brim

@@ -33,11 +33,12 @@ struct BatchEvaluation {
 BatchEvaluation evaluate_batch(nn::Module& model, data::DeviceBatch batch,
                                const InputOptions& input);
 
-/// Runs the model in eval mode, without gradients, over one epoch of `loader`; afterwards each
-/// module is in the mode that it was in. Images with `data::kIgnoredLabel` do not count. Throws
-/// `ValueError` where a logit is NaN, `FileError` where no image could be read.
+/// Runs the model in eval mode, without gradients, over one epoch of `loader`, with `at_once`
+/// images on the device (0: a batch of the loader); afterwards each module is in the mode that it
+/// was in. Images with `data::kIgnoredLabel` do not count. Throws `ValueError` where a logit is
+/// NaN, `FileError` where no image could be read.
 Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions& input,
-                    const EvaluationProgress& on_batch = nullptr);
+                    const EvaluationProgress& on_batch = nullptr, int64_t at_once = 0);
 
 /// Images whose label is among the k largest of their logits ([N,C]); of equal ones the first
 /// counts. Labels that are no class, `data::kIgnoredLabel` for one, are never among them. Throws

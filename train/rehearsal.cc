@@ -5,6 +5,11 @@
 
 #include "brim/nn/creation.h"
 #include "brim/nn/eval_scope.h"
+#include "brim/train/evaluate.h"
+#include "brim/train/parts.h"
+#include "brim/train/train_step.h"
+#include "brim/train/training_loss.h"
+#include "brim/train/upload.h"
 
 namespace brim {
 namespace {
@@ -18,6 +23,9 @@ class Rehearsal {
         step_(*model_, *updating_.optimizer,
               {.clip = options.trainer.clip, .ema = updating_.ema.get()}) {
     options_.trainer.input.device = Device::meta();
+    Tensor& weights = options_.trainer.class_weights;
+    if (weights.defined())
+      weights = empty(weights.shape(), {.dtype = weights.dtype(), .device = Device::meta()});
   }
 
   void run() {
@@ -33,43 +41,57 @@ class Rehearsal {
   }
 
  private:
-  static std::unique_ptr<nn::Module> make_model(const RehearsalOptions& options) {
+  static std::shared_ptr<nn::Module> make_model(const RehearsalOptions& options) {
     nn::CreationScope on_meta({.device = Device::meta()});
     return options.make_model();
   }
 
   data::DeviceBatch upload(int64_t images) const {
-    return data::empty_batch(images, options_.size, Device::meta());
+    return empty_upload(images, options_.size, options_.trainer.input);
   }
 
   void update(int64_t images) {
     step_.begin();
-    for (int64_t left = images; left > 0; left -= options_.batch) {
-      int64_t part = std::min(options_.batch, left);
-      step_.micro_step([&] { return training_loss(*model_, upload(part), options_.trainer); },
-                       {.samples = part});
-    }
+    for (const Part& part : different_parts(images))
+      step_.micro_step(
+          [&] {
+            return training_loss(*model_, upload(part.count), options_.trainer, Reduction::sum);
+          },
+          {.first_sample = static_cast<uint64_t>(part.first),
+           .samples = part.count,
+           .update_samples = images});
     step_.prepare(0);
     step_.commit();
+  }
+
+  // All parts between the second and the last are like the second.
+  std::vector<Part> different_parts(int64_t images) const {
+    std::vector<Part> parts = parts_of(images, options_.batch);
+    constexpr size_t kDifferent = 4;
+    if (parts.size() > kDifferent) parts.erase(parts.begin() + kDifferent - 1, parts.end() - 1);
+    return parts;
   }
 
   void evaluate() {
     std::optional<optim::EmaScope> averaged;
     if (updating_.ema != nullptr) averaged.emplace(*updating_.ema);
     nn::EvalScope eval(*model_);
-    int64_t batch = std::min(options_.batch, options_.evaluated);
+    int64_t wanted = options_.evaluation_batch > 0 ? options_.evaluation_batch : options_.batch;
+    int64_t batch = std::min(wanted, options_.evaluated);
     for (int64_t i = 0; i < std::min<int64_t>(options_.evaluated / batch, 2); ++i) evaluate(batch);
     if (int64_t rest = options_.evaluated % batch; rest > 0) evaluate(rest);
   }
 
   void evaluate(int64_t images) {
-    memory::SectionScope section(memory::account(Device::meta()),
-                                 {memory::SectionKind::evaluation, images});
-    evaluate_batch(*model_, upload(images), options_.trainer.input);
+    for (const Part& part : different_parts(images)) {
+      memory::SectionScope section(memory::account(Device::meta()),
+                                   {memory::SectionKind::evaluation, part.count});
+      evaluate_batch(*model_, upload(part.count), options_.trainer.input);
+    }
   }
 
   RehearsalOptions options_;
-  std::unique_ptr<nn::Module> model_;
+  std::shared_ptr<nn::Module> model_;
   Updating updating_;
   TrainStep step_;
 };

@@ -7,7 +7,9 @@
 #include <functional>
 #include <memory>
 
-#include "brim/train/trainer.h"
+#include "brim/nn/module.h"
+#include "brim/optim/optimizer.h"
+#include "brim/train/trainer_options.h"
 
 namespace brim {
 
@@ -19,9 +21,9 @@ struct Updating {
 
 struct RehearsalOptions {
   /// Called while new modules are on the meta device (nn/creation.h).
-  std::function<std::unique_ptr<nn::Module>()> make_model;
+  std::function<std::shared_ptr<nn::Module>()> make_model;
   std::function<Updating(nn::Module&)> make_updating;
-  TrainerOptions trainer;   ///< `ema` is not looked at
+  TrainerOptions trainer;   ///< `ema` and `micro_batch` are not looked at
   int size = 0;             ///< of the images, in pixels
   int64_t batch = 0;        ///< images on the device at once
   int64_t updates = 1;      ///< in an epoch, whole ones
@@ -29,6 +31,8 @@ struct RehearsalOptions {
   /// Images of an update, in micro-steps of `batch`, the last one smaller; 0 for one micro-step.
   int64_t effective_batch = 0;
   int64_t evaluated = 0;  ///< images evaluated after each epoch; 0 for no evaluation
+  /// Images of one batch of the loader of evaluation, which run in parts of `batch`; 0: `batch`.
+  int64_t evaluation_batch = 0;
 };
 
 /// Builds model and optimizer, calls `state_is_held`, and runs two epochs of at most three updates

@@ -8,6 +8,24 @@
 
 namespace brim {
 
+namespace {
+
+autograd::EffectShare share_of(const MicroStepOptions& part) {
+  if (part.update_samples == 0) return {};
+  auto all = static_cast<uint64_t>(part.update_samples),
+       samples = static_cast<uint64_t>(part.samples);
+  expect<ValueError>(
+      part.samples > 0 && part.first_sample <= all && samples <= all - part.first_sample,
+      "train step", "expected a part of the update's {} samples, got {} from {}",
+      part.update_samples, part.samples, part.first_sample);
+  auto share = [&](uint64_t count) {
+    return static_cast<double>(count) / static_cast<double>(all);
+  };
+  return {.part = share(samples), .before = share(part.first_sample)};
+}
+
+}  // namespace
+
 TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options)
     : optimizer_(optimizer), options_(options) {
   for (const nn::NamedTensor& parameter : model.named_parameters())
@@ -71,9 +89,10 @@ void TrainStep::require_begun() const {
                      "no update is under way: call begin() first, also after a failure");
 }
 
-Tensor TrainStep::forward(const LossFunction& loss, uint64_t first_sample) {
-  autograd::RandomScope random(options_.seed, static_cast<uint64_t>(updates_), first_sample);
-  autograd::EffectScope effects(shadows_);
+Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& options) {
+  autograd::RandomScope random(options_.seed, static_cast<uint64_t>(updates_),
+                               options.first_sample);
+  autograd::EffectScope effects(shadows_, share_of(options));
   return loss();
 }
 
@@ -90,7 +109,7 @@ double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& o
 }
 
 double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOptions& options) {
-  Tensor result = forward(loss, options.first_sample);
+  Tensor result = forward(loss, options);
   expect<ShapeError>(result.defined() && result.numel() == 1, "train step",
                      "expected a loss of one element, got {}",
                      result.defined() ? to_string(result.shape()) : "no tensor");
@@ -107,7 +126,7 @@ void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& option
   std::string found;
   {
     NonFiniteFinder finder;
-    backward(forward(loss, options.first_sample));
+    backward(forward(loss, options));
     found = finder.report();
   }
   if (found.empty())

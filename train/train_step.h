@@ -40,6 +40,10 @@ struct MicroStepOptions {
   /// Its samples; parts with as many ask for the same bytes in the same order, which is how a plan
   /// knows them. 0 for parts that are all alike.
   int64_t samples = 0;
+  /// Samples of the whole update. Running statistics of batch norm then move once an update,
+  /// towards the mean and variance of all its samples in that layer. 0: they move in each part, as
+  /// in PyTorch.
+  int64_t update_samples = 0;
 };
 
 class TrainStep {
@@ -64,7 +68,8 @@ class TrainStep {
   /// where there was one before. A loss that is NaN or
   /// infinite throws `ValueError` naming the first module and op whose result was not finite,
   /// found by running the part once more under observation. Outside of a step, that is without
-  /// `begin` or after a failure, it throws `ValueError`, and so does `prepare`.
+  /// `begin` or after a failure, it throws `ValueError`, and so does `prepare`; and so it does
+  /// itself for a part that is not within `update_samples`.
   double micro_step(const LossFunction& loss, const MicroStepOptions& options = {});
   /// Checks the gradients, finds how far they are clipped (`Optimizer::gradient_norm` tells their
   /// norm) and sets the learning rate. The last thing that can fail.
@@ -85,7 +90,7 @@ class TrainStep {
   auto or_undo(const Part& part);
   void require_ready() const;
   void require_begun() const;
-  Tensor forward(const LossFunction& loss, uint64_t first_sample);
+  Tensor forward(const LossFunction& loss, const MicroStepOptions& options);
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
   [[noreturn]] void explain(const LossFunction& loss, const MicroStepOptions& options,
                             double value);

@@ -2,7 +2,9 @@
 
 #include <chrono>
 
-#include "brim/ops/cross_entropy.h"
+#include "brim/memory/out_of_memory.h"
+#include "brim/train/parts.h"
+#include "brim/train/upload.h"
 
 namespace brim {
 namespace {
@@ -11,90 +13,137 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Tensor mixed_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOptions& options) {
-  const Shape shape = batch.images.shape();
-  const Mix mix = draw_mix(options.mix, static_cast<int>(shape[1]), static_cast<int>(shape[2]),
-                           autograd::next_random_address("mix").key);
-  mix_images(batch.images, mix);
-  Tensor logits = model(prepare_input(std::move(batch.images), options.input));
-  // Halves take targets of float32.
-  const Dtype dtype = logits.dtype() == Dtype::float64 ? Dtype::float64 : Dtype::float32;
-  Tensor targets = mix_labels(batch.labels, logits.size(-1), mix,
-                              {.label_smoothing = options.label_smoothing, .dtype = dtype});
-  batch.labels = {};
-  return cross_entropy(std::move(logits), std::move(targets));
+std::vector<double> weights_of(const Tensor& class_weights) {
+  if (!class_weights.defined()) return {};
+  if (class_weights.dtype() == Dtype::float64) return class_weights.to_vector<double>();
+  auto weights = class_weights.to_vector<float>();
+  return {weights.begin(), weights.end()};
 }
 
 }  // namespace
 
-Tensor training_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOptions& options) {
-  if (options.mix.any()) return mixed_loss(model, std::move(batch), options);
-  Tensor logits = model(prepare_input(std::move(batch.images), options.input));
-  return cross_entropy(std::move(logits), std::move(batch.labels),
-                       {.label_smoothing = options.label_smoothing});
-}
-
-Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options)
+Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingData& data,
+                 TrainerOptions options)
     : model_(model),
-      options_(std::move(options)),
       optimizer_(optimizer),
-      step_(model, optimizer, {.seed = options_.seed, .clip = options_.clip, .ema = options_.ema}) {
+      data_(data),
+      options_(std::move(options)),
+      class_weights_(weights_of(options_.class_weights)),
+      step_(model, optimizer, {.seed = options_.seed, .clip = options_.clip, .ema = options_.ema}),
+      replanning_(model, optimizer, data, options_) {
   expect<ValueError>(options_.steps >= 1, "trainer", "expected at least 1 step, got {}",
                      options_.steps);
+  expect<ValueError>(options_.micro_batch >= 0, "trainer",
+                     "expected a micro-batch from 0 images, got {}", options_.micro_batch);
   check_mix(options_.mix);
+  expect<ValueError>(options_.input.as_bytes || !options_.mix.any(), "trainer",
+                     "mixup and CutMix mix bytes, and the input is numbers");
+  micro_batch_ = options_.micro_batch > 0 ? options_.micro_batch : data.training.shape().images;
 }
 
-void Trainer::run(BatchSource& training, data::Loader* validation) {
-  for (int64_t epoch = 0; step_.updates() < options_.steps; ++epoch)
-    run_epoch(training, validation, epoch);
+// Under as many bytes as the device has at the time. What ran out has undone itself.
+template <class Work>
+auto Trainer::surviving(const Work& work) {
+  for (;;) {
+    if (replanning_.is_beyond()) replan("the device has fewer bytes than are reserved");
+    if (replanning_.is_beyond()) ++counts_.violations;
+    try {
+      return work();
+    } catch (const memory::OutOfMemory& error) {
+      if (error.shortage().injected) throw;
+      if (!replanning_.has_shrunk())
+        throw with_remedies(
+            error, [&](int64_t batch) { return replanning_.predict(batch); }, micro_batch_);
+      ++counts_.out_of_memory;
+    }
+    replan("the device lost bytes, and ran out");
+  }
 }
 
-void Trainer::run_epoch(BatchSource& training, data::Loader* validation, int64_t epoch) {
-  EpochReport report{.epoch = epoch + 1};
-  int64_t images = 0;
-  training.start_epoch(epoch);
+void Trainer::run() {
+  if (!options_.planner.empty()) replan("the training begins", options_.planner);
+  while (step_.updates() < options_.steps && !has_converged()) run_epoch();
+}
+
+bool Trainer::has_converged() const {
+  return options_.early_stop > 0 && progress_.epochs_since_best >= options_.early_stop;
+}
+
+void Trainer::run_epoch() {
+  EpochReport report{.epoch = progress_.epoch + 1};
+  data_.training.start_epoch(progress_.epoch);
   while (step_.updates() < options_.steps) {
     auto start = std::chrono::steady_clock::now();
-    auto batch = training.next();
+    auto batch = data_.training.next();
     if (!batch) break;
     StepReport step = run_step(*batch);
     step.seconds = seconds_since(start);
-    step.epoch = epoch + 1;
-    report.train_loss += step.loss * static_cast<double>(step.images);
+    step.epoch = report.epoch;
+    progress_.loss_sum += step.loss * static_cast<double>(step.images);
+    progress_.images += step.images;
     report.seconds += step.seconds;
-    images += step.images;
     if (on_step) on_step(step);
   }
-  check(images > 0, "an epoch has at least one batch");
-  report.train_loss /= static_cast<double>(images);
-  if (validation != nullptr) {
-    std::optional<optim::EmaScope> averaged;
-    if (options_.ema != nullptr) averaged.emplace(*options_.ema);
-    report.validation = evaluate(model_, *validation, options_.input, on_evaluation);
-  }
+  check(progress_.images > 0, "an epoch has at least one batch");
+  report.train_loss = progress_.loss_sum / static_cast<double>(progress_.images);
+  if (data_.validation != nullptr) validate(report);
+  progress_ = {.epoch = progress_.epoch + 1,
+               .best = progress_.best,
+               .epochs_since_best = progress_.epochs_since_best};
   if (on_epoch) on_epoch(report);
+  if (replanning_.may_grow(micro_batch_)) replan("the device has bytes again");
 }
 
+void Trainer::validate(EpochReport& report) {
+  std::optional<optim::EmaScope> averaged;
+  if (options_.ema != nullptr) averaged.emplace(*options_.ema);
+  report.validation = surviving([&] {
+    return evaluate(model_, *data_.validation, options_.input, on_evaluation, micro_batch_);
+  });
+  double accuracy = report.validation->accuracy;
+  report.best = !progress_.best || accuracy > *progress_.best;
+  ++progress_.epochs_since_best;
+  if (!report.best) return;
+  progress_.best = accuracy;
+  progress_.epochs_since_best = 0;
+  if (on_best) on_best(report);
+}
+
+void Trainer::replan(const std::string& why, const std::string& planner) {
+  ReplanReport report = replanning_.plan(why, planner);
+  report.step = step_.updates();
+  micro_batch_ = report.micro_batch;
+  ++counts_.replans;
+  if (on_replan) on_replan(report);
+}
+
+// The host keeps the batch until commit, so the step can be run again from it.
 double Trainer::update(const HostBatch& batch, double rate) {
-  auto images = static_cast<int64_t>(batch.labels.size());
-  // The host keeps the batch until commit, so the step can be run again from it.
-  auto loss = [&] {
-    return training_loss(
-        model_, data::to_device(batch.pixels, batch.labels, batch.size, options_.input.device),
-        options_);
-  };
-  try {
-    return step_.run(rate, loss, {.samples = images});
-  } catch (const memory::OutOfMemory& error) {
-    if (!plan_batch) throw;
-    throw with_remedies(error, plan_batch, images);
-  }
+  const double weight = loss_weight(batch.labels, class_weights_, options_);
+  expect<ValueError>(weight > 0, "trainer",
+                     "the labels of update {} count nothing: all are ignored, or their classes "
+                     "weigh 0",
+                     step_.updates());
+  double sum = 0;
+  step_.begin();
+  for (const Part& part : parts_of(batch.count(), micro_batch_))
+    sum += step_.micro_step(
+        [&] {
+          return training_loss(model_, upload(batch.part(part), options_.input), options_,
+                               Reduction::sum);
+        },
+        {.weight = 1 / weight,
+         .first_sample = static_cast<uint64_t>(part.first),
+         .samples = part.count,
+         .update_samples = batch.count()});
+  step_.prepare(rate);
+  step_.commit();
+  return sum / weight;
 }
 
 StepReport Trainer::run_step(const HostBatch& batch) {
-  StepReport report{.rate = options_.schedule.rate(step_.updates()),
-                    .images = static_cast<int64_t>(batch.labels.size())};
-  report.loss = update(batch, report.rate);
+  StepReport report{.rate = options_.schedule.rate(step_.updates()), .images = batch.count()};
+  report.loss = surviving([&] { return update(batch, report.rate); });
   report.step = step_.updates();
   report.gradient_norm = optimizer_.gradient_norm();
   return report;

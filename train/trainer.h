@@ -1,44 +1,32 @@
-// The training loop: epochs of training steps over a source of batches, with evaluation after each.
-// For classifiers of images: bytes in, cross entropy, one micro-step an update; it neither
-// accumulates gradients nor writes checkpoints. For a loop of your own, or another loss, call
-// `TrainStep` directly: this is little more.
+// The training loop: epochs of updates over a source of batches, with evaluation after each, within
+// the bytes that the device has at that moment. For classifiers of images: bytes in, cross entropy.
+// Each batch of the source is one update, in micro-batches of what fits. For a loop of your own, or
+// another loss, call `TrainStep` directly.
+//
+//   Trainer trainer(model, sgd, {source, &validation}, {.steps = 1000, .planner = "arena"});
+//   trainer.on_epoch = [](const EpochReport& report) { ... };
+//   trainer.run();
+//
+// Where the device loses bytes in the middle (`Source::set_capacity`), the training is planned
+// again with more micro-batches of the same update, at the latest when a step runs out; where they
+// come back, at the end of an epoch.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <vector>
 
-#include "brim/data/device_batch.h"
 #include "brim/nn/module.h"
 #include "brim/optim/optimizer.h"
-#include "brim/optim/schedule.h"
 #include "brim/train/batch_source.h"
 #include "brim/train/evaluate.h"
-#include "brim/train/mix.h"
-#include "brim/train/remedies.h"
+#include "brim/train/replanning.h"
 #include "brim/train/train_step.h"
+#include "brim/train/trainer_options.h"
+#include "brim/train/training_data.h"
+#include "brim/train/training_loss.h"
 
 namespace brim {
-
-struct TrainerOptions {
-  /// Updates in all; epochs follow each other until they are done.
-  int64_t steps = 0;
-  uint64_t seed = 0;
-  optim::Schedule schedule = optim::ConstantSchedule{};
-  double label_smoothing = 0;
-  /// mixup and CutMix; which of them, and in which shares, follows from the seed and the update.
-  MixOptions mix = {};
-  InputOptions input = {};
-  optim::ClipOptions clip = {};
-  /// Averages that each update moves, and that are evaluated in place of the weights; or null.
-  optim::Ema* ema = nullptr;
-};
-
-/// The loss of a batch on the device that a step of `Trainer` differentiates: a scalar. With
-/// `options.mix` the batch's images are changed in place. It is the mean over the images whose
-/// labels are not ignored; with `options.mix` the sum, in which an ignored label counts for nothing
-/// in either image of its pair, is divided by the number of all images.
-Tensor training_loss(nn::Module& model, data::DeviceBatch batch, const TrainerOptions& options);
 
 struct StepReport {
   int64_t step = 0;   ///< updates done, this one included
@@ -56,34 +44,69 @@ struct EpochReport {
   double train_loss = 0;
   double seconds = 0;  ///< of its steps
   std::optional<Evaluation> validation = {};
+  bool best = false;  ///< no epoch before it had as good an accuracy
+};
+
+/// Where a training is, beside its updates.
+struct TrainingProgress {
+  int64_t epoch = 0;    ///< the one that runs, from 0
+  double loss_sum = 0;  ///< over the images of its updates so far
+  int64_t images = 0;
+  std::optional<double> best = {};  ///< accuracy
+  int64_t epochs_since_best = 0;
+};
+
+/// What happened to memory in a run.
+struct TrainerCounts {
+  int64_t out_of_memory = 0;  ///< steps and evaluations that ran out, and ran again
+  int64_t replans = 0;
+  int64_t violations = 0;  ///< steps begun with more reserved than the device had then
 };
 
 class Trainer {
  public:
-  /// Throws `ValueError` for fewer steps than one; what `TrainStep` throws.
-  Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options);
+  /// Throws `ValueError` for fewer steps than one; what `TrainStep` throws. All that is handed over
+  /// must outlive it.
+  Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingData& data,
+          TrainerOptions options);
 
   std::function<void(const StepReport&)> on_step;
   EvaluationProgress on_evaluation;
   std::function<void(const EpochReport&)> on_epoch;
-  /// Predicts what training with a batch will hold, for the error of a step that runs out of
-  /// memory: it then names a smaller batch that fits.
-  PlanBatch plan_batch;
+  /// After an epoch with the best accuracy so far, with the averages, if there are any, in the
+  /// model's place: the moment to save the weights. Before `on_epoch`.
+  std::function<void(const EpochReport&)> on_best;
+  std::function<void(const ReplanReport&)> on_replan;
 
-  /// Trains in the mode that each module is in, and evaluates on `validation` (may be null) after
-  /// each epoch, or when the steps run out in the middle of one. Errors leave the model as after
-  /// the last committed step.
-  void run(BatchSource& training, data::Loader* validation);
+  /// Trains in the mode that each module is in, and evaluates after each epoch, or when the steps
+  /// run out in the middle of one. Errors leave the model as after the last committed step. Throws
+  /// `memory::OutOfMemory` where no micro-batch fits, with what would.
+  void run();
+
+  /// Images on the device at once, as of now.
+  int64_t micro_batch() const { return micro_batch_; }
+  const TrainerCounts& counts() const { return counts_; }
 
  private:
-  void run_epoch(BatchSource& training, data::Loader* validation, int64_t epoch);
+  void run_epoch();
   StepReport run_step(const HostBatch& batch);
   double update(const HostBatch& batch, double rate);
+  void validate(EpochReport& report);
+  bool has_converged() const;
+  void replan(const std::string& why, const std::string& planner = "");
+  template <class Work>
+  auto surviving(const Work& work);
 
   nn::Module& model_;
-  TrainerOptions options_;
   optim::Optimizer& optimizer_;
+  TrainingData data_;
+  TrainerOptions options_;
+  std::vector<double> class_weights_;
+  int64_t micro_batch_ = 0;
   TrainStep step_;
+  Replanning replanning_;
+  TrainerCounts counts_;
+  TrainingProgress progress_;
 };
 
 }  // namespace brim

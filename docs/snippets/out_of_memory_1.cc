@@ -1,9 +1,7 @@
 // A step that runs out of memory: what the error says, and what a trainer adds to it.
 #include <cstdio>
-#include <optional>
 
 #include "brim/memory/out_of_memory.h"
-#include "brim/nn/creation.h"
 #include "brim/nn/layers.h"
 #include "brim/ops/ops.h"
 #include "brim/optim/sgd.h"
@@ -59,25 +57,6 @@ void run_out() {
   check(false, "not reached");
 }
 
-// [plan]
-// What training with `batch` images will hold: two steps of it on the meta device.
-std::optional<StepMemory> plan(int64_t batch) {
-  auto account = std::make_shared<memory::Account>(
-      Device::meta(), std::make_unique<memory::NullSource>(), memory::planner_named("direct"));
-  memory::AccountScope scope(account);
-  nn::CreationScope on_meta({.device = Device::meta()});
-  Net model;
-  optim::Sgd sgd(model.named_parameters(), {.momentum = 0.9});
-  TrainStep step(model, sgd);
-  int64_t state = account->stats().live;
-  for (int i = 0; i < 2; ++i)
-    step.run(/*rate=*/0.1, [&] {
-      return training_loss(model, data::empty_batch(batch, 32, Device::meta()), {});
-    });
-  return StepMemory{.peak_reserved = account->stats().peak_reserved, .state = state};
-}
-// [/plan]
-
 void remedies() {
   auto gpu = memory::capped_host_account("direct", 8 << 20);
   memory::AccountScope scope(gpu);
@@ -86,10 +65,9 @@ void remedies() {
   optim::Sgd sgd(model.named_parameters(), {.momentum = 0.9});
   SyntheticSource batches({.count = 32, .size = 32}, /*batches=*/1);
   // [remedies]
-  Trainer trainer(model, sgd, {.steps = 1});
-  trainer.plan_batch = plan;
+  Trainer trainer(model, sgd, {batches}, {.steps = 1});
   try {
-    trainer.run(batches, /*validation=*/nullptr);
+    trainer.run();
   } catch (const memory::OutOfMemory& error) {
     for (const std::string& remedy : error.shortage().remedies) std::printf("%s\n", remedy.c_str());
     // [/remedies]

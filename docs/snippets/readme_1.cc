@@ -38,11 +38,11 @@ int main() {
       data::ShapesOptions{.split = data::ShapesOptions::Split::val, .count = 500});
   data::Loader validation(others, {.batch = 100, .size = 32, .shuffle = false});
   LoaderSource source(training);
-  Trainer trainer(net, sgd,
+  Trainer trainer(net, sgd, {source, &validation},
                   {.steps = 480, .schedule = optim::CosineSchedule{.rate = 0.1, .steps = 480}});
   double accuracy = 0;
   trainer.on_epoch = [&](const EpochReport& report) { accuracy = report.validation->accuracy; };
-  trainer.run(source, &validation);
+  trainer.run();
   // [/train]
   std::printf("accuracy %.3f\n", accuracy);
   check(accuracy > 0.4, "half of them after three epochs; chance would be a tenth");

@@ -12,6 +12,7 @@
 #include "brim/memory/report/html.h"
 #include "brim/memory/report/outliving.h"
 #include "brim/memory/report/peak.h"
+#include "brim/train/parts.h"
 
 namespace brim::examples {
 namespace {
@@ -72,10 +73,7 @@ void print_planners(const PlanResult& result) {
 
 }  // namespace
 
-void add_output_flags(CLI::App& app, TrainFlags& flags, PlanOutputs& outputs) {
-  app.add_option("--effective-batch", flags.effective_batch,
-                 "images of an update, in micro-steps of --batch, the last one smaller")
-      ->check(CLI::PositiveNumber);
+void add_output_flags(CLI::App& app, PlanOutputs& outputs) {
   app.add_option("--json", outputs.json,
                  "write the plan's numbers to this file, - for standard "
                  "output");
@@ -98,7 +96,9 @@ PlanResult make_plan_result(const TrainFlags& flags, const TrainData& data) {
     if (plan.training.plan) result.training = std::move(plan.training);
   }
   const StepMemory& need = result.planners.at(flags.planner);
-  if (need.peak_reserved > flags.limit()) result.refusal = refusal_of(flags, data, need);
+  const bool fits = need.peak_reserved <= flags.limit();
+  if (flags.budget > 0 || !fits) result.ladder = climb_ladder(flags, data);
+  if (!fits) result.refusal = refusal_of(flags, data, need, *result.ladder);
   return result;
 }
 
@@ -118,6 +118,24 @@ void write_files(const PlanResult& result, const TrainFlags& flags, const PlanOu
                  kTag);
 }
 
+namespace {
+
+Json ladder_json(const LadderResult& ladder) {
+  Json rungs = Json::array();
+  for (size_t i = 0; i < ladder.considered.size(); ++i) {
+    const Rung& rung = ladder.considered[i];
+    rungs.push_back({{"remedies", rung.remedies},
+                     {"predicted_peak_bytes", rung.memory.peak_reserved},
+                     {"relative_time", rung.relative_time},
+                     {"changes_numbers", rung.changes_numbers},
+                     {"fits", rung.fits},
+                     {"chosen", i == ladder.chosen}});
+  }
+  return rungs;
+}
+
+}  // namespace
+
 Json plan_json(const PlanResult& result, const TrainFlags& flags) {
   const memory::Plan& plan = *result.training.plan;
   Json categories = Json::object(), planners = Json::object();
@@ -125,6 +143,8 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
     categories[std::string(memory::kCategoryNames[i])] = result.training.predicted.at_peak[i];
   for (const auto& [name, memory] : result.planners) planners[name] = memory.peak_reserved;
   Json json{{"batch", flags.batch},
+            {"micro_batches", count_parts(flags.update_images(), flags.batch)},
+            {"effective_batch", flags.update_images()},
             {"predicted_peak_bytes", result.planners.at(flags.planner).peak_reserved},
             {"lower_bound_bytes", plan.lower_bound},
             {"arena_bytes", plan.arena_bytes},
@@ -135,8 +155,11 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
             {"pack_seconds", result.training.pack_seconds},
             {"relative_time", 1.0},
             {"prediction", "exact"}};
-  if (result.refusal)
+  if (result.ladder) json["ladder"] = ladder_json(*result.ladder);
+  if (result.refusal) {
     json["least_possible_bytes"] = result.refusal->smaller.least.memory.peak_reserved;
+    json["fits"] = result.refusal->fits;
+  }
   return json;
 }
 
@@ -154,6 +177,9 @@ void print_plan(const PlanResult& result, const TrainFlags& flags, const TrainDa
   print_planners(result);
   fmt::print("\ntraced in {:.2f} s, packed in {:.2f} s\n", result.training.trace_seconds,
              result.training.pack_seconds);
+  if (result.ladder)
+    fmt::print("\nwhat could be changed, for {}\n{}", format_bytes(flags.limit()),
+               to_table(*result.ladder));
   int64_t spare = flags.limit() - result.planners.at(flags.planner).peak_reserved;
   if (flags.budget > 0 && spare >= 0)
     fmt::print("fits the budget of {}, {} to spare\n", format_bytes(flags.budget),

@@ -19,14 +19,15 @@ struct PlanOutputs {
   std::string json, html, csv;  ///< files; "" for none
 };
 
-/// Declares the flags; both must outlive the parsing.
-void add_output_flags(CLI::App& app, TrainFlags& flags, PlanOutputs& outputs);
+/// Declares the flags; `outputs` must outlive the parsing.
+void add_output_flags(CLI::App& app, PlanOutputs& outputs);
 /// Before anything that takes long: whether the files can be written. Throws `FileError`.
 void check_outputs(const PlanOutputs& outputs);
 
 struct PlanResult {
   TrainingPlan training;
   std::map<std::string, StepMemory> planners;  ///< what a run under each would hold
+  std::optional<LadderResult> ladder;          ///< where the flags have a budget
   std::optional<Refusal> refusal;  ///< where the planner of the flags is above the limit
 };
 

@@ -68,22 +68,25 @@ TrainData open_data(const TrainFlags& flags) {
                      "--classes {} is fewer than the {} classes of {}", flags.classes, data.classes,
                      flags.data);
   if (flags.classes > 0) data.classes = flags.classes;
-  expect<ValueError>(flags.batch <= data.train_set->size(), "batch",
-                     "--batch {} is larger than the {} images of {}", flags.batch,
+  expect<ValueError>(flags.update_images() <= data.train_set->size(), "batch",
+                     "--{} {} is larger than the {} images of {}",
+                     flags.effective_batch > 0 ? "effective-batch" : "batch", flags.update_images(),
                      data.train_set->size(), flags.data);
   return data;
 }
 
 void open_loaders(const TrainFlags& flags, TrainData& data) {
   if (flags.data == "synthetic") {
-    data.training = std::make_unique<SyntheticSource>(
-        data::SyntheticOptions{
-            .count = flags.batch, .size = flags.size, .classes = data.classes, .seed = flags.seed},
-        data.batches(flags));
+    data.training =
+        std::make_unique<SyntheticSource>(data::SyntheticOptions{.count = flags.update_images(),
+                                                                 .size = flags.size,
+                                                                 .classes = data.classes,
+                                                                 .seed = flags.seed},
+                                          data.batches(flags));
     return;
   }
   data::LoaderOptions options{
-      .batch = flags.batch,
+      .batch = flags.update_images(),
       .size = flags.size,
       .workers = flags.workers,
       .seed = flags.seed,
@@ -92,6 +95,7 @@ void open_loaders(const TrainFlags& flags, TrainData& data) {
       .bad_image = flags.skip_bad_images ? data::BadImage::replace : data::BadImage::fail};
   data.train_loader = std::make_unique<data::Loader>(data.train_set, options);
   data.training = std::make_unique<LoaderSource>(*data.train_loader);
+  options.batch = flags.batch;
   options.shuffle = options.drop_last = false;
   options.clamp_batch = true;
   if (flags.skip_bad_images) options.bad_image = data::BadImage::ignore;

@@ -27,7 +27,7 @@ struct TrainData {
 
   /// In an epoch; the loader drops an incomplete one.
   int64_t batches(const TrainFlags& flags) const {
-    return train_set ? train_set->size() / flags.batch : flags.steps;
+    return train_set ? train_set->size() / flags.update_images() : flags.steps;
   }
   int64_t steps(const TrainFlags& flags) const {
     return flags.steps > 0 ? flags.steps : flags.epochs * batches(flags);

@@ -14,6 +14,7 @@
 #include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"
 #include "brim/io/atomic_file.h"
+#include "brim/train/parts.h"
 
 namespace brim::examples {
 namespace {
@@ -76,6 +77,12 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
          "images on the device at once, or auto: the most that fit the budget (default 64 up to 64 "
          "pixels, beyond and for shapes 32)")
       ->check(check_batch);
+  app.add_option("--effective-batch", f.effective_batch,
+                 "images of an update, in micro-batches of --batch, the last one smaller")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--micro-batches", f.micro_batches,
+                 "parts of an update, in place of either --batch or --effective-batch")
+      ->check(CLI::PositiveNumber);
   app.add_option("--max-batch", f.max_batch,
                  "the largest that --batch auto may take (default: all images)")
       ->check(CLI::PositiveNumber);
@@ -117,6 +124,33 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--json", f.json, "write events to this file, - for standard output");
 }
 
+namespace {
+
+// Two of batch, effective batch and micro-batches say the third.
+void set_batch(TrainFlags& f) {
+  const bool automatic = f.batch_text == kAutoBatch;
+  expect<ValueError>(!automatic || f.micro_batches == 0, "flags",
+                     "--batch auto finds the number of --micro-batches by itself");
+  if (!f.batch_text.empty() && !automatic)
+    f.batch = parse_batch(f.batch_text).value();
+  else if (f.micro_batches > 0 && f.effective_batch > 0)
+    f.batch = (f.effective_batch + f.micro_batches - 1) / f.micro_batches;
+  else if (!automatic)
+    f.batch = f.size <= 64 && f.data != "shapes" ? 64 : 32;
+  if (f.micro_batches > 0 && f.effective_batch == 0) f.effective_batch = f.batch * f.micro_batches;
+  if (f.effective_batch == 0) return;
+  if (f.batch_text.empty()) f.batch = std::min(f.batch, f.effective_batch);
+  expect<ValueError>(f.batch <= f.effective_batch, "flags",
+                     "--batch {} is more than the --effective-batch of {}", f.batch,
+                     f.effective_batch);
+  int64_t parts = automatic ? 0 : count_parts(f.effective_batch, f.batch);
+  expect<ValueError>(f.micro_batches == 0 || f.micro_batches == parts, "flags",
+                     "--effective-batch {} in batches of {} makes {} micro-batches, not {}",
+                     f.effective_batch, f.batch, parts, f.micro_batches);
+}
+
+}  // namespace
+
 void check_flags(TrainFlags& f) {
   f.device = device_for(f.device_name, "train");
   if (!f.budget_text.empty()) {
@@ -128,10 +162,7 @@ void check_flags(TrainFlags& f) {
   if (f.size == 0 && files) f.size = data::native_size(f.data);
   bool small = f.data == "shapes" || f.model == "resnet20";
   if (f.size == 0) f.size = small ? 32 : 224;
-  if (f.batch_text.empty())
-    f.batch = f.size <= 64 && f.data != "shapes" ? 64 : 32;
-  else if (f.batch_text != kAutoBatch)
-    f.batch = parse_batch(f.batch_text).value();
+  set_batch(f);
   expect<ValueError>(f.batch == 0 || (f.max_batch == 0 && f.margin == 0 && f.batch_multiple == 1),
                      "flags", "--max-batch, --batch-multiple and --margin are for --batch auto");
   if (f.data == "synthetic") {  // one epoch, of as many batches as there are steps
@@ -139,7 +170,7 @@ void check_flags(TrainFlags& f) {
     f.epochs = 1;
   }
   if (f.epochs == 0) f.epochs = f.data == "shapes" ? 3 : 10;
-  check_optimizer_flags(f.optimizer, f.batch);
+  check_optimizer_flags(f.optimizer, f.update_images());
   const std::vector<std::string> planners{"arena", "caching", "direct"};
   expect<ValueError>(std::ranges::find(planners, f.planner) != planners.end(), "flags",
                      "expected arena, caching or direct, got --planner '{}'{}", f.planner,
@@ -168,7 +199,8 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .label_smoothing = flags.label_smoothing,
           .mix = flags.augment.mix,
           .input = data.input,
-          .clip = flags.optimizer.clip};
+          .clip = flags.optimizer.clip,
+          .micro_batch = flags.batch};
 }
 
 }  // namespace brim::examples

@@ -30,6 +30,7 @@ struct TrainFlags {
   int64_t batch_multiple = 1;   ///< for "auto"
   double margin = 0;            ///< for "auto": percent of the limit that are left free
   int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
+  int64_t micro_batches = 0;    ///< parts of an update; 0: as many as the batches make it
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};
@@ -47,6 +48,8 @@ struct TrainFlags {
   std::string save_plan, plan, trace;  ///< files; "" for none
   int64_t budget = 0;                  ///< bytes; 0 for none
 
+  /// Images of an update; 0 until there is a batch.
+  int64_t update_images() const { return effective_batch > 0 ? effective_batch : batch; }
   /// Device bytes that tensors may take: the budget, or what the device has.
   int64_t limit() const { return budget > 0 ? budget : memory::host_memory(); }
 };

@@ -13,18 +13,24 @@
 #include "brim/examples/support/plan_file.h"
 #include "brim/examples/support/program.h"
 #include "brim/memory/arena_planner.h"
+#include "brim/train/parts.h"
 
 namespace brim::examples {
 namespace {
 
 int64_t evaluated(const TrainData& data) { return data.val_set ? data.val_set->size() : 0; }
 
-std::string message_of(const SmallerBatch& found, const TrainFlags& flags, const StepMemory& need) {
+std::string message_of(const SmallerBatch& found, const LadderResult& ladder,
+                       const TrainFlags& flags, const StepMemory& need) {
   std::string remedy;
+  for (const Rung& rung : ladder.considered)
+    if (rung.fits) remedy += fmt::format("; with {} it fits", fmt::join(rung.remedies, ", "));
   if (found.fits)
-    remedy = fmt::format("; batch {} fits", found.fits->batch);
+    remedy += fmt::format("; batch {} fits", found.fits->batch);
   else if (found.least.batch < flags.batch)
-    remedy = fmt::format("; batch {} does not fit either", found.least.batch);
+    remedy += fmt::format("; batch {} does not fit either, with {} ({} bytes)", found.least.batch,
+                          format_bytes(found.least.memory.peak_reserved),
+                          found.least.memory.peak_reserved);
   std::string why =
       need.state > flags.limit()
           ? fmt::format("parameters, buffers and optimizer state alone take {} ({} bytes)",
@@ -38,17 +44,12 @@ std::string message_of(const SmallerBatch& found, const TrainFlags& flags, const
 
 [[noreturn]] void refuse(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
                          Events& events) {
-  Refusal refusal = refusal_of(flags, data, need);
-  Json fits = Json::array();
-  if (const auto& choice = refusal.smaller.fits)
-    fits.push_back({{"remedy", fmt::format("batch {}", choice->batch)},
-                    {"predicted_peak_bytes", choice->memory.peak_reserved},
-                    {"relative_time", 1.0}});
+  Refusal refusal = refusal_of(flags, data, need, climb_ladder(flags, data));
   events.write({{"event", "refused"},
                 {"needed_bytes", need.peak_reserved},
                 {"budget_bytes", flags.limit()},
                 {"least_possible_bytes", refusal.smaller.least.memory.peak_reserved},
-                {"fits", fits}});
+                {"fits", refusal.fits}});
   throw DoesNotFit{refusal.message};
 }
 
@@ -60,7 +61,7 @@ std::string in_mib(int64_t bytes) {
 /// The flags of the same run with `batch` images at once.
 TrainFlags with_batch(TrainFlags flags, int64_t batch) {
   flags.batch = batch;
-  check_optimizer_flags(flags.optimizer, batch);
+  check_optimizer_flags(flags.optimizer, flags.update_images());
   return flags;
 }
 
@@ -74,10 +75,10 @@ std::string identity_of(const TrainFlags& asked, const TrainData& data, int64_t 
       "no decay {}, clip {} {}, ema {}, freeze {}; mixup {}, cutmix {}, label smoothing {}; {}, "
       "{} threads",
       flags.model, data.classes, flags.size, flags.size, batch, data.steps(flags),
-      data.batches(flags), evaluated(data), std::max(batch, flags.effective_batch), o.name,
-      o.momentum.value_or(0), fmt::join(o.no_decay, " "), o.clip.norm, o.clip.value, o.ema,
-      fmt::join(o.freeze, " "), flags.augment.mix.mixup, flags.augment.mix.cutmix,
-      flags.label_smoothing, to_string(instructions()), num_threads());
+      data.batches(flags), evaluated(data), flags.update_images(), o.name, o.momentum.value_or(0),
+      fmt::join(o.no_decay, " "), o.clip.norm, o.clip.value, o.ema, fmt::join(o.freeze, " "),
+      flags.augment.mix.mixup, flags.augment.mix.cutmix, flags.label_smoothing,
+      to_string(instructions()), num_threads());
 }
 
 /// From `--plan`, where that is the answer; else made.
@@ -92,8 +93,7 @@ MemoryPlan find_plan(const TrainFlags& flags, const TrainData& data) {
   }
 }
 
-}  // namespace
-
+/// Nothing where the model cannot train with so few images.
 std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,
                                             int64_t batch) {
   try {
@@ -103,12 +103,31 @@ std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const Train
   }
 }
 
-Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need) {
+}  // namespace
+
+LadderResult climb_ladder(const TrainFlags& flags, const TrainData& data) {
+  return standard_ladder().climb({rehearsal_of(flags, data, flags.batch), flags.planner},
+                                 {.limit = flags.limit()});
+}
+
+Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
+                   const LadderResult& ladder) {
   auto plan = [&](int64_t batch) {
     return batch == flags.batch ? need : prediction_if_any(flags, data, batch);
   };
   SmallerBatch found = find_smaller_batch(plan, flags.batch, flags.limit());
-  return {found, message_of(found, flags, need)};
+  Json fits = Json::array();
+  auto add = [&](const std::string& remedy, const StepMemory& memory, double relative_time) {
+    fits.push_back({{"remedy", remedy},
+                    {"predicted_peak_bytes", memory.peak_reserved},
+                    {"relative_time", relative_time}});
+  };
+  for (const Rung& rung : ladder.considered)
+    if (rung.fits)
+      add(fmt::format("{}", fmt::join(rung.remedies, ", ")), rung.memory, rung.relative_time);
+  if (found.fits)
+    add(fmt::format("batch {}", found.fits->batch), found.fits->memory, /*relative_time=*/1);
+  return {found, message_of(found, ladder, flags, need), fits};
 }
 
 memory::MakePlanner MemoryPlan::planner(const TrainFlags& flags) const {
@@ -147,13 +166,15 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
   if (flags.batch > 0) return;
   constexpr int64_t kMost = 1 << 20;  // of random pixels
   int64_t images = data.train_set ? data.train_set->size() : kMost;
+  if (flags.effective_batch > 0) images = flags.effective_batch;
   BatchTuning tuning{
       .rehearsal = [&](int64_t batch) { return rehearsal_of(flags, data, batch); },
       .planner = flags.planner,
       .limit = flags.limit() -
                static_cast<int64_t>(flags.margin / 100 * static_cast<double>(flags.limit())),
       .most = flags.max_batch > 0 ? std::min(flags.max_batch, images) : images,
-      .multiple = flags.batch_multiple};
+      .multiple = flags.batch_multiple,
+      .update_images = flags.effective_batch};
   auto start = std::chrono::steady_clock::now();
   TunedBatch tuned = tune_batch(tuning);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -181,8 +202,8 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
     });
   Json event{{"event", "plan"},
              {"batch", flags.batch},
-             {"micro_batches", 1},
-             {"effective_batch", flags.batch},
+             {"micro_batches", count_parts(flags.update_images(), flags.batch)},
+             {"effective_batch", flags.update_images()},
              {"predicted_peak_bytes", need.peak_reserved},
              {"predicted_peak_live_bytes", need.peak_live},
              {"relative_time", 1.0},

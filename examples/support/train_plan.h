@@ -9,6 +9,7 @@
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
+#include "brim/train/ladder.h"
 #include "brim/train/remedies.h"
 
 namespace brim::examples {
@@ -28,18 +29,19 @@ RehearsalOptions rehearsal_of(const TrainFlags& flags, const TrainData& data, in
 /// its loaders.
 MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch);
 
-/// The same of a planner's run, or nothing where the model cannot train with so few images.
-std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,
-                                            int64_t batch);
+/// What could be changed of the run of the flags for it to fit their limit.
+LadderResult climb_ladder(const TrainFlags& flags, const TrainData& data);
 
 /// Where the asked batch does not fit.
 struct Refusal {
   SmallerBatch smaller;
   std::string message;  ///< for people
+  Json fits;            ///< changes with which it does: remedy, predicted_peak_bytes, relative_time
 };
 
 /// For a run that holds `need`, which is above the limit of the flags.
-Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need);
+Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
+                   const LadderResult& ladder);
 
 /// Chooses the batch where the flags leave that to the budget, and what depends on it; says so.
 /// Throws `DoesNotFit`, after writing the event "refused", where none fits.

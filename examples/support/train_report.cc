@@ -7,6 +7,7 @@
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/memory/host_memory.h"
+#include "brim/train/parts.h"
 
 namespace brim::examples {
 namespace {
@@ -39,6 +40,13 @@ std::string against(int64_t predicted, int64_t measured) {
                      measured > predicted ? "more" : "less");
 }
 
+std::string batches_of(const TrainFlags& flags) {
+  int64_t parts = count_parts(flags.update_images(), flags.batch);
+  if (parts == 1) return fmt::format("batch {}", flags.batch);
+  return fmt::format("batch {} in {} micro-batches of {}", flags.update_images(), parts,
+                     flags.batch);
+}
+
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 }  // namespace
@@ -50,9 +58,9 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
                                                     data.train_set->size(), data.val_set->size())
                                       : "random pixels";
   progress_.say(
-      fmt::format("{} ({} parameters) on {}: {}, {} classes, {}x{}, batch {}, {} steps, {} threads",
+      fmt::format("{} ({} parameters) on {}: {}, {} classes, {}x{}, {}, {} steps, {} threads",
                   flags.model, model.parameter_count(), flags.data, images, data.classes,
-                  flags.size, flags.size, flags.batch, data.steps(flags), num_threads()));
+                  flags.size, flags.size, batches_of(flags), data.steps(flags), num_threads()));
   progress_.say(describe(flags.optimizer, model));
 }
 
@@ -97,8 +105,24 @@ void TrainReport::epoch(const EpochReport& report) {
                  {"val_accuracy", or_null(accuracy_)}});
 }
 
-void TrainReport::done(const StepMemory& predicted) {
+void TrainReport::replan(const ReplanReport& report) {
+  progress_.say(fmt::format("step {}: {}; planned again for {}: {} micro-batches of {}, peak {}",
+                            report.step, report.why, format_bytes(report.capacity),
+                            report.micro_batches, report.micro_batch,
+                            format_bytes(report.predicted.peak_reserved)));
+  events_.write({{"event", "replan"},
+                 {"step", report.step},
+                 {"why", report.why},
+                 {"batch", report.micro_batch},
+                 {"micro_batches", report.micro_batches},
+                 {"effective_batch", flags_.update_images()},
+                 {"budget_bytes", report.capacity},
+                 {"predicted_peak_bytes", report.predicted.peak_reserved}});
+}
+
+void TrainReport::done(const StepMemory& predicted, const Trainer& trainer) {
   auto stats = memory::account(flags_.device)->stats();
+  const bool over_budget = flags_.budget > 0 && stats.peak_reserved > flags_.budget;
   int64_t skipped = skipped_images();
   std::string accuracy = accuracy_ ? fmt::format("accuracy {:.2f}%, ", 100 * *accuracy_) : "";
   if (accuracy_ && data_.classes > 5) accuracy += fmt::format("top-5 {:.2f}%, ", 100 * *top5_);
@@ -111,24 +135,24 @@ void TrainReport::done(const StepMemory& predicted) {
     progress_.say(fmt::format("{} requests were not as planned", stats.mismatches));
   if (skipped > 0)
     progress_.say(fmt::format("{} bad image{} skipped", skipped, skipped == 1 ? " was" : "s were"));
-  Json event{
-      {"event", "done"},
-      {"images_per_second", steady_median(rates_)},
-      {"step_seconds", steady_median(seconds_)},
-      {"peak_bytes", stats.peak_reserved},
-      {"predicted_peak_bytes", predicted.peak_reserved},
-      {"peak_live_bytes", stats.peak_live},
-      {"predicted_peak_live_bytes", predicted.peak_live},
-      {"mismatches", stats.mismatches},
-      {"val_accuracy", or_null(accuracy_)},
-      {"val_top5", or_null(top5_)},
-      {"batch", flags_.batch},
-      {"micro_batches", 1},
-      {"budget_violations", flags_.budget > 0 && stats.peak_reserved > flags_.budget ? 1 : 0},
-      {"oom_events", 0},
-      {"skipped_steps", 0},
-      {"skipped_images", skipped},
-      {"precision", "f32"}};
+  Json event{{"event", "done"},
+             {"images_per_second", steady_median(rates_)},
+             {"step_seconds", steady_median(seconds_)},
+             {"peak_bytes", stats.peak_reserved},
+             {"predicted_peak_bytes", predicted.peak_reserved},
+             {"peak_live_bytes", stats.peak_live},
+             {"predicted_peak_live_bytes", predicted.peak_live},
+             {"mismatches", stats.mismatches},
+             {"val_accuracy", or_null(accuracy_)},
+             {"val_top5", or_null(top5_)},
+             {"batch", trainer.micro_batch()},
+             {"micro_batches", count_parts(flags_.update_images(), trainer.micro_batch())},
+             {"effective_batch", flags_.update_images()},
+             {"budget_violations", trainer.counts().violations + (over_budget ? 1 : 0)},
+             {"oom_events", trainer.counts().out_of_memory},
+             {"skipped_steps", 0},
+             {"skipped_images", skipped},
+             {"precision", "f32"}};
   if (flags_.budget > 0) event["budget_bytes"] = flags_.budget;
   events_.write(event);
 }

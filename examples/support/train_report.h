@@ -21,8 +21,9 @@ class TrainReport {
   void step(const StepReport& report);
   void evaluation(int64_t done, int64_t all) { progress_.evaluation(done, all); }
   void epoch(const EpochReport& report);
+  void replan(const ReplanReport& report);
   /// The last line: medians, peaks beside what was predicted, accuracy.
-  void done(const StepMemory& predicted);
+  void done(const StepMemory& predicted, const Trainer& trainer);
 
  private:
   int64_t skipped_images() const;

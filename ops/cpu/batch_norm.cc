@@ -177,13 +177,38 @@ template <class T>
 void update_running(const KernelCall& call, const kernel::RunningStatisticsAttributes& by) {
   const double *mean = call.in[0].as<double>(), *variance = call.in[1].as<double>();
   T *running_mean = call.out[0].as<T>(), *running_var = call.out[1].as<T>();
-  auto mix = [&](T running, double batch) {
-    return static_cast<T>((1 - by.momentum) * static_cast<double>(running) + by.momentum * batch);
-  };
+  const double keep = 1 - by.momentum, weight = by.momentum * by.part;
   for (int64_t c = 0; c < call.out[0].numel(); ++c) {
-    running_mean[c] = mix(running_mean[c], mean[c]);
-    running_var[c] = mix(running_var[c], variance[c] * by.correction);
+    running_mean[c] =
+        static_cast<T>(keep * static_cast<double>(running_mean[c]) + weight * mean[c]);
+    running_var[c] = static_cast<T>(keep * static_cast<double>(running_var[c]) +
+                                    weight * (variance[c] * by.correction));
   }
+}
+
+// A later part of a batch. What `running_mean` has beyond its start is momentum * before * the mean
+// of the parts so far.
+template <class T>
+void pool_running(const KernelCall& call, const kernel::RunningStatisticsAttributes& by) {
+  const double *mean = call.in[0].as<double>(), *variance = call.in[1].as<double>();
+  const T* start = call.in[2].as<T>();
+  T *running_mean = call.out[0].as<T>(), *running_var = call.out[1].as<T>();
+  const double keep = 1 - by.momentum, weight = by.momentum * by.part;
+  if (by.momentum == 0) return;
+  for (int64_t c = 0; c < call.out[0].numel(); ++c) {
+    auto moved = static_cast<double>(running_mean[c]) - keep * static_cast<double>(start[c]);
+    double apart = mean[c] - moved / (by.momentum * by.before);
+    double between = apart * apart * by.before / (by.before + by.part);
+    running_mean[c] = static_cast<T>(static_cast<double>(running_mean[c]) + weight * mean[c]);
+    running_var[c] = static_cast<T>(static_cast<double>(running_var[c]) +
+                                    weight * (variance[c] + between) * by.correction);
+  }
+}
+
+template <class T>
+void update_running_statistics(const KernelCall& call,
+                               const kernel::RunningStatisticsAttributes& by) {
+  by.before > 0 ? pool_running<T>(call, by) : update_running<T>(call, by);
 }
 
 template <class T>
@@ -191,7 +216,7 @@ void register_for(Dtype dtype) {
   constexpr DeviceType kCpu = DeviceType::cpu;
   register_kernel(kernel::batch_norm_statistics, kCpu, dtype, statistics<T>, statistics_scratch<T>);
   register_kernel(kernel::batch_norm, kCpu, dtype, normalize<T>, normalize_scratch<T>);
-  register_kernel(kernel::running_statistics, kCpu, dtype, update_running<T>);
+  register_kernel(kernel::running_statistics, kCpu, dtype, update_running_statistics<T>);
 }
 
 }  // namespace

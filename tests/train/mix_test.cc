@@ -217,13 +217,13 @@ std::vector<float> trained(const MixOptions& mix, uint64_t seed = 1) {
   optim::Sgd sgd(model.named_parameters());
   SyntheticSource source({.count = 6, .size = 8, .classes = 4}, 3);
   Trainer trainer(
-      model, sgd,
+      model, sgd, {source},
       {.steps = 3, .seed = seed, .schedule = optim::ConstantSchedule{.rate = 0.1}, .mix = mix});
   std::vector<float> losses;
   trainer.on_step = [&](const StepReport& report) {
     losses.push_back(static_cast<float>(report.loss));
   };
-  trainer.run(source, nullptr);
+  trainer.run();
   auto parameters = values_of(model.named_parameters());
   losses.insert(losses.end(), parameters.begin(), parameters.end());
   return losses;
@@ -321,8 +321,8 @@ TEST_CASE("a mixed step holds what is predicted for it on the meta device") {
                 model, data::to_device(host.pixels, host.labels, host.size, device), options);
           });
       };
-      const StepMemory predicted =
-          measure_on_meta(memory::planner_named(planner), [&](auto state) { program(Device::meta(), state); });
+      const StepMemory predicted = measure_on_meta(
+          memory::planner_named(planner), [&](auto state) { program(Device::meta(), state); });
       auto account = memory::capped_host_account(planner);
       memory::AccountScope scope(account);
       program(Device::cpu(), [] {});

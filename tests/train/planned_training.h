@@ -64,6 +64,7 @@ class UnevenSource final : public BatchSource {
  public:
   explicit UnevenSource(const TrainingCase& c)
       : case_(c), all_(data::make_synthetic({.count = c.batch, .size = c.size})) {}
+  EpochShape shape() const override { return {2, case_.batch, case_.smaller(), case_.size}; }
   int64_t batches() const override { return 3; }
   void start_epoch(int64_t) override { given_ = 0; }
   std::optional<HostBatch> next() override {
@@ -91,13 +92,13 @@ inline memory::AccountStats train(const TrainingCase& c, const memory::MakePlann
   {
     auto model = nn::make_model(c.model, {.classes = 10});
     Updating updating = make_updating(c, *model);
-    Trainer trainer(*model, *updating.optimizer, trainer_options());
-    if (after_step) trainer.on_step = [&](const StepReport&) { after_step(*account); };
     UnevenSource source(c);
     data::Loader validation(std::make_shared<data::Shapes>(data::ShapesOptions{
                                 .count = c.batch + c.smaller(), .size = c.size}),
                             {.batch = c.batch, .size = c.size, .workers = 0, .shuffle = false});
-    trainer.run(source, &validation);
+    Trainer trainer(*model, *updating.optimizer, {source, &validation}, trainer_options());
+    if (after_step) trainer.on_step = [&](const StepReport&) { after_step(*account); };
+    trainer.run();
   }
   memory::AccountStats stats = account->stats();
   check(stats.live == 0, "every byte came back");

@@ -21,7 +21,8 @@ StepMemory peak_of(int64_t bytes) { return {.peak_reserved = bytes, .peak_live =
 struct Training {
   explicit Training(int64_t batch)
       : source({.count = batch, .size = kSize, .classes = 4}, /*batches=*/2),
-        trainer(model, sgd, {.steps = 2, .schedule = optim::ConstantSchedule{.rate = 0.1}}) {}
+        trainer(model, sgd, {source},
+                {.steps = 2, .schedule = optim::ConstantSchedule{.rate = 0.1}}) {}
 
   SmallNet model;
   optim::Sgd sgd{model.named_parameters(), {.momentum = 0.9}};
@@ -50,10 +51,9 @@ std::optional<StepMemory> plan(int64_t batch) {
 /// The error of training with `batch` images in `bytes` that `account` still has.
 memory::OutOfMemory error_of(memory::Account& account, int64_t batch) {
   Training training(batch);
-  training.trainer.plan_batch = plan;
   int64_t live = account.stats().live;
   try {
-    training.trainer.run(training.source, nullptr);
+    training.trainer.run();
   } catch (const memory::OutOfMemory& error) {
     CHECK(account.stats().live == live);
     return error;
@@ -108,7 +108,7 @@ TEST_CASE("a trainer's step that runs out names a batch, which then trains") {
   CHECK(std::string(error.what()).ends_with("\n  planned, and found to fit:\n    " + remedy));
   CHECK(error.shortage().section == memory::Section{memory::SectionKind::first_micro_step, 32});
   Training fits(20);
-  CHECK_NOTHROW(fits.trainer.run(fits.source, nullptr));
+  CHECK_NOTHROW(fits.trainer.run());
   CHECK(account->stats().peak_reserved == twenty.peak_reserved);
 }
 

@@ -52,7 +52,7 @@ std::vector<double> train(int workers, uint64_t seed = 1) {
   options.shuffle = false;
   data::Loader validation(more, options);
   LoaderSource source(training);
-  Trainer trainer(model, sgd,
+  Trainer trainer(model, sgd, {source, &validation},
                   {.steps = 9, .seed = seed, .schedule = optim::ConstantSchedule{.rate = 0.05}});
   std::vector<double> numbers, evaluations;
   trainer.on_step = [&](const StepReport& report) { numbers.push_back(report.loss); };
@@ -60,7 +60,7 @@ std::vector<double> train(int workers, uint64_t seed = 1) {
     evaluations.push_back(report.validation->loss);
     evaluations.push_back(report.validation->accuracy);
   };
-  trainer.run(source, &validation);
+  trainer.run();
   numbers.insert(numbers.end(), evaluations.begin(), evaluations.end());
   return numbers;
 }
@@ -206,7 +206,7 @@ TEST_CASE("with averages a trainer evaluates them, and the norms of gradients ar
   optim::Ema ema(model, {.decay = 0.5});
   data::Loader training(images, loader_options(0)), validation(images, loader_options(0));
   LoaderSource source(training);
-  Trainer trainer(model, sgd,
+  Trainer trainer(model, sgd, {source, &validation},
                   {.steps = 3,
                    .schedule = optim::ConstantSchedule{.rate = 0.05},
                    .clip = {.norm = 1e-3},
@@ -215,7 +215,7 @@ TEST_CASE("with averages a trainer evaluates them, and the norms of gradients ar
   trainer.on_step = [&](const StepReport& step) { told += step.gradient_norm.value() > 1e-3; };
   double evaluated = 0;
   trainer.on_epoch = [&](const EpochReport& epoch) { evaluated = epoch.validation->loss; };
-  trainer.run(source, &validation);
+  trainer.run();
   CHECK(told == 3);  // before clipping
   CHECK(ema.updates() == 3);
   CHECK_FALSE(ema.in_use());
@@ -227,7 +227,8 @@ TEST_CASE("with averages a trainer evaluates them, and the norms of gradients ar
 TEST_CASE("a trainer wants steps to do") {
   SmallNet model;
   optim::Sgd sgd(model.named_parameters());
-  CHECK_THROWS_AS(Trainer(model, sgd, {.steps = 0}), ValueError);
+  SyntheticSource source({.count = 4, .size = 8, .classes = 4}, 1);
+  CHECK_THROWS_AS(Trainer(model, sgd, {source}, {.steps = 0}), ValueError);
 }
 
 TEST_CASE("correct answers are counted among the largest logits, and NaN is refused") {

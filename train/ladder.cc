@@ -1,0 +1,153 @@
+#include "brim/train/ladder.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "brim/base/bytes.h"
+#include "brim/train/predicted_time.h"
+#include "brim/train/training_plan.h"
+
+namespace brim {
+namespace {
+
+// Times nearer to each other than this are equal: the prediction is no better.
+constexpr double kSameTime = 0.001;
+
+class Climb {
+ public:
+  Climb(const std::vector<std::unique_ptr<Remedy>>& remedies, const TrainingSetup& wanted,
+        const LadderOptions& options)
+      : remedies_(remedies), options_(options), seconds_(predicted_seconds(wanted.rehearsal)) {
+    result_.limit = options.limit;
+    add({.setup = wanted});
+  }
+
+  LadderResult climb() && {
+    for (const auto& remedy : remedies_) try_on(result_.considered.front(), *remedy);
+    if (!fits_unchanged()) {
+      Rung gentle = all_that_leave_numbers();
+      if (gentle.names.size() > 1) add(gentle);
+      if (!gentle.names.empty())
+        for (const auto& remedy : remedies_)
+          if (remedy->changes_numbers()) try_on(gentle, *remedy);
+    }
+    result_.chosen = best([&](const Rung& rung) {
+      return rung.fits && (options_.may_change_numbers || !rung.changes_numbers);
+    });
+    return std::move(result_);
+  }
+
+  template <class Wanted>
+  std::optional<size_t> best(const Wanted& wanted) const {
+    std::optional<size_t> best;
+    for (size_t i = 0; i < result_.considered.size(); ++i)
+      if (wanted(result_.considered[i]) && (!best || is_better(i, *best))) best = i;
+    return best;
+  }
+
+ private:
+  bool is_better(size_t i, size_t than) const {
+    const Rung &a = result_.considered[i], &b = result_.considered[than];
+    if (std::abs(a.relative_time - b.relative_time) > kSameTime)
+      return a.relative_time < b.relative_time;
+    return a.names.size() < b.names.size();
+  }
+
+  bool fits_unchanged() const {
+    return std::ranges::any_of(result_.considered,
+                               [](const Rung& rung) { return rung.fits && !rung.changes_numbers; });
+  }
+
+  void add(Rung rung) {
+    rung.memory = predicted_memory(rung.setup);
+    rung.relative_time = predicted_seconds(rung.setup.rehearsal) / seconds_;
+    rung.fits = rung.memory.peak_reserved <= options_.limit;
+    result_.considered.push_back(std::move(rung));
+  }
+
+  std::optional<Rung> with(Rung rung, const Remedy& remedy) {
+    Offer offer = remedy.offer(rung.setup, options_.limit);
+    if (!offer.setup) {
+      if (rung.names.empty()) result_.not_offered.push_back({remedy.name(), offer.text});
+      return {};
+    }
+    rung.setup = std::move(*offer.setup);
+    rung.names.push_back(remedy.name());
+    rung.remedies.push_back(std::move(offer.text));
+    rung.changes_numbers |= remedy.changes_numbers();
+    return rung;
+  }
+
+  void try_on(Rung rung, const Remedy& remedy) {
+    if (std::optional<Rung> changed = with(std::move(rung), remedy)) add(std::move(*changed));
+  }
+
+  Rung all_that_leave_numbers() {
+    Rung rung = result_.considered.front();
+    for (const auto& remedy : remedies_)
+      if (!remedy->changes_numbers())
+        if (std::optional<Rung> changed = with(rung, *remedy)) rung = std::move(*changed);
+    return rung;
+  }
+
+  const std::vector<std::unique_ptr<Remedy>>& remedies_;
+  LadderOptions options_;
+  double seconds_;  // of what was asked for
+  LadderResult result_;
+};
+
+}  // namespace
+
+StepMemory predicted_memory(const TrainingSetup& setup) {
+  auto program = [&](const auto& state_is_held) { rehearse(setup.rehearsal, state_is_held); };
+  return setup.planner == "arena" ? plan_on_meta(program).predicted
+                                  : measure_on_meta(memory::planner_named(setup.planner), program);
+}
+
+const Rung* LadderResult::proposed() const {
+  const Rung* best = nullptr;
+  for (const Rung& rung : considered)
+    if (rung.fits && rung.changes_numbers &&
+        (best == nullptr || rung.relative_time < best->relative_time - kSameTime))
+      best = &rung;
+  return best;
+}
+
+int64_t LadderResult::least_bytes() const {
+  int64_t least = considered.front().memory.peak_reserved;
+  for (const Rung& rung : considered) least = std::min(least, rung.memory.peak_reserved);
+  return least;
+}
+
+Ladder& Ladder::add(std::unique_ptr<Remedy> remedy) {
+  remedies_.push_back(std::move(remedy));
+  return *this;
+}
+
+LadderResult Ladder::climb(const TrainingSetup& wanted, const LadderOptions& options) const {
+  return Climb(remedies_, wanted, options).climb();
+}
+
+std::string to_table(const LadderResult& result) {
+  constexpr int kWidth = 44;
+  std::string text = fmt::format("  {:<{}} {:>10}  {:>5}  {:<7}  {}\n", "remedies", kWidth, "peak",
+                                 "time", "numbers", "verdict");
+  for (size_t i = 0; i < result.considered.size(); ++i) {
+    const Rung& rung = result.considered[i];
+    const int64_t over = rung.memory.peak_reserved - result.limit;
+    std::string verdict = i == result.chosen ? "chosen"
+                          : rung.fits        ? "fits"
+                                             : format_bytes(over) + " too much";
+    text += fmt::format(
+        "  {:<{}} {:>10}  {:>5.2f}  {:<7}  {}\n",
+        rung.remedies.empty() ? "as asked for" : fmt::format("{}", fmt::join(rung.remedies, ", ")),
+        kWidth, format_bytes(rung.memory.peak_reserved), rung.relative_time,
+        rung.changes_numbers ? "change" : "same", verdict);
+  }
+  for (const NotOffered& remedy : result.not_offered)
+    text += fmt::format("  {:<{}} not offered: {}\n", remedy.name, kWidth, remedy.why);
+  return text;
+}
+
+}  // namespace brim

@@ -1,0 +1,101 @@
+// What to change where a training does not fit its budget. A remedy is one change; the ladder tries
+// them alone and together on the meta device, and takes the one with the least predicted time that
+// fits. A remedy of your own joins with `add`, and the ladder needs to know no more of it than this
+// interface says.
+//
+//   Ladder ladder = standard_ladder();
+//   LadderResult result = ladder.climb({rehearsal, "arena"}, {.limit = 300 << 20});
+//   fmt::print("{}", to_table(result));
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brim/train/rehearsal.h"
+#include "brim/train/step_memory.h"
+
+namespace brim {
+
+/// A training as far as its memory and its time follow from it.
+struct TrainingSetup {
+  RehearsalOptions rehearsal;
+  std::string planner = "arena";  ///< or "caching", "direct"
+};
+
+/// What the training holds; for the arena its plan is made and rehearsed.
+StepMemory predicted_memory(const TrainingSetup& setup);
+
+/// What a remedy makes of a training, or why it does not apply to it.
+struct Offer {
+  std::optional<TrainingSetup> setup;
+  /// "4 micro-batches of 32", or "already in force", "gradients are clipped by their norm".
+  std::string text;
+};
+
+class Remedy {
+ public:
+  virtual ~Remedy() = default;
+  /// "micro-batches".
+  virtual std::string name() const = 0;
+  /// Whether losses and weights are other ones with it, beyond rounding or by it.
+  virtual bool changes_numbers() const = 0;
+  /// The mildest change of its kind with which `setup` needs at most `limit` bytes; where none
+  /// is enough, the strongest.
+  virtual Offer offer(const TrainingSetup& setup, int64_t limit) const = 0;
+};
+
+struct LadderOptions {
+  int64_t limit = 0;  ///< bytes
+  /// Whether a remedy that changes the numbers may be chosen; it is considered in any case.
+  bool may_change_numbers = false;
+};
+
+/// A training that was considered.
+struct Rung {
+  std::vector<std::string> remedies;  ///< their texts; none: as it was asked for
+  std::vector<std::string> names;
+  TrainingSetup setup;
+  StepMemory memory;
+  double relative_time = 1;  ///< predicted, of what was asked for
+  bool changes_numbers = false;
+  bool fits = false;
+};
+
+/// A remedy that does not apply.
+struct NotOffered {
+  std::string name, why;
+};
+
+struct LadderResult {
+  std::vector<Rung> considered;  ///< the first is what was asked for
+  std::vector<NotOffered> not_offered;
+  std::optional<size_t> chosen;  ///< of those considered; none where nothing fits that may be taken
+  int64_t limit = 0;
+
+  /// The one with the least predicted time that fits and changes the numbers; null for none.
+  const Rung* proposed() const;
+  /// The smallest peak of all that were considered, in bytes.
+  int64_t least_bytes() const;
+};
+
+class Ladder {
+ public:
+  Ladder& add(std::unique_ptr<Remedy> remedy);
+  /// Considers the training as it is, with each remedy alone, and, where that is not enough, with
+  /// all together that leave the numbers, and each of the others on top. Of what fits, the least
+  /// predicted time is chosen, and of equal times the fewest remedies.
+  LadderResult climb(const TrainingSetup& wanted, const LadderOptions& options) const;
+
+ private:
+  std::vector<std::unique_ptr<Remedy>> remedies_;
+};
+
+/// With all remedies that there are (train/standard_ladder.cc).
+Ladder standard_ladder();
+
+/// One line for each that was considered: remedies, bytes, time, verdict.
+std::string to_table(const LadderResult& result);
+
+}  // namespace brim

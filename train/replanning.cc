@@ -1,0 +1,108 @@
+#include "brim/train/replanning.h"
+
+#include <algorithm>
+
+#include "brim/memory/arena_planner.h"
+#include "brim/memory/out_of_memory.h"
+#include "brim/train/batch_tuning.h"
+#include "brim/train/parts.h"
+
+namespace brim {
+namespace {
+
+MetaProgram program_of(RehearsalOptions options) {
+  return [options = std::move(options)](const auto& state_is_held) {
+    rehearse(options, state_is_held);
+  };
+}
+
+}  // namespace
+
+Replanning::Replanning(nn::Module& model, const optim::Optimizer& optimizer,
+                       const TrainingData& data, const TrainerOptions& options)
+    : model_(model),
+      optimizer_(optimizer),
+      data_(data),
+      options_(options),
+      account_(memory::account(options.input.device)),
+      wanted_(options.micro_batch > 0 ? options.micro_batch : data.training.shape().images),
+      planned_(account_->cap()) {}
+
+bool Replanning::is_beyond() const { return account_->stats().reserved > account_->cap(); }
+
+bool Replanning::has_shrunk() const { return account_->cap() < planned_; }
+
+bool Replanning::may_grow(int64_t micro_batch) const {
+  return micro_batch < wanted_ && account_->cap() > planned_;
+}
+
+RehearsalOptions Replanning::rehearsal(int64_t micro_batch) const {
+  return rehearsal_of(model_, optimizer_, data_, options_, micro_batch);
+}
+
+std::optional<StepMemory> Replanning::predict(int64_t batch) const {
+  RehearsalOptions options = rehearsal(batch);
+  options.effective_batch = options.last_update = options.evaluation_batch = 0;
+  MetaProgram program = program_of(std::move(options));
+  try {
+    return account_->planner_name() == "arena"
+               ? plan_on_meta(program).predicted
+               : measure_on_meta(memory::planner_named(account_->planner_name()), program);
+  } catch (const ValueError&) {
+    return {};  // batch norm wants two values per channel
+  }
+}
+
+void Replanning::refuse(int64_t least_bytes) const {
+  memory::AccountStats now = account_->stats();
+  throw memory::OutOfMemory(
+      memory::Shortage{.device = account_->device(),
+                       .requested = least_bytes,
+                       .category = memory::Category::other,
+                       .total = account_->cap(),
+                       .live = now.live,
+                       .cached = now.cached,
+                       .fragmented = now.fragmented,
+                       .free = std::max<int64_t>(account_->cap() - now.reserved, 0),
+                       .by_category = now.by_category,
+                       .site = {.op = "training step"}});
+}
+
+ReplanReport Replanning::plan(const std::string& why, const std::string& asked) {
+  const std::string planner = asked.empty() ? account_->planner_name() : asked;
+  const int64_t capacity = account_->cap();
+  BatchTuning tuning{.rehearsal = [this](int64_t batch) { return rehearsal(batch); },
+                     .planner = planner,
+                     .limit = capacity,
+                     .most = wanted_,
+                     .update_images = data_.training.shape().images};
+  TunedBatch tuned = tune_batch(tuning);
+  // What is held beyond the training's state is not its own.
+  if (int64_t others = account_->stats().live - tuned.memory.state;
+      tuned.batch > 0 && others > 0 && others + tuned.memory.peak_reserved > capacity) {
+    tuning.limit = std::max<int64_t>(capacity - others, 1);
+    tuned = tune_batch(tuning);
+  }
+  if (tuned.batch == 0) refuse(tuned.memory.peak_reserved);
+  StepMemory predicted = move_to(planner, tuned.batch);
+  planned_ = capacity;
+  return {.why = why,
+          .micro_batch = tuned.batch,
+          .micro_batches = count_parts(tuning.update_images, tuned.batch),
+          .capacity = capacity,
+          .predicted = predicted};
+}
+
+StepMemory Replanning::move_to(const std::string& planner, int64_t micro_batch) {
+  MetaProgram program = program_of(rehearsal(micro_batch));
+  if (planner != "arena") {
+    StepMemory predicted = measure_on_meta(memory::planner_named(planner), program);
+    account_->replan(memory::planner_named(planner));
+    return predicted;
+  }
+  TrainingPlan training = plan_on_meta(program);
+  account_->replan(memory::arena_planner(training.plan, {.device = account_->device()}));
+  return training.predicted;
+}
+
+}  // namespace brim

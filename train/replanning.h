@@ -1,0 +1,61 @@
+// Plans a training that runs: anew when its device has lost bytes, and again when they came back.
+// `Trainer` asks it at the begin of each step; a loop of your own can do the same.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "brim/memory/account.h"
+#include "brim/train/live_rehearsal.h"
+#include "brim/train/remedies.h"
+#include "brim/train/training_plan.h"
+
+namespace brim {
+
+struct ReplanReport {
+  int64_t step = 0;  ///< updates done before it
+  std::string why;   ///< "the device has 120 MiB, 200 MiB were reserved"
+  int64_t micro_batch = 0, micro_batches = 0;
+  int64_t capacity = 0;  ///< bytes that the device has now
+  StepMemory predicted;
+};
+
+class Replanning {
+ public:
+  /// What is handed over must outlive it. `options.micro_batch` is what the training would run with
+  /// if it had the bytes; 0 for whole batches.
+  Replanning(nn::Module& model, const optim::Optimizer& optimizer, const TrainingData& data,
+             const TrainerOptions& options);
+
+  /// Whether more is reserved than the device has by now.
+  bool is_beyond() const;
+  /// Whether the device has fewer bytes than the last plan was made for.
+  bool has_shrunk() const;
+  /// Whether it has more, and the micro-batches are smaller than wanted.
+  bool may_grow(int64_t micro_batch) const;
+
+  /// Finds the largest micro-batch, up to the wanted one, that fits what the device has now beside
+  /// what others hold of it, and moves the training to a planner for it. To be called between
+  /// steps. Throws `memory::OutOfMemory` where none fits; nothing has changed then. `planner` is ""
+  /// for the account's own kind.
+  ReplanReport plan(const std::string& why, const std::string& planner = "");
+  /// What training with batches of so many images, in one part each, would hold under the account's
+  /// planner, or nothing where the model cannot train with so few.
+  std::optional<StepMemory> predict(int64_t batch) const;
+
+ private:
+  RehearsalOptions rehearsal(int64_t micro_batch) const;
+  StepMemory move_to(const std::string& planner, int64_t micro_batch);
+  [[noreturn]] void refuse(int64_t least_bytes) const;
+
+  nn::Module& model_;
+  const optim::Optimizer& optimizer_;
+  TrainingData data_;
+  TrainerOptions options_;
+  std::shared_ptr<memory::Account> account_;
+  int64_t wanted_;   // images of a micro-batch
+  int64_t planned_;  // the capacity that the training was planned for
+};
+
+}  // namespace brim

@@ -1,0 +1,80 @@
+// The remedies that there are. Each is one class; another one joins in `standard_ladder`.
+#include "brim/train/batch_tuning.h"
+#include "brim/train/ladder.h"
+#include "brim/train/parts.h"
+
+namespace brim {
+namespace {
+
+int64_t images_of_update(const RehearsalOptions& training) {
+  return std::max(training.batch, training.effective_batch);
+}
+
+// An arena wastes nothing and reserves what it needs once.
+class ArenaPlanner final : public Remedy {
+ public:
+  std::string name() const override { return "planner"; }
+  bool changes_numbers() const override { return false; }
+  Offer offer(const TrainingSetup& setup, int64_t) const override {
+    if (setup.planner == "arena") return {{}, "the arena is in force already"};
+    TrainingSetup changed = setup;
+    changed.planner = "arena";
+    return {std::move(changed), "arena planner"};
+  }
+};
+
+class InputAsBytes final : public Remedy {
+ public:
+  std::string name() const override { return "input as uint8"; }
+  bool changes_numbers() const override { return false; }
+  Offer offer(const TrainingSetup& setup, int64_t) const override {
+    if (setup.rehearsal.trainer.input.as_bytes) return {{}, "images are bytes already"};
+    TrainingSetup changed = setup;
+    changed.rehearsal.trainer.input.as_bytes = true;
+    return {std::move(changed), "input as uint8"};
+  }
+};
+
+// The same update in more parts. Sums are rounded in another order, and batch norm sees fewer
+// images at once.
+class MicroBatches final : public Remedy {
+ public:
+  std::string name() const override { return "micro-batches"; }
+  bool changes_numbers() const override { return true; }
+  Offer offer(const TrainingSetup& setup, int64_t limit) const override {
+    const int64_t images = images_of_update(setup.rehearsal);
+    if (setup.rehearsal.batch <= 1) return {{}, "one image at once is the least"};
+    TunedBatch tuned =
+        tune_batch({.rehearsal = [&](int64_t batch) { return with_batch(setup, batch).rehearsal; },
+                    .planner = setup.planner,
+                    .limit = limit,
+                    .most = setup.rehearsal.batch - 1,
+                    .update_images = images});
+    const int64_t batch = tuned.batch > 0 ? tuned.batch : tuned.least;
+    if (batch >= setup.rehearsal.batch) return {{}, "the model trains with no fewer images"};
+    return {with_batch(setup, batch),
+            fmt::format("{} micro-batches of {}", count_parts(images, batch), batch)};
+  }
+
+ private:
+  static TrainingSetup with_batch(const TrainingSetup& setup, int64_t batch) {
+    TrainingSetup changed = setup;
+    changed.rehearsal.effective_batch = images_of_update(setup.rehearsal);
+    if (changed.rehearsal.evaluation_batch == 0)
+      changed.rehearsal.evaluation_batch = setup.rehearsal.batch;
+    changed.rehearsal.batch = batch;
+    return changed;
+  }
+};
+
+}  // namespace
+
+Ladder standard_ladder() {
+  Ladder ladder;
+  ladder.add(std::make_unique<ArenaPlanner>())
+      .add(std::make_unique<InputAsBytes>())
+      .add(std::make_unique<MicroBatches>());
+  return ladder;
+}
+
+}  // namespace brim

@@ -1,0 +1,42 @@
+// How `Trainer` trains (train/trainer.h). What `training_loss` and a rehearsal need of it too, so
+// it stands by itself.
+#pragma once
+
+#include <string>
+
+#include "brim/core/tensor.h"
+#include "brim/optim/clip.h"
+#include "brim/optim/ema.h"
+#include "brim/optim/schedule.h"
+#include "brim/train/input.h"
+#include "brim/train/mix.h"
+
+namespace brim {
+
+struct TrainerOptions {
+  /// Updates in all; epochs follow each other until they are done.
+  int64_t steps = 0;
+  uint64_t seed = 0;
+  optim::Schedule schedule = optim::ConstantSchedule{};
+  double label_smoothing = 0;
+  /// [classes], of the logits' dtype, on the input's device: what each class weighs, as in
+  /// `CrossEntropyOptions`. Undefined: all weigh 1.
+  Tensor class_weights = {};
+  /// mixup and CutMix; which of them, and in which shares, follows from the seed and the update.
+  /// Pairs are made within a micro-batch.
+  MixOptions mix = {};
+  InputOptions input = {};
+  optim::ClipOptions clip = {};
+  /// Averages that each update moves, and that are evaluated in place of the weights; or null.
+  optim::Ema* ema = nullptr;
+  /// Images on the device at once. Each batch of the source is one update, and runs in parts of so
+  /// many, the last one smaller. 0: the whole batch, or with `planner` the most that fit.
+  int64_t micro_batch = 0;
+  /// Plans the training for the device's capacity before it begins, and moves what there is to the
+  /// planner of that name: "arena", "caching" or "direct". "": the account stays as it is.
+  std::string planner = {};
+  /// Ends the training when the accuracy has not become better for so many epochs; 0: never.
+  int64_t early_stop = 0;
+};
+
+}  // namespace brim

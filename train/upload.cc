@@ -1,0 +1,34 @@
+#include "brim/train/upload.h"
+
+#include <algorithm>
+
+namespace brim {
+namespace {
+
+// The account of the device does not see what is prepared on the host.
+Tensor prepare_on_host(const HostBatch& batch, const InputOptions& input) {
+  memory::AccountScope staging(memory::capped_host_account("direct"));
+  data::DeviceBatch bytes = batch.upload(Device::cpu());
+  return prepare_input(std::move(bytes.images), input);
+}
+
+}  // namespace
+
+data::DeviceBatch empty_upload(int64_t images, int size, const InputOptions& input) {
+  if (input.as_bytes) return data::empty_batch(images, size, input.device);
+  memory::CategoryScope category(memory::Category::input);
+  memory::SiteScope site({.op = "batch"});
+  return {empty({images, size, size, 3}, {.dtype = input.dtype, .device = input.device}),
+          empty({images}, {.dtype = Dtype::int64, .device = input.device})};
+}
+
+data::DeviceBatch upload(const HostBatch& batch, const InputOptions& input) {
+  if (input.as_bytes) return batch.upload(input.device);
+  data::DeviceBatch numbers = empty_upload(batch.count(), batch.size, input);
+  copy_into(numbers.images, prepare_on_host(batch, input));
+  std::ranges::copy(batch.labels, numbers.labels.data<int64_t>());
+  numbers.labels.storage()->note_write("batch");
+  return numbers;
+}
+
+}  // namespace brim
