@@ -67,7 +67,8 @@ memory::Trace TraceRecorder::take() {
     buffer.origin = origin_of(buffer_sources_[i].site);
     buffer.shape = memory::to_string(buffer_sources_[i].shape);
   }
-  for (const auto& [address, i] : live_) trace_.buffers[static_cast<size_t>(i)].death = trace_.end;
+  for (const auto& [address, held] : live_)
+    trace_.buffers[static_cast<size_t>(held.number)].death = trace_.end;
   for (size_t i = 0; i < trace_.ops.size(); ++i)
     trace_.ops[i].origin = origin_of(op_sources_[i].site);
   for (size_t i : open_sections_) trace_.sections[i].end = trace_.end;
@@ -88,7 +89,7 @@ void TraceRecorder::add_buffer(const memory::LiveBuffer& buffer, int64_t run) {
                             .last_use = birth});
   buffer_sources_.push_back({buffer.site, buffer.shape});
   buffer_sources_.back().site.phase = phase_of(buffer.site);
-  live_[static_cast<const char*>(buffer.address)] = birth;
+  live_[static_cast<const char*>(buffer.address)] = {&buffer, birth};
 }
 
 int64_t TraceRecorder::run_of(const memory::Site& site) {
@@ -139,9 +140,9 @@ void TraceRecorder::allocated(const memory::Block& block) {
 
 void TraceRecorder::released(const memory::Block& block) noexcept {
   std::lock_guard lock(mutex_);
-  auto found = live_.find(static_cast<const char*>(block.placement.address));
+  auto found = live_.find(static_cast<const char*>(block.address()));
   if (found == live_.end()) return;
-  trace_.buffers[static_cast<size_t>(found->second)].death = now();
+  trace_.buffers[static_cast<size_t>(found->second.number)].death = now();
   live_.erase(found);
 }
 
@@ -162,9 +163,21 @@ void TraceRecorder::resited(const memory::Block& block) noexcept {
   site.phase = phase;
 }
 
+/// In the trace a move is nothing: a buffer goes on with its number.
+void TraceRecorder::moved() noexcept {
+  std::lock_guard lock(mutex_);
+  std::map<const char*, Held> before;
+  before.swap(live_);
+  while (!before.empty()) {
+    auto node = before.extract(before.begin());  // goes on to be used: there may be no heap
+    node.key() = static_cast<const char*>(node.mapped().buffer->address);
+    live_.insert(std::move(node));
+  }
+}
+
 int64_t TraceRecorder::held(const memory::Block& block) const {
-  auto found = live_.find(static_cast<const char*>(block.placement.address));
-  return found == live_.end() ? -1 : found->second;
+  auto found = live_.find(static_cast<const char*>(block.address()));
+  return found == live_.end() ? -1 : found->second.number;
 }
 
 void TraceRecorder::began_step() {
@@ -198,7 +211,8 @@ void TraceRecorder::touch(std::span<const View> views, std::vector<int64_t>& int
     const char* address = static_cast<const char*>(view.data);
     auto after = live_.upper_bound(address);
     if (after == live_.begin()) continue;
-    auto [begin, i] = *std::prev(after);
+    const char* begin = std::prev(after)->first;
+    const int64_t i = std::prev(after)->second.number;
     memory::TraceBuffer& buffer = trace_.buffers[static_cast<size_t>(i)];
     if (address >= begin + buffer.bytes) continue;  // another account's
     buffer.last_use = now();

@@ -49,6 +49,7 @@ class TraceRecorder final : public memory::Recorder, public LaunchObserver, publ
   void released(const memory::Block& block) noexcept override;
   void recategorized(const memory::Block& block, memory::Category before) noexcept override;
   void resited(const memory::Block& block) noexcept override;
+  void moved() noexcept override;
   void began_step() override;
   void ended_step() noexcept override;
   void began_section(const memory::Section& section) override;
@@ -62,6 +63,10 @@ class TraceRecorder final : public memory::Recorder, public LaunchObserver, publ
   struct Source {
     memory::Site site;
     memory::BufferShape shape = {};
+  };
+  struct Held {
+    const memory::LiveBuffer* buffer;
+    int64_t number;  // in the trace
   };
 
   int64_t now() const { return static_cast<int64_t>(trace_.buffers.size()); }
@@ -85,7 +90,7 @@ class TraceRecorder final : public memory::Recorder, public LaunchObserver, publ
   std::mutex mutex_;  // buffers come from any thread
   memory::Trace trace_;
   std::vector<Source> buffer_sources_, op_sources_;
-  std::map<const char*, int64_t> live_;  // buffers by where they begin
+  std::map<const char*, Held> live_;  // buffers by where they begin
   std::unordered_map<uint64_t, size_t> ops_of_runs_;
   std::unordered_map<uint64_t, int64_t> runs_;  // numbers of runs of ops, from `Site::run`
   int64_t next_run_ = 0;

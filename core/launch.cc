@@ -84,7 +84,7 @@ class Scratch {
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  void* data() const { return block_.placement.address; }
+  void* data() const { return block_.address(); }
 
  private:
   std::shared_ptr<memory::Account> account_;

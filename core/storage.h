@@ -20,7 +20,8 @@ class Storage {
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  void* data() const { return block_.placement.address; }
+  /// Another one after `Account::replan`.
+  void* data() const { return block_.address(); }
   int64_t bytes() const { return block_.bytes; }
   Device device() const { return account_->device(); }
   memory::Category category() const { return block_.category; }

@@ -14,16 +14,20 @@
 #include "brim/memory/live_at_exit.h"
 #include "brim/memory/live_ranges.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/memory/relocation.h"
 #include "brim/memory/stream.h"
 
 namespace brim::memory {
 namespace {
 constexpr const char* kIdentity = "reserved bytes are live, cached and fragmented ones";
+
+std::unique_ptr<Planner> direct_planner(Source& source) {
+  return std::make_unique<DirectPlanner>(source);
+}
 }  // namespace
 
 MakePlanner planner_named(const std::string& name) {
-  if (name == "direct")
-    return [](Source& source) { return std::make_unique<DirectPlanner>(source); };
+  if (name == "direct") return direct_planner;
   if (name == "caching")
     return [](Source& source) { return std::make_unique<CachingPlanner>(source); };
   const std::vector<std::string> known{"direct", "caching"};
@@ -32,7 +36,10 @@ MakePlanner planner_named(const std::string& name) {
 }
 
 Account::Account(Device device, std::unique_ptr<Source> source, const MakePlanner& make_planner)
-    : device_(device), source_(std::move(source)), planner_(make_planner(*source_)) {
+    : device_(device),
+      source_(std::move(source)),
+      make_planner_(make_planner),
+      planner_(make_planner_(*source_)) {
 #ifndef NDEBUG
   set_checking(true);
 #endif
@@ -42,7 +49,7 @@ Account::~Account() = default;
 
 Block Account::allocate(int64_t bytes, Category category, const BufferShape& shape) {
   check(bytes >= 0, "an allocation is not negative");
-  if (bytes == 0) return {{}, 0, category};
+  if (bytes == 0) return {.category = category};
   std::lock_guard lock(mutex_);
   ++requests_;
   // Beyond this, rounding up to a size class may overflow.
@@ -75,7 +82,7 @@ Placement Account::place(const Request& request, const BufferShape& shape) {
 }
 
 void Account::check_placement(const Block& block, const Request& request) {
-  auto address = reinterpret_cast<uintptr_t>(block.placement.address);
+  auto address = reinterpret_cast<uintptr_t>(block.address());
   if (address % static_cast<uintptr_t>(request.alignment) != 0)
     raise<InternalError>("memory",
                          "the {} planner placed {} bytes at {:#x}, off a {}-byte boundary",
@@ -87,6 +94,7 @@ Block Account::note(const Placement& placement, const Request& request, const Bu
   LiveBuffer* buffer = buffers_.add();
   buffer->id = static_cast<uint64_t>(requests_);
   buffer->address = placement.address;
+  buffer->token = placement.token;
   buffer->bytes = request.bytes;
   buffer->category = request.category;
   buffer->stream = request.stream;
@@ -94,21 +102,22 @@ Block Account::note(const Placement& placement, const Request& request, const Bu
   buffer->shape = shape;
   live_ += request.bytes;
   by_category_[static_cast<size_t>(request.category)] += request.bytes;
-  return {placement, request.bytes, request.category, buffer};
+  return {request.bytes, request.category, buffer, buffer->id};
 }
 
 void Account::give_back(const Block& block) noexcept {
   live_ -= block.bytes;
   by_category_[static_cast<size_t>(block.category)] -= block.bytes;
   if (ranges_ != nullptr) ranges_->remove(*block.live);
-  planner_->release(block.placement);
+  if (block.live->address != nullptr) planner_->release({block.live->address, block.live->token});
   buffers_.remove(block.live);
 }
 
 void Account::release(const Block& block) noexcept {
   if (block.bytes == 0) return;
   std::lock_guard lock(mutex_);
-  if (ranges_ != nullptr && !ranges_->holds(block.placement.address, block.live)) {
+  if (ranges_ != nullptr &&
+      (block.live->id != block.id || !ranges_->holds(block.address(), block.live))) {
     breach_ = "a block that was released was held";
     return;
   }
@@ -187,6 +196,81 @@ void Account::set_site(const Block& block, const Site& site) noexcept {
   if (recorder_ != nullptr) recorder_->resited(block);
 }
 
+void Account::replan(const MakePlanner& make_planner) {
+  std::lock_guard lock(mutex_);
+  expect<ValueError>(steps_ == 0 && sections_.empty(), "replan",
+                     "expected to be between steps and sections, {} steps and {} sections run",
+                     steps_, sections_.size());
+  check_identity();
+  MakePlanner next = make_planner;
+  Relocation relocation(*source_, buffers_);  // the last that may fail with nothing changed
+  const int64_t mismatches = mismatches_before_ + planner_->mismatches();
+  relocation.leave(*planner_);
+  planner_.reset();
+  std::exception_ptr failure = settle(next, relocation);
+  bool placed = failure == nullptr;
+  if (placed)
+    make_planner_.swap(next);
+  else
+    placed = settle(make_planner_, relocation) == nullptr || settle_beyond_cap(relocation);
+  // Those of a planner that only takes the place of the one before are not the program's.
+  mismatches_before_ = mismatches - (failure == nullptr ? 0 : planner_->mismatches());
+  if (!placed) lose_values();
+  if (ranges_ != nullptr) ranges_->rekey();
+  if (recorder_ != nullptr) recorder_->moved();
+  relocation.copy_back();
+  if (failure != nullptr) std::rethrow_exception(failure);
+  check_identity();
+}
+
+/// Makes the planner and places all that is held. Returns what went wrong; nothing is held of the
+/// source then.
+std::exception_ptr Account::settle(const MakePlanner& make_planner,
+                                   Relocation& relocation) noexcept {
+  std::exception_ptr failure;
+  try {
+    planner_ = make_planner(*source_);
+    check(planner_ != nullptr, "a planner is made");
+    const LiveBuffer* refused = relocation.enter(*planner_);
+    if (refused == nullptr) return nullptr;
+    Shortage s = shortage();
+    s.requested = refused->bytes;
+    s.category = refused->category;
+    s.shape = refused->shape;
+    s.site = refused->site;
+    raise_shortage(std::move(s), buffers_);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (planner_ != nullptr) relocation.leave(*planner_);
+  planner_.reset();
+  return failure;
+}
+
+/// As many bytes as were just given back, each piece by itself. False where not even they are
+/// there.
+bool Account::settle_beyond_cap(Relocation& relocation) noexcept {
+  const int64_t cap = source_->capacity();
+  source_->set_capacity(Source::kUnlimited);
+  planner_ = relocation.take_last_resort();
+  make_planner_ = direct_planner;
+  bool placed = false;
+  try {
+    placed = relocation.enter(*planner_) == nullptr;
+  } catch (...) {  // the device: what it says, `lose_values` says
+  }
+  if (!placed) relocation.leave(*planner_);
+  source_->set_capacity(cap);
+  return placed;
+}
+
+void Account::lose_values() {
+  breach_ = "what is held has its bytes";
+  ranges_.reset();
+  raise<DeviceError>("replan", "the system no longer gives the {} bytes that were held on {}",
+                     live_, to_string(device_));
+}
+
 AccountStats Account::stats() const {
   std::lock_guard lock(mutex_);
   return {.live = live_,
@@ -196,7 +280,7 @@ AccountStats Account::stats() const {
           .peak_live = peak_live_,
           .peak_reserved = source_->peak(),
           .requests = requests_,
-          .mismatches = planner_->mismatches(),
+          .mismatches = mismatches_before_ + planner_->mismatches(),
           .by_category = by_category_,
           .by_category_at_peak = by_category_at_peak_};
 }
@@ -211,7 +295,10 @@ std::string Account::mismatch_report() const {
   return planner_->mismatch_report();
 }
 
-std::string Account::planner_name() const { return std::string(planner_->name()); }
+std::string Account::planner_name() const {
+  std::lock_guard lock(mutex_);
+  return std::string(planner_->name());
+}
 
 void Account::set_cap(int64_t bytes) {
   std::lock_guard lock(mutex_);
@@ -271,10 +358,12 @@ void Account::begin_step() {
     planner_->end_step();
     throw;
   }
+  ++steps_;
 }
 
 void Account::end_step() noexcept {
   std::lock_guard lock(mutex_);
+  steps_ = std::max(steps_ - 1, 0);
   planner_->end_step();
   note_identity();
   if (recorder_ != nullptr) recorder_->ended_step();

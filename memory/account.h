@@ -9,6 +9,7 @@
 // Sizes are rounded up to 64 bytes before anything is counted. Thread safe.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -27,10 +28,13 @@ class LiveRanges;
 
 /// Bytes that someone holds. Give it back to the account it came from.
 struct Block {
-  Placement placement;
   int64_t bytes = 0;  ///< rounded up; 0 for the empty block, which has no address
   Category category = Category::other;
   LiveBuffer* live = nullptr;  ///< what the account knows of it; null for the empty block
+  uint64_t id = 0;             ///< that of `live`, while the block is held
+
+  /// Another one after `Account::replan`.
+  void* address() const { return live == nullptr ? nullptr : live->address; }
 };
 
 struct AccountStats {
@@ -40,7 +44,7 @@ struct AccountStats {
   int64_t reserved = 0;
   int64_t peak_live = 0;
   int64_t peak_reserved = 0;  ///< at any moment, also within one request
-  int64_t requests = 0;       ///< since the account was made
+  int64_t requests = 0;       ///< since the account was made, under all its planners
   int64_t mismatches = 0;     ///< of these, not served as planned (memory/arena_planner.h)
   BytesByCategory by_category{};
   BytesByCategory by_category_at_peak{};  ///< at the moment of `peak_live`
@@ -59,6 +63,8 @@ class Recorder {
   }
   /// `block` has a new site.
   virtual void resited(const Block& block) noexcept { (void)block; }
+  /// All that is held may have another address (`Account::replan`); `block.live` stays.
+  virtual void moved() noexcept {}
   virtual void began_step() {}
   virtual void ended_step() noexcept {}
   virtual void began_section(const Section&) {}
@@ -69,6 +75,7 @@ class Recorder {
 MakePlanner planner_named(const std::string& name);
 
 struct Shortage;
+class Relocation;
 
 class Account {
  public:
@@ -87,11 +94,28 @@ class Account {
   /// Says of a held block, in messages and snapshots, who asked for it.
   void set_site(const Block& block, const Site& site) noexcept;
 
+  /// Moves all that is held to a new planner: to the plan for a smaller budget, say, midway in a
+  /// training. `set_cap` first: reserved bytes never exceed the larger of before and after, as all
+  /// go back to the source before the planner is made. Tensors keep their values, and buffers all
+  /// that is noted of them but the address. What must not be kept across it are addresses, those of
+  /// `Tensor::data()` included; nobody else may use tensors of the account meanwhile, and streams
+  /// that use bytes of another one are ordered before. Takes the live bytes once more of the
+  /// host's memory, until it returns. It is no request: counts, peaks and mismatches go on.
+  ///
+  /// Throws and changes nothing: `ValueError` within a step or a section; `std::bad_alloc` where
+  /// the host has no room for the values. Throws what `make_planner` throws, and `OutOfMemory`
+  /// where its planner refuses a buffer: the planner is then a new one of the kind before, or,
+  /// where that has no room, a direct one which holds the live bytes, if need be beyond the cap.
+  /// The values are as they were. They are lost, and `DeviceError` says so, only where the system
+  /// itself no longer gives the live bytes that it just got back, or the device fails as it copies.
+  void replan(const MakePlanner& make_planner);
+
   AccountStats stats() const;
   PlannerStats planner_stats() const;
   Device device() const { return device_; }
   std::string planner_name() const;
-  /// Which requests did not follow the plan, and which buffers were in its way; "" for none.
+  /// Which requests did not follow the plan of the planner that is there now, and which buffers
+  /// were in its way; "" for none.
   std::string mismatch_report() const;
 
   /// Reserved bytes never go beyond the cap; `Source::kUnlimited` for none.
@@ -127,6 +151,9 @@ class Account {
   void check_identity() const;
   /// As `check_identity`, where nothing may be thrown: the next operation throws.
   void note_identity() noexcept;
+  std::exception_ptr settle(const MakePlanner& make_planner, Relocation& relocation) noexcept;
+  bool settle_beyond_cap(Relocation& relocation) noexcept;
+  void lose_values();
   Placement place(const Request& request, const BufferShape& shape);
   Block note(const Placement& placement, const Request& request, const BufferShape& shape);
   void check_placement(const Block& block, const Request& request);
@@ -136,13 +163,16 @@ class Account {
   const Device device_;
   mutable std::mutex mutex_;
   std::unique_ptr<Source> source_;
+  MakePlanner make_planner_;
   std::unique_ptr<Planner> planner_;
   Recorder* recorder_ = nullptr;
   const char* breach_ = nullptr;  // what was found where nothing may be thrown
   LiveBuffers buffers_;
   std::unique_ptr<LiveRanges> ranges_;  // null when not checking
   std::vector<Section> sections_;       // that run now, the innermost last
+  int steps_ = 0;                       // that run now
   int64_t live_ = 0, peak_live_ = 0, requests_ = 0, fail_in_ = 0;
+  int64_t mismatches_before_ = 0;  // under planners that are gone
   BytesByCategory by_category_{}, by_category_at_peak_{};
 };
 

@@ -123,6 +123,12 @@ Placement ArenaPlanner::place(const Request& request) {
   return place_unmatched(request);
 }
 
+Placement ArenaPlanner::place_kept(const Request& request) {
+  if (!programs_.empty() && now_.program == programs_.data()) leave();
+  note_stream(request.stream);
+  return place_unmatched(request);
+}
+
 // Between two ops, requests have no run of their own.
 bool ArenaPlanner::begins_run(const Site& site) {
   uint64_t run = *site.op == '\0' ? 0 : site.run;

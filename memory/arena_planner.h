@@ -42,6 +42,9 @@ class ArenaPlanner final : public Planner {
 
   std::string_view name() const override { return "arena"; }
   Placement place(const Request& request) override;
+  /// In a place of `Plan::kept` where one of as many bytes is free, else as what is not in the
+  /// plan. What held it is taken to be set up.
+  Placement place_kept(const Request& request) override;
   void release(const Placement& placement) noexcept override;
   int64_t cached() const override { return plan_->arena_bytes - used_ + beyond_.cached(); }
   int64_t fragmented() const override { return beyond_.fragmented(); }

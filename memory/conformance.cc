@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "brim/base/random.h"
+#include "brim/memory/conformance/moves.h"
 #include "brim/memory/conformance/probe.h"
 
 namespace brim::memory {
@@ -151,6 +152,7 @@ void check_planner(const MakePlanner& make_planner, const ConformanceOptions& op
   std::vector<int64_t> history = examine(make_planner, options, Pieces::in_memory);
   compare(make_planner, options, Pieces::ascending, history);
   compare(make_planner, options, Pieces::descending, history);
+  conformance::check_moves(make_planner, options);
 }
 
 }  // namespace brim::memory

@@ -9,7 +9,8 @@
 // Bytes go back to the source as they were taken, once, and not before they are free and the work
 // on them is done. A refusal leaves nothing behind, and room that is made serves again. Steps and
 // sections may begin and end anywhere. Nothing is kept when the planner is destroyed. The same
-// requests take the same bytes of any source: what the meta device predicts rests on it.
+// requests take the same bytes of any source: what the meta device predicts rests on it. What
+// an account holds moves to other planners and back with its values (`Account::replan`).
 #pragma once
 
 #include <cstdint>

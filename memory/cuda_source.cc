@@ -15,6 +15,14 @@ int64_t free_bytes(Device device) {
 
 CudaSource::CudaSource(Device device) : Source(free_bytes(device)), device_(device) {}
 
+void CudaSource::copy_to_host(void* to, const void* from, int64_t bytes) {
+  cuda::copy_to_host(device_, to, from, bytes);
+}
+
+void CudaSource::copy_from_host(void* to, const void* from, int64_t bytes) {
+  cuda::copy_to_device(device_, to, from, bytes);
+}
+
 void* CudaSource::take(int64_t bytes) { return cuda::allocate(device_, bytes); }
 
 void CudaSource::give_back(void* address, int64_t) noexcept { cuda::deallocate(device_, address); }

@@ -14,6 +14,8 @@ class CudaSource final : public Source {
  public:
   /// Throws `DeviceError` where there is no such GPU, and says why.
   explicit CudaSource(Device device);
+  void copy_to_host(void* to, const void* from, int64_t bytes) override;
+  void copy_from_host(void* to, const void* from, int64_t bytes) override;
 
  private:
   void* take(int64_t bytes) override;

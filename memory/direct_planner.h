@@ -16,6 +16,8 @@ class DirectPlanner final : public Planner {
   Placement place(const Request& request) override;
   void release(const Placement& placement) noexcept override;
   PlannerStats stats() const override;
+  /// So many placements, beyond those that are held, need no heap of the program.
+  void reserve(size_t placements) { pieces_.reserve(placements); }
 
  private:
   struct Piece {

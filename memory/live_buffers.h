@@ -38,7 +38,8 @@ struct BufferInfo {
 std::string to_string(const BufferInfo& buffer);
 
 struct LiveBuffer : BufferInfo {
-  void* address = nullptr;
+  void* address = nullptr;  ///< from one `Account::replan` to the next
+  void* token = nullptr;    ///< the planner's own
   LiveBuffer* previous = nullptr;
   LiveBuffer* next = nullptr;
 };
@@ -56,6 +57,7 @@ class LiveBuffers {
   void remove(LiveBuffer* buffer) noexcept;
   /// The oldest; follow `next`.
   const LiveBuffer* first() const { return first_; }
+  LiveBuffer* first() { return first_; }
 
  private:
   std::deque<LiveBuffer> nodes_;

@@ -37,6 +37,16 @@ void LiveRanges::remove(const LiveBuffer& buffer) noexcept {
   if (holds(buffer.address, &buffer)) by_address_.erase(begin(buffer));
 }
 
+void LiveRanges::rekey() noexcept {
+  std::map<uintptr_t, const LiveBuffer*> before;
+  before.swap(by_address_);
+  while (!before.empty()) {
+    auto node = before.extract(before.begin());  // goes on to be used: there may be no heap
+    node.key() = begin(*node.mapped());
+    by_address_.insert(std::move(node));
+  }
+}
+
 bool LiveRanges::holds(const void* address, const LiveBuffer* buffer) const noexcept {
   auto found = by_address_.find(reinterpret_cast<uintptr_t>(address));
   return found != by_address_.end() && found->second == buffer;

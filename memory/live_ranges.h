@@ -17,6 +17,8 @@ class LiveRanges {
   void add(const LiveBuffer& buffer, std::string_view planner);
   /// Does nothing for a buffer that `add` refused.
   void remove(const LiveBuffer& buffer) noexcept;
+  /// The buffers have other addresses, apart from each other.
+  void rekey() noexcept;
   /// Is `buffer` held, and does it start at `address`? It may dangle.
   bool holds(const void* address, const LiveBuffer* buffer) const noexcept;
 

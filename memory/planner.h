@@ -51,6 +51,9 @@ class Planner {
   /// Room for the request, or a null address when there is none. Nothing new may be held then.
   virtual Placement place(const Request& request) = 0;
   virtual void release(const Placement& placement) noexcept = 0;
+  /// As `place`, for a buffer that was held before the planner was made, and moves to it
+  /// (`Account::replan`): the program's state, above all. They come first, the oldest in front.
+  virtual Placement place_kept(const Request& request) { return place(request); }
 
   /// Bytes held for nobody, free for the next request.
   virtual int64_t cached() const { return 0; }
@@ -83,7 +86,8 @@ class Planner {
   Source& source_;
 };
 
-/// The planner may take bytes of the source at once, and keeps the reference.
+/// The planner may take bytes of the source at once, and keeps the reference. An account keeps the
+/// function, to make such a planner again (`Account::replan`).
 using MakePlanner = std::function<std::unique_ptr<Planner>(Source&)>;
 
 }  // namespace brim::memory

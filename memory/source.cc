@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "brim/base/error.h"
 
@@ -25,6 +26,14 @@ void* Source::allocate(int64_t bytes) {
 void Source::deallocate(void* address, int64_t bytes) noexcept {
   give_back(address, bytes);
   used_ -= bytes;
+}
+
+void Source::copy_to_host(void* to, const void* from, int64_t bytes) {
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+void Source::copy_from_host(void* to, const void* from, int64_t bytes) {
+  std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
 void* HostSource::take(int64_t bytes) {

@@ -40,6 +40,13 @@ class Source {
   int64_t peak() const { return peak_; }
   void reset_peak() { peak_ = used_; }
 
+  /// Is there anything at its addresses?
+  virtual bool has_bytes() const { return true; }
+  /// Copy between bytes that this source gave and the host's memory, after the work that the device
+  /// has to do; done when they return. A source whose bytes are not the host's overrides both.
+  virtual void copy_to_host(void* to, const void* from, int64_t bytes);
+  virtual void copy_from_host(void* to, const void* from, int64_t bytes);
+
   /// Of the device that these bytes are on; null, as at first, where work is done when it returns.
   void set_stream_order(std::shared_ptr<StreamOrder> order) { order_ = std::move(order); }
   /// For planners: as in `StreamOrder`; nothing to do for a stream and itself.
@@ -76,6 +83,7 @@ class HostSource final : public Source {
 class NullSource final : public Source {
  public:
   using Source::Source;
+  bool has_bytes() const override { return false; }
 
  private:
   void* take(int64_t bytes) override;

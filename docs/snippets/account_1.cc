@@ -85,6 +85,30 @@ void categories() {
   std::printf("%s", memory_summary(Device::cpu()).c_str());
 }
 
+void moves() {
+  // [replan]
+  auto account = capped_host_account("caching", 32 << 20);
+  AccountScope scope(account);
+  Tensor weights = full({1 << 20}, 0.5);
+  empty({1 << 21});  // gone at once: 8 MiB wait in the cache
+  is(*account, 4'194'304, 8'388'608, 0, 12'582'912);
+
+  account->set_cap(6 << 20);  // half of what is reserved
+  account->replan(planner_named("direct"));
+  is(*account, 4'194'304, 0, 0, 4'194'304);
+  check(weights.data<float>()[99] == 0.5f, "the values came along");
+  // [/replan]
+  account->set_cap(3 << 20);
+  try {
+    account->replan(planner_named("caching"));
+    check(false, "not reached");
+  } catch (const OutOfMemory&) {
+    is(*account, 4'194'304, 0, 0, 4'194'304);
+  }
+  check(account->cap() == 3 << 20 && account->planner_name() == "direct", "beyond the cap");
+  check(weights.data<float>()[99] == 0.5f, "moved, not lost");
+}
+
 void faults() {
   auto account = capped_host_account("direct");
   AccountScope scope(account);
@@ -105,5 +129,6 @@ int main() {
   identity();
   direct();
   categories();
+  moves();
   faults();
 }

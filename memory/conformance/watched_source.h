@@ -27,7 +27,7 @@ class WatchedSource final : public Source {
 
   /// Are these bytes within one piece that is out?
   bool holds(uintptr_t address, int64_t bytes) const;
-  bool has_bytes() const { return pieces_ == Pieces::in_memory; }
+  bool has_bytes() const override { return pieces_ == Pieces::in_memory; }
   /// The first thing that was wrong with what came back; "" while all is well.
   const std::string& breach() const { return breach_; }
 

@@ -28,7 +28,7 @@ void check_identity(const Account& account) {
 }
 
 bool overlaps(const Block& a, const Block& b) {
-  auto *p = static_cast<char*>(a.placement.address), *q = static_cast<char*>(b.placement.address);
+  auto *p = static_cast<char*>(a.address()), *q = static_cast<char*>(b.address());
   return p < q + b.bytes && q < p + a.bytes;
 }
 

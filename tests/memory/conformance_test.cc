@@ -279,6 +279,30 @@ TEST_CASE("a planner that loses count in a step or a section is found") {
   check_breach<Late>("fragmented after begin_section: ");
 }
 
+TEST_CASE("a planner that serves all but what moves to it is found") {
+  struct Careless final : Wrapped {
+    using Wrapped::Wrapped;
+    Placement place_kept(const Request& request) override {
+      Placement placement = place(request);
+      if (last_ != nullptr) placement.address = last_;
+      last_ = placement.address;
+      return placement;
+    }
+    void* last_ = nullptr;
+  };
+  check_breach<Careless>("in moves between planners: memory: the broken planner moved buffer ");
+  struct Miscounting final : Wrapped {
+    using Wrapped::Wrapped;
+    Placement place_kept(const Request& request) override {
+      lie_ = 64;
+      return place(request);
+    }
+    int64_t cached() const override { return inner_.cached() + lie_; }
+    int64_t lie_ = 0;
+  };
+  check_breach<Miscounting>("in moves between planners: brim: reserved bytes are live, cached and");
+}
+
 TEST_CASE("a planner that changes the limit is found") {
   struct Rich final : Plain {
     explicit Rich(Source& source) : Plain(source) { source.set_capacity(Source::kUnlimited); }

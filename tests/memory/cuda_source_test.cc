@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/memory.h"
 #include "brim/base/error.h"
 #include "brim/memory/account.h"
 #include "brim/memory/out_of_memory.h"
@@ -36,4 +39,33 @@ TEST_CASE("cuda source: serves the planners as any other, up to its capacity") {
     account.empty_cache();
     CHECK(account.stats().reserved == 0);
   }
+}
+
+TEST_CASE("cuda source: what is held moves to another planner with its values") {
+  if (std::string why = cuda::why_no_device(); !why.empty()) {
+    MESSAGE("skipped: a move on CUDA (", why, ")");
+    return;
+  }
+  const Device gpu = Device::cuda();
+  memory::Account account(gpu, std::make_unique<memory::CudaSource>(gpu),
+                          memory::planner_named("caching"));
+  std::vector<memory::Block> blocks;
+  std::vector<std::vector<char>> values;
+  for (int i = 1; i <= 8; ++i) {
+    blocks.push_back(account.allocate(i * 100'000, memory::Category::parameters));
+    values.emplace_back(static_cast<size_t>(blocks.back().bytes), static_cast<char>(i));
+    cuda::copy_to_device(gpu, blocks.back().address(), values.back().data(), blocks.back().bytes);
+  }
+  const int64_t live = account.stats().live;
+  account.set_cap(live);
+  for (int move = 0; move < 2; ++move) {
+    account.replan(memory::planner_named("direct"));
+    CHECK(account.stats().reserved == live);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      std::vector<char> got(values[i].size());
+      cuda::copy_to_host(gpu, got.data(), blocks[i].address(), blocks[i].bytes);
+      CHECK(got == values[i]);
+    }
+  }
+  for (const memory::Block& block : blocks) account.release(block);
 }

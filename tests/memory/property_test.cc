@@ -86,11 +86,11 @@ class Exercise {
     AccountStats before = account_.stats();
     try {
       Block block = account_.allocate(bytes, any_category());
-      REQUIRE(reinterpret_cast<uintptr_t>(block.placement.address) % kAlignment == 0);
+      REQUIRE(reinterpret_cast<uintptr_t>(block.address()) % kAlignment == 0);
       REQUIRE(block.bytes >= bytes);
       for (const Held& other : held_) REQUIRE(!overlaps(block, other.block));
       auto pattern = static_cast<unsigned char>(++served_ % 251);
-      std::memset(block.placement.address, pattern, static_cast<size_t>(block.bytes));
+      std::memset(block.address(), pattern, static_cast<size_t>(block.bytes));
       held_.push_back({block, pattern});
     } catch (const OutOfMemory& error) {
       ++refused_;
@@ -104,7 +104,7 @@ class Exercise {
     std::swap(held_[i], held_.back());
     auto [block, pattern] = held_.back();
     held_.pop_back();
-    const auto* data = static_cast<const unsigned char*>(block.placement.address);
+    const auto* data = static_cast<const unsigned char*>(block.address());
     int64_t intact = 0;
     while (intact < block.bytes && data[intact] == pattern) ++intact;
     REQUIRE(intact == block.bytes);
@@ -112,7 +112,7 @@ class Exercise {
   }
 
   static bool overlaps(const Block& a, const Block& b) {
-    auto *p = static_cast<char*>(a.placement.address), *q = static_cast<char*>(b.placement.address);
+    auto *p = static_cast<char*>(a.address()), *q = static_cast<char*>(b.address());
     return p < q + b.bytes && q < p + a.bytes;
   }
 

@@ -73,7 +73,7 @@ class Program {
     try {
       Block block = account_->allocate(bytes, Category::other);
       int pattern = static_cast<int>(++outcome_.served % 251);
-      void* data = block.placement.address;
+      void* data = block.address();
       device_->enqueue(stream, data, block.bytes,
                        [=] { std::memset(data, pattern, static_cast<size_t>(block.bytes)); });
       held_.push_back({block, stream, pattern});
@@ -86,7 +86,7 @@ class Program {
     std::swap(held_[i], held_.back());
     auto [block, stream, pattern] = held_.back();
     held_.pop_back();
-    const auto* data = static_cast<const unsigned char*>(block.placement.address);
+    const auto* data = static_cast<const unsigned char*>(block.address());
     device_->enqueue(stream, data, block.bytes, [this, data, pattern, bytes = block.bytes] {
       for (int64_t j = 0; j < bytes; ++j)
         if (data[j] != pattern) {
@@ -205,18 +205,18 @@ struct TwoStreams {
 TEST_CASE("the caching planner keeps free blocks by stream, and waits only when it must share") {
   TwoStreams test;
   Block a = test.get(0, 1024);
-  void* first = a.placement.address;
+  void* first = a.address();
   test.account.release(a);
   Block b = test.get(1, 1024);  // there is room: the block of stream 0 stays its own
-  CHECK(b.placement.address != first);
+  CHECK(b.address() != first);
   Block c = test.get(0, 1024);
-  CHECK(c.placement.address == first);
+  CHECK(c.address() == first);
   CHECK(test.device->waits == 0);
 
   Block d = test.get(1, 2048);  // 4 MiB are out now
   test.account.release(c);
   Block e = test.get(1, 1024);
-  CHECK(e.placement.address == first);
+  CHECK(e.address() == first);
   CHECK(test.device->waits == 1);
   CHECK(test.device->finishes == 0);
   for (const Block& block : {b, d, e}) test.account.release(block);
@@ -232,13 +232,13 @@ TEST_CASE("neighbours of two streams are joined once one stream waits for the ot
   Block left = test.get(0, 2048), right = test.get(0, 2048);
   test.account.release(left);
   Block again = test.get(1, 2048);  // from stream 0, after a wait
-  CHECK(again.placement.address == left.placement.address);
+  CHECK(again.address() == left.address());
   CHECK(test.device->waits == 1);
   test.account.release(right);
   test.account.release(again);
   CHECK(test.account.planner_stats().largest_free == 2 << 20);
   Block whole = test.get(0, 4096);
   CHECK(test.device->waits == 2);
-  CHECK(whole.placement.address == a.placement.address);
+  CHECK(whole.address() == a.address());
   test.account.release(whole);
 }

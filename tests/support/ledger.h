@@ -28,7 +28,7 @@ class Ledger final : public memory::Recorder {
 
   void allocated(const memory::Block& block) override {
     entries_.push_back({block.bytes, block.category});
-    auto* begin = static_cast<char*>(block.placement.address);
+    auto* begin = static_cast<char*>(block.address());
     fresh_.push_back({begin, begin + block.bytes});
     if (touch_) std::memset(begin, pattern_, static_cast<size_t>(block.bytes));
   }

@@ -195,9 +195,9 @@ void ScriptRunner::ask(const Action& action) {
     throw;
   }
   const memory::Block& block = place->second;
-  REQUIRE(reinterpret_cast<uintptr_t>(block.placement.address) % 64 == 0);
+  REQUIRE(reinterpret_cast<uintptr_t>(block.address()) % 64 == 0);
   if (!account_->device().is_meta())
-    std::memset(block.placement.address, static_cast<int>(action.buffer % 251),
+    std::memset(block.address(), static_cast<int>(action.buffer % 251),
                 static_cast<size_t>(block.bytes));
 }
 
@@ -206,7 +206,7 @@ void ScriptRunner::drop(int64_t buffer) {
   if (found == held_.end()) return;  // a script that was changed may not have asked for it
   const memory::Block block = found->second;
   if (!account_->device().is_meta()) {
-    auto* bytes = static_cast<const unsigned char*>(block.placement.address);
+    auto* bytes = static_cast<const unsigned char*>(block.address());
     bool same = true;
     for (int64_t i = 0; i < block.bytes; ++i) same = same && bytes[i] == buffer % 251;
     CHECK_MESSAGE(same, "buffer ", buffer, " was overwritten");
