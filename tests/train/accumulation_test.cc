@@ -156,6 +156,7 @@ struct Statistics {
 // Of the first layer's batch norm, whose input does not depend on other layers, after two updates.
 Statistics statistics(int64_t micro_batch, bool pooled) {
   nn::BatchNorm2d norm(3);
+  nn::initialize(norm, /*seed=*/1);
   norm.to(Dtype::float64);
   fill(norm.running_mean, 0.5);
   optim::Sgd sgd(norm.named_parameters());

@@ -206,7 +206,8 @@ TEST_CASE("parameters that are out of range are named") {
   CHECK_THROWS_AS(check_mix({.cutmix = std::nan("")}), ValueError);
   SmallNet model;
   optim::Sgd sgd(model.named_parameters());
-  CHECK_THROWS_AS(Trainer(model, sgd, {.steps = 1, .mix = {.mixup = 1e9}}), ValueError);
+  SyntheticSource source({.count = 4, .size = 8, .classes = 4}, 1);
+  CHECK_THROWS_AS(Trainer(model, sgd, {source}, {.steps = 1, .mix = {.mixup = 1e9}}), ValueError);
 }
 
 namespace {
