@@ -69,6 +69,7 @@ CachingPlanner::Block* CachingPlanner::take_after_refusal(FreeBlocks& own, int64
 CachingPlanner::Block* CachingPlanner::new_segment(FreeBlocks& own, int64_t bytes) {
   int64_t size = own.small ? kSmallSegment : bytes;
   void* address = source().allocate(size);
+  refused_ = refused_ || address == nullptr;
   if (address == nullptr && own.small) address = source().allocate(size = bytes);
   if (address == nullptr) return nullptr;
   Segment* segment = segments_.get({.address = static_cast<char*>(address),

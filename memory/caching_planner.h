@@ -8,6 +8,10 @@
 // that stream's work; what the source has once every wholly free segment is given back; a block
 // that was kept for requests of the other kind, small or large. The same requests are placed in the
 // same way wherever the source puts its segments.
+//
+// Once the source has refused, every step and evaluation begins without wholly free segments, so
+// that what was kept of another one is no part of how it goes: steps with the same requests reserve
+// the same. That costs asking the source again, where there is hardly room.
 #pragma once
 
 #include <memory>
@@ -39,6 +43,10 @@ class CachingPlanner final : public Planner {
   int64_t fragmented() const override { return fragmented_; }
   /// Gives back every wholly free segment, after the work of the streams that used it.
   void empty_cache() noexcept override;
+  void begin_step() override { empty_if_refused(); }
+  void begin_section(const Section& section) override {
+    if (section.kind == SectionKind::evaluation) empty_if_refused();
+  }
   PlannerStats stats() const override;
 
   /// The size class of a request: the least one that holds `bytes`.
@@ -58,6 +66,9 @@ class CachingPlanner final : public Planner {
   Block* join(Block* block, Block* next) noexcept;
   bool is_free(const Segment& segment) const;
   void give_back(Segment* segment) noexcept;
+  void empty_if_refused() noexcept {
+    if (refused_) empty_cache();
+  }
 
   const CachingOptions options_;
   std::vector<std::unique_ptr<FreeBlocks>> homes_;  // by stream and kind; few, so searched in order
@@ -66,6 +77,7 @@ class CachingPlanner final : public Planner {
   Segment* first_ = nullptr;  // the segments held, oldest first
   Segment* last_ = nullptr;
   int64_t cached_ = 0, fragmented_ = 0, segments_made_ = 0;
+  bool refused_ = false;  // the source has given less than it was asked for
   PlannerStats stats_;
 };
 

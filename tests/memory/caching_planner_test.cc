@@ -70,6 +70,35 @@ TEST_CASE("cached bytes go back to the source when another size needs the room")
   account->release(b);
 }
 
+TEST_CASE("once the source has refused, steps and evaluations begin without cached segments") {
+  auto account = capped_host_account("caching", 16 * kMiB);
+  auto use = [&](int64_t bytes) { account->release(account->allocate(bytes, Category::other)); };
+  auto step = [&] {
+    account->begin_step();
+    int64_t cached = account->stats().cached;
+    account->end_step();
+    return cached;
+  };
+  auto section = [&](SectionKind kind) {
+    SectionScope scope(account, {kind, 1});
+    return account->stats().cached;
+  };
+  use(10 * kMiB);
+  CHECK(step() == 10 * kMiB);  // there was room so far
+  CHECK(section(SectionKind::evaluation) == 10 * kMiB);
+  use(12 * kMiB);
+  CHECK(account->stats().cached == 12 * kMiB);
+  CHECK(section(SectionKind::first_micro_step) == 12 * kMiB);
+  CHECK(section(SectionKind::evaluation) == 0);
+  use(12 * kMiB);
+  CHECK(step() == 0);
+  Block held = account->allocate(kMiB, Category::parameters);
+  use(4 * kMiB);
+  CHECK(step() == 0);
+  CHECK(account->stats().reserved == kMiB);  // what is held stays
+  account->release(held);
+}
+
 TEST_CASE("where the source puts segments changes nothing: reserved bytes are the same") {
   auto make = [](const std::string& kind) {
     std::unique_ptr<Source> source = std::make_unique<NullSource>();
