@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "brim/base/error.h"
+#include "brim/memory/out_of_memory.h"
 #include "brim/memory/plan/batch.h"
 #include "brim/train/training_plan.h"
 
@@ -35,7 +36,7 @@ class Search {
     tuned.memory = found.batch > 0 ? *fits_ : plan(tuned.least);
     int64_t next = found.batch + tuning_.multiple;
     if (found.batch > 0 && next <= tuning_.most)
-      tuned.next_takes = next == found.refused ? bound(next) : next_takes_;
+      tuned.next_takes = next == found.refused ? bound(next) : refused(next);
     tuned.rehearsals = rehearsals_;
     return tuned;
   }
@@ -71,19 +72,21 @@ class Search {
     return peak_without_scratch(trace_on_meta(program(std::move(options))));
   }
 
+  // What it takes without a limit.
   StepMemory plan(int64_t batch) {
     MetaProgram run = program(tuning_.rehearsal(batch));
-    return tuning_.planner == "arena"
-               ? plan_on_meta(run).predicted
-               : measure_on_meta(memory::planner_named(tuning_.planner), run);
+    return is_arena() ? plan_on_meta(run).predicted
+                      : measure_on_meta(memory::planner_named(tuning_.planner), run);
   }
 
+  bool is_arena() const { return tuning_.planner == "arena"; }
+  int64_t bytes(int64_t batch) { return is_arena() ? packed(batch) : rehearsed(batch); }
+
   // What is live needs no packing to be too much.
-  int64_t bytes(int64_t batch) {
-    int64_t bytes = 0;
-    if (tuning_.planner == "arena")
-      bytes = measure_on_meta(memory::planner_named("direct"), program(tuning_.rehearsal(batch)))
-                  .peak_live;
+  int64_t packed(int64_t batch) {
+    int64_t bytes =
+        measure_on_meta(memory::planner_named("direct"), program(tuning_.rehearsal(batch)))
+            .peak_live;
     if (bytes <= tuning_.limit) {
       fits_ = plan(batch);
       bytes = fits_->peak_reserved;
@@ -92,9 +95,23 @@ class Search {
     return bytes;
   }
 
+  // With the limit as the run has it: what a planner gives back there counts.
+  int64_t rehearsed(int64_t batch) {
+    try {
+      fits_ = measure_on_meta(memory::planner_named(tuning_.planner),
+                              program(tuning_.rehearsal(batch)), {.capacity = tuning_.limit});
+      return fits_->peak_reserved;
+    } catch (const memory::OutOfMemory&) {
+      return tuning_.limit + 1;
+    }
+  }
+
+  // Of the batch that was refused last by itself.
+  int64_t refused(int64_t batch) { return is_arena() ? next_takes_ : plan(batch).peak_reserved; }
+
   const BatchTuning& tuning_;
   std::optional<StepMemory> fits_;
-  int64_t next_takes_ = 0;  // of the batch that was refused last by itself
+  int64_t next_takes_ = 0;  // of the batch that was refused last by its packing
   int64_t rehearsals_ = 0;
 };
 

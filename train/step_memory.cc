@@ -2,9 +2,10 @@
 
 namespace brim {
 
-StepMemory measure_on_meta(const memory::MakePlanner& planner, const MetaProgram& program) {
-  auto account = std::make_shared<memory::Account>(Device::meta(),
-                                                   std::make_unique<memory::NullSource>(), planner);
+StepMemory measure_on_meta(const memory::MakePlanner& planner, const MetaProgram& program,
+                           const MeasureOptions& options) {
+  auto account = std::make_shared<memory::Account>(
+      Device::meta(), std::make_unique<memory::NullSource>(options.capacity), planner);
   memory::AccountScope scope(account);
   StepMemory result;
   program([&] { result.state = account->stats().live; });

@@ -21,7 +21,16 @@ struct StepMemory {
 /// state that lives between steps is held.
 using MetaProgram = std::function<void(const std::function<void()>& state_is_held)>;
 
-/// Runs `program` against a fresh account of the meta device with the planner.
-StepMemory measure_on_meta(const memory::MakePlanner& planner, const MetaProgram& program);
+struct MeasureOptions {
+  /// Bytes of the device, as of the run's account: near them the caching planner gives bytes back
+  /// and asks again, so a run reserves no more than it has, and may reserve less than without a
+  /// limit. What another capacity needs is another question.
+  int64_t capacity = memory::Source::kUnlimited;
+};
+
+/// Runs `program` against a fresh account of the meta device with the planner. Throws
+/// `memory::OutOfMemory` where it runs out of the capacity: so would the real run.
+StepMemory measure_on_meta(const memory::MakePlanner& planner, const MetaProgram& program,
+                           const MeasureOptions& options = {});
 
 }  // namespace brim

@@ -1,4 +1,4 @@
-// A short training run of a model of the zoo, predicted and then run for real: two epochs of two
+// A short training run of a model of the zoo, predicted and then run for real: epochs of two
 // whole updates and a smaller one, each followed by an evaluation whose last batch is smaller. For
 // tests and benchmarks of predictions; what the network learns does not matter.
 #pragma once
@@ -15,8 +15,10 @@ struct TrainingCase {
   int size = 32;
   int64_t batch = 4;
   std::string optimizer = "sgd";  ///< with momentum; or adamw
+  int64_t epochs = 2;
 
-  TrainingCase with_batch(int64_t other) const { return {model, size, other, optimizer}; }
+  TrainingCase with_batch(int64_t other) const { return {model, size, other, optimizer, epochs}; }
+  TrainingCase with_epochs(int64_t other) const { return {model, size, batch, optimizer, other}; }
   int64_t smaller() const { return batch - batch / 3 - 1; }  // of 4: 2
   std::string name() const {
     return fmt::format("{} at {} pixels, batch {}, {}", model, size, batch, optimizer);
@@ -30,15 +32,15 @@ inline Updating make_updating(const TrainingCase& c, nn::Module& model) {
       std::make_unique<optim::Sgd>(model.named_parameters(), optim::SgdOptions{.momentum = 0.9})};
 }
 
-inline TrainerOptions trainer_options() {
-  return {.steps = 6, .schedule = optim::ConstantSchedule{.rate = 1e-3}};
+inline TrainerOptions trainer_options(const TrainingCase& c = {}) {
+  return {.steps = 3 * c.epochs, .schedule = optim::ConstantSchedule{.rate = 1e-3}};
 }
 
 inline RehearsalOptions rehearsal_options(const TrainingCase& c) {
   return {.make_model =
               [c] { return nn::make_model(c.model, {.classes = 10, .device = Device::meta()}); },
           .make_updating = [c](nn::Module& model) { return make_updating(c, model); },
-          .trainer = trainer_options(),
+          .trainer = trainer_options(c),
           .size = c.size,
           .batch = c.batch,
           .updates = 2,
@@ -96,7 +98,7 @@ inline memory::AccountStats train(const TrainingCase& c, const memory::MakePlann
     data::Loader validation(std::make_shared<data::Shapes>(data::ShapesOptions{
                                 .count = c.batch + c.smaller(), .size = c.size}),
                             {.batch = c.batch, .size = c.size, .workers = 0, .shuffle = false});
-    Trainer trainer(*model, *updating.optimizer, {source, &validation}, trainer_options());
+    Trainer trainer(*model, *updating.optimizer, {source, &validation}, trainer_options(c));
     if (after_step) trainer.on_step = [&](const StepReport&) { after_step(*account); };
     trainer.run();
   }
