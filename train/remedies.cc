@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "brim/base/bytes.h"
+#include "brim/memory/plan/batch.h"
 
 namespace brim {
 namespace {
@@ -27,14 +28,16 @@ SmallerBatch find_smaller_batch(const PlanBatch& plan, int64_t batch, int64_t li
   SmallerBatch found{.least = least_batch(plan, batch)};
   if (found.least.batch >= batch || found.least.memory.peak_reserved > limit) return found;
   found.fits = found.least;
-  for (int64_t beyond = batch; beyond - found.fits->batch > 1;) {
-    int64_t middle = found.fits->batch + (beyond - found.fits->batch) / 2;
-    auto memory = plan(middle);
-    if (memory && memory->peak_reserved <= limit)
-      found.fits = {middle, *memory};
-    else
-      beyond = middle;
-  }
+  // Each that fits is larger than the one before.
+  auto bytes = [&](int64_t larger) {
+    if (larger == found.least.batch) return found.least.memory.peak_reserved;
+    auto memory = plan(larger);
+    if (!memory) return limit + 1;
+    if (memory->peak_reserved <= limit) found.fits = {larger, *memory};
+    return memory->peak_reserved;
+  };
+  memory::largest_batch(
+      {.bytes = bytes, .limit = limit, .least = found.least.batch, .most = batch - 1});
   return found;
 }
 

@@ -10,9 +10,10 @@ namespace {
 /// The largest multiple that the bound lets through, counted in multiples; 0 for none. Doubles
 /// first: a batch far beyond may take long to ask for.
 int64_t largest_bounded(const BatchSearch& search, BatchFound& found) {
+  const auto& bound = search.bound ? search.bound : search.bytes;
   auto passes = [&](int64_t count) {
     ++found.asked;
-    return search.bound(count * search.multiple) <= search.limit;
+    return bound(count * search.multiple) <= search.limit;
   };
   const int64_t least = search.least / search.multiple, most = search.most / search.multiple;
   if (!passes(least)) {
@@ -41,6 +42,10 @@ BatchFound largest_batch(const BatchSearch& search) {
                      search.least, search.most);
   BatchFound found;
   int64_t count = largest_bounded(search, found);
+  if (!search.bound) {
+    found.batch = count * search.multiple;
+    return found;
+  }
   for (int64_t batch = count * search.multiple; batch >= search.least; batch -= search.multiple) {
     ++found.asked;
     if (search.bytes(batch) > search.limit) continue;

@@ -15,7 +15,8 @@ struct BatchSearch {
   /// What a step with `batch` samples reserves; where that is above `limit`, anything from above
   /// it to that will do.
   std::function<int64_t(int64_t batch)> bytes;
-  /// At most that, and for a larger batch never less.
+  /// At most that, and for a larger batch never less. Without one, `bytes` are taken to be so:
+  /// what is found fits while the next larger one does not, and a still larger one may.
   std::function<int64_t(int64_t batch)> bound;
   int64_t limit = 0;     ///< bytes
   int64_t least = 1;     ///< the smallest batch that is looked at; a multiple of `multiple`
@@ -24,9 +25,11 @@ struct BatchSearch {
 };
 
 struct BatchFound {
-  int64_t batch = 0;    ///< 0: none fits
-  int64_t refused = 0;  ///< batches from this one on are beyond the bound; 0: none up to `most` is
-  int64_t asked = 0;    ///< how often `bytes` and `bound` were asked
+  int64_t batch = 0;  ///< 0: none fits
+  /// Batches from this one on are beyond the bound, this one where there is none; 0: none up to
+  /// `most` is.
+  int64_t refused = 0;
+  int64_t asked = 0;  ///< how often `bytes` and `bound` were asked
 };
 
 /// Throws `ValueError` where there is no batch to look at.

@@ -72,6 +72,29 @@ TEST_CASE("where scratch is small, a logarithm of questions is enough") {
   CHECK(found.refused == 0);
 }
 
+TEST_CASE("without a bound: one that fits, while the next larger one does not") {
+  RandomStream random{RandomKey{8}};
+  int smaller = 0;
+  for (int round = 0; round < 1000; ++round) {
+    CAPTURE(round);
+    std::vector<int64_t> bytes(200);
+    for (size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = 20 * static_cast<int64_t>(i) + static_cast<int64_t>(random.below(300));
+    BatchSearch search{.bytes = [&](int64_t batch) { return bytes[static_cast<size_t>(batch)]; },
+                       .limit = static_cast<int64_t>(random.below(5000)),
+                       .most = 199};
+    BatchFound found = largest_batch(search);
+    if (found.batch > 0) REQUIRE(search.bytes(found.batch) <= search.limit);
+    if (found.batch < search.most) {
+      REQUIRE(found.refused == found.batch + 1);
+      REQUIRE(search.bytes(found.refused) > search.limit);
+    }
+    CHECK(found.asked <= 16);  // nine up to the last, seven between
+    smaller += found.batch < largest_by_trial(search);
+  }
+  CHECK(smaller > 50);
+}
+
 TEST_CASE("where there is no batch to look at, that is said") {
   BatchSearch search{.most = 7, .multiple = 8};
   search.least = 8;
