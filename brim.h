@@ -32,6 +32,7 @@
 #include "brim/optim/rate_rule.h"
 #include "brim/optim/schedule.h"
 #include "brim/optim/sgd.h"
+#include "brim/train/batch_speed.h"
 #include "brim/train/batch_tuning.h"
 #include "brim/train/evaluate.h"
 #include "brim/train/rehearsal.h"
