@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "brim/autograd/last_uses.h"
+
 namespace brim {
 namespace autograd {
 namespace {
@@ -84,7 +86,7 @@ Tensor run_hook(const Hook& hook, Tensor grad) {
 // One backward pass. What it holds in nodes and new leaf gradients is let go when it fails.
 class Engine {
  public:
-  explicit Engine(bool retain_graph) : retain_graph_(retain_graph) {}
+  explicit Engine(const BackwardOptions& options) : options_(options) {}
   ~Engine() {
     for (const auto& node : queue_) forget(*node);
     if (finished_) return;
@@ -94,14 +96,17 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   void run(const Edge& root, Tensor grad) {
+    if (options_.on_leaf_complete) leaves_ = last_uses(root);
     send(root, std::move(grad));
     while (!queue_.empty()) {
+      complete_before(queue_.front()->sequence);
       // A node's consumers were all recorded after it: the latest node has all its gradients.
       std::ranges::pop_heap(queue_, later);
       std::shared_ptr<Node> node = std::move(queue_.back());
       queue_.pop_back();
       step(*node);
     }
+    complete_before(kEnd);
     for (auto& [leaf, sum] : hooked_) finish_hooked(leaf, std::move(sum));
     finished_ = true;
   }
@@ -131,12 +136,12 @@ class Engine {
                             .file = node.where.file_name(),
                             .line = node.where.line(),
                             .phase = memory::Phase::backward});
-    BackwardCall call(node, grads, retain_graph_);
+    BackwardCall call(node, grads, options_.retain_graph);
     Tensors input_grads = node.op->backward(call);
     notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module,
             &node});
     grads.clear();
-    if (!retain_graph_) node.release_saved();
+    if (!options_.retain_graph) node.release_saved();
     distribute(node, std::move(input_grads));
   }
 
@@ -167,6 +172,28 @@ class Engine {
     add_gradient(node.grads[static_cast<size_t>(edge.output)], std::move(grad));
   }
 
+  // The walk goes on at `next`. Leaves that no node from there on leads to have all that they get,
+  // also where no gradient flowed to the last of their nodes.
+  void complete_before(uint64_t next) {
+    while (used_ < leaves_.size() && leaves_[used_].sequence > next)
+      read_.push_back(std::move(leaves_[used_++].leaf));
+    // A value may be read by nodes that have no edge to its leaf: by way of `detach`, say.
+    std::erase_if(read_, [&](const std::shared_ptr<TensorBody>& leaf) {
+      if (next != kEnd && leaf->storage->tape_holds() > 0) return false;
+      complete(leaf);
+      return true;
+    });
+  }
+
+  void complete(const std::shared_ptr<TensorBody>& leaf) {
+    auto hooked = std::ranges::find_if(hooked_, [&](const auto& one) { return one.first == leaf; });
+    if (hooked != hooked_.end()) {
+      finish_hooked(leaf, std::move(hooked->second));
+      hooked_.erase(hooked);
+    }
+    if (leaf->grad.defined()) options_.on_leaf_complete(Tensor(leaf));
+  }
+
   // Hooks see the complete gradient: of leaves that have some, it is summed until the end.
   void add_to_hooked(const std::shared_ptr<TensorBody>& leaf, Tensor grad) {
     for (auto& [known, sum] : hooked_)
@@ -192,10 +219,18 @@ class Engine {
     new_leaves_.push_back(leaf);
   }
 
-  bool retain_graph_, finished_ = false;
+  static constexpr uint64_t kEnd = 0;  // sequence numbers begin at 1
+
+  const BackwardOptions& options_;
+  bool finished_ = false;
   std::deque<std::shared_ptr<Node>> queue_;  // a heap; deque: no large blocks from malloc
   std::deque<std::shared_ptr<TensorBody>> new_leaves_;
   std::deque<std::pair<std::shared_ptr<TensorBody>, Tensor>> hooked_;
+
+  // Empty unless someone is told of complete leaves.
+  std::vector<LastUse> leaves_;
+  size_t used_ = 0;                               // how many of them no node that is left leads to
+  std::deque<std::shared_ptr<TensorBody>> read_;  // of those, the ones with values still to be read
 };
 
 }  // namespace
@@ -218,7 +253,7 @@ void backward(const Tensor& result, BackwardOptions options) {
   autograd::Edge root{autograd::producer_of(result), result.body()->output, nullptr};
   if (root.node == nullptr) root.leaf = result.shared_body();
   autograd::NoGradScope no_grad;
-  autograd::Engine(options.retain_graph).run(root, std::move(grad));
+  autograd::Engine(options).run(root, std::move(grad));
 }
 
 void register_hook(const Tensor& tensor, autograd::Hook hook) {

@@ -5,6 +5,8 @@
 // train/train_step.h, which calls it and undoes a step that fails.
 #pragma once
 
+#include <functional>
+
 #include "brim/autograd/node.h"
 #include "brim/autograd/op.h"
 
@@ -15,6 +17,12 @@ struct BackwardOptions {
   Tensor grad;
   /// Keep saved tensors, so that backward can run again.
   bool retain_graph = false;
+  /// Called in the middle of backward with each leaf that has a gradient, as soon as nothing will
+  /// be added to `.grad()` any more and no saved tensor holds the leaf's storage (else when
+  /// backward is done): the leaf may be overwritten then, and its gradient dropped. Once for each
+  /// leaf, however often it is used; its hooks have run. What it throws ends backward. Null for
+  /// nobody, which costs nothing.
+  std::function<void(const Tensor& leaf)> on_leaf_complete = {};
 };
 
 /// Adds the gradient of `result` to `.grad()` of every leaf that it was computed from and that
@@ -28,9 +36,9 @@ void backward(const Tensor& result, BackwardOptions options = {});
 /// Calls `hook` with the gradient of `tensor` during backward, once it is complete. The hook may
 /// return another tensor of the same shape, dtype and device in its place (else `backward` throws
 /// `ShapeError`, `DtypeError` or `DeviceError`), or an undefined one to leave it. Throws
-/// `AutogradError` when `tensor` has no gradient to come. Hooks of results go with the graph, so one
-/// may capture its own tensor, which is then held until backward has run. Hooks of leaves stay: one
-/// that captures its own leaf keeps it for ever.
+/// `AutogradError` when `tensor` has no gradient to come. Hooks of results go with the graph, so
+/// one may capture its own tensor, which is then held until backward has run. Hooks of leaves stay:
+/// one that captures its own leaf keeps it for ever.
 void register_hook(const Tensor& tensor, autograd::Hook hook);
 
 }  // namespace brim

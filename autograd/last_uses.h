@@ -1,0 +1,25 @@
+// For each leaf under a result, where backward comes to it for the last time: nodes run from the
+// latest call to the earliest, so that is the first call that the leaf was an input of. Costs a
+// walk over the whole tape; for `BackwardOptions::on_leaf_complete`, which alone needs it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "brim/autograd/node.h"
+
+namespace brim::autograd {
+
+struct LastUse {
+  std::shared_ptr<TensorBody> leaf;
+  /// `Node::sequence` of the last node that backward runs with an edge to it.
+  uint64_t sequence = std::numeric_limits<uint64_t>::max();
+};
+
+/// The leaves that `root` leads to and that want a gradient, in the order in which backward is done
+/// with them. The same graph gives the same order.
+std::vector<LastUse> last_uses(const Edge& root);
+
+}  // namespace brim::autograd
