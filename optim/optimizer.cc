@@ -1,9 +1,7 @@
 #include "brim/optim/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
 
 #include "brim/optim/register_kernels.h"
 #include "brim/optim/require_kernel.h"
@@ -56,7 +54,6 @@ Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, 
       settings_(settings_of(name, parameters_, groups, weight_decay)),
       scalars_(name, parameters_.front().tensor.device()) {
   Device device = scalars_.buffer().device();
-  std::unordered_map<const TensorBody*, const std::string*> seen;
   for (const auto& [parameter, tensor] : parameters_) {
     expect<DtypeError>(tensor.dtype() == Dtype::float32 || tensor.dtype() == Dtype::float64, name_,
                        "expected float32 or float64, got {} for '{}'", to_string(tensor.dtype()),
@@ -65,10 +62,11 @@ Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, 
                         "expected all parameters on {}, got '{}' on {}", to_string(device),
                         parameter, to_string(tensor.device()));
     expect<ShapeError>(tensor.is_contiguous(), name_, "expected '{}' to be contiguous", parameter);
-    auto [first, is_new] = seen.emplace(tensor.body(), &parameter);
-    expect<ValueError>(is_new, name_, "'{}' and '{}' are the same parameter", *first->second,
-                       parameter);
+    auto [first, is_new] = numbers_.emplace(tensor.body(), numbers_.size());
+    expect<ValueError>(is_new, name_, "'{}' and '{}' are the same parameter",
+                       parameters_[first->second].name, parameter);
   }
+  updated_.resize(parameters_.size());
   memory::CategoryScope category(memory::Category::optimizer);
   memory::SiteScope site({.op = name_});
   square_sums_ = zeros({static_cast<int64_t>(parameters_.size())},
@@ -123,25 +121,27 @@ void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gr
                       parameter.name, to_string(gradient.device()));
 }
 
+void Optimizer::sum_squares(const Update& update, const UpdateOptions& options) {
+  Tensor sum(square_sums_.storage(),
+             {{1}, {1}, static_cast<int64_t>(update.parameter), Dtype::float64});
+  launch(kernel::square_sum, update.gradient.dtype(), {update.gradient}, {sum},
+         {.inverse_scale = 1 / options.loss_scale, .clip_value = options.clip.value});
+}
+
 void Optimizer::measure(const std::vector<Update>& updates, const UpdateOptions& options) {
-  for (const Update& update : updates) {
-    Tensor sum(square_sums_.storage(),
-               {{1}, {1}, static_cast<int64_t>(update.parameter), Dtype::float64});
-    launch(kernel::square_sum, update.gradient.dtype(), {update.gradient}, {sum},
-           {.inverse_scale = 1 / options.loss_scale, .clip_value = options.clip.value});
-  }
+  for (const Update& update : updates) sum_squares(update, options);
   if (square_sums_.device().is_meta()) return;
-  if (options.check_finite) require_finite(updates);
+  if (options.check_finite)
+    for (const Update& update : updates) require_finite(update);
   double total = 0;
   for (const Update& update : updates) total += square_sums_.data<double>()[update.parameter];
   gradient_norm_ = std::sqrt(total);
 }
 
-void Optimizer::require_finite(const std::vector<Update>& updates) const {
-  for (const Update& update : updates)
-    expect<ValueError>(!std::isnan(square_sums_.data<double>()[update.parameter]), name_,
-                       "the gradient of '{}' is not finite: it has an infinity or a NaN",
-                       parameters_[update.parameter].name);
+void Optimizer::require_finite(const Update& update) const {
+  expect<ValueError>(!std::isnan(square_sums_.data<double>()[update.parameter]), name_,
+                     "the gradient of '{}' is not finite: it has an infinity or a NaN",
+                     parameters_[update.parameter].name);
 }
 
 void Optimizer::commit() noexcept {
@@ -150,6 +150,59 @@ void Optimizer::commit() noexcept {
   for (const Update& each : updates_) update(each.parameter, each.gradient);
   steps_ = values_.step;
   updates_.clear();
+}
+
+void Optimizer::cancel() noexcept {
+  updates_.clear();
+  updated_.assign(updated_.size(), false);
+}
+
+void Optimizer::begin_pieces(const UpdateOptions& options) {
+  cancel();
+  gradient_norm_.reset();
+  require_valid(name_, options);
+  expect<ValueError>(
+      options.clip.norm == ClipOptions::kNone, name_,
+      "an update in pieces cannot clip to a norm of {}: it is that of all gradients, "
+      "and the first piece comes before the last gradient",
+      options.clip.norm);
+  expect<ValueError>(options.loss_scale == 1, name_,
+                     "an update in pieces takes no loss scale, got {}: an overflow would be found "
+                     "after the first piece",
+                     options.loss_scale);
+  piece_options_ = options;
+  values_ = {.rate = options.rate, .step = steps_ + 1, .clip_value = options.clip.value};
+  scalars_.write(values_);
+}
+
+bool Optimizer::update_piece(const Tensor& parameter) {
+  auto found = numbers_.find(parameter.body());
+  if (found == numbers_.end()) return false;
+  const nn::NamedTensor& named = parameters_[found->second];
+  expect<ValueError>(!updated_[found->second], name_, "'{}' was updated in this update already",
+                     named.name);
+  expect<ValueError>(parameter.grad().defined(), name_, "'{}' has no gradient", named.name);
+  require_match(named, parameter.grad());
+  const Update piece{found->second, contiguous(parameter.grad())};
+  if (piece_options_.check_finite) {
+    sum_squares(piece, piece_options_);
+    if (!square_sums_.device().is_meta()) require_finite(piece);
+  }
+  update(piece.parameter, piece.gradient);
+  updated_[piece.parameter] = true;
+  return true;
+}
+
+void Optimizer::end_pieces() {
+  expect<ValueError>(pieces() > 0, name_, "no parameter has a gradient: call backward first");
+  if (piece_options_.check_finite && !square_sums_.device().is_meta()) {
+    double total = 0;  // in the order of `measure`: the same bits
+    for (size_t i = 0; i < updated_.size(); ++i)
+      if (updated_[i]) total += square_sums_.data<double>()[i];
+    gradient_norm_ = std::sqrt(total);
+  }
+  steps_ = values_.step;
+  cancel();
 }
 
 void Optimizer::zero_grad() noexcept {

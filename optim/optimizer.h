@@ -8,10 +8,12 @@
 //   sgd.zero_grad();
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "brim/nn/module.h"
@@ -46,7 +48,7 @@ class Optimizer {
   /// Applies what was prepared, once; does nothing when nothing was.
   void commit() noexcept;
   /// Forgets what was prepared.
-  void cancel() noexcept { updates_.clear(); }
+  void cancel() noexcept;
   /// Both halves.
   void step(const UpdateOptions& options) {
     prepare(options);
@@ -56,9 +58,25 @@ class Optimizer {
   /// Drops all gradients.
   void zero_grad() noexcept;
 
-  /// The norm of all gradients that the last `prepare` took, as one vector, divided by the loss
-  /// scale and clipped by value but not by norm. Nothing on the meta device, and where neither
-  /// `check_finite` nor `clip.norm` asked for it. The same bits with any number of threads.
+  // The same update in pieces, a parameter at a time, for backward to make as it goes: then not
+  // all gradients are there at once. None of it can be undone. `train/train_step.h` calls these.
+
+  /// Checks the options and sets the numbers of the step. Throws `ValueError` as `prepare` does,
+  /// and for what needs all gradients before the first piece: `clip.norm`, and a loss scale, whose
+  /// overflow is known at the end. Forgets what was prepared, and pieces without an end.
+  void begin_pieces(const UpdateOptions& options);
+  /// Updates one parameter from its gradient as it is now; returns false, and does nothing, where
+  /// the tensor is none of this optimizer's. Throws what `prepare` throws for a gradient, and
+  /// `ValueError` for a second piece of one parameter; the parameter is then as before.
+  bool update_piece(const Tensor& parameter);
+  /// Parameters updated since `begin_pieces`; 0 after `end_pieces` and `cancel`.
+  int64_t pieces() const { return std::ranges::count(updated_, true); }
+  /// Counts the update. Throws `ValueError` when it had no pieces: nothing has changed then.
+  void end_pieces();
+
+  /// The norm of all gradients that the last `prepare` or pieces took, as one vector, divided by
+  /// the loss scale and clipped by value but not by norm. Nothing on the meta device, and where
+  /// neither `check_finite` nor `clip.norm` asked for it. The same bits with any number of threads.
   std::optional<double> gradient_norm() const { return gradient_norm_; }
 
   /// Updates so far.
@@ -102,16 +120,20 @@ class Optimizer {
   };
   void require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const;
   void measure(const std::vector<Update>& updates, const UpdateOptions& options);
-  void require_finite(const std::vector<Update>& updates) const;
+  void sum_squares(const Update& update, const UpdateOptions& options);
+  void require_finite(const Update& update) const;
 
   const char* name_;
   std::vector<nn::NamedTensor> parameters_;
+  std::unordered_map<const TensorBody*, size_t> numbers_;  // of parameters
   std::vector<ParameterSettings> settings_;
   StepScalars scalars_;
   Tensor square_sums_;  // float64, one per parameter
   std::optional<double> gradient_norm_;
   std::vector<Update> updates_;
   StepValues values_;
+  UpdateOptions piece_options_;
+  std::vector<bool> updated_;  // by a piece; one for each parameter
   int64_t steps_ = 0;
 };
 
