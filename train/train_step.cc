@@ -1,14 +1,42 @@
 #include "brim/train/train_step.h"
 
 #include <cmath>
+#include <exception>
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/effects.h"
 #include "brim/train/non_finite.h"
 
 namespace brim {
-
 namespace {
+
+Tensor gradient_of(const Tensor& result, const MicroStepOptions& options) {
+  return full(result.shape(), options.weight, {.dtype = result.dtype(), .device = result.device()});
+}
+
+// 0 where there are no values.
+double value_of(const Tensor& result) {
+  return result.device().is_meta() ? 0 : result.item<double>();
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an exception without a text";
+  }
+}
+
+// On the meta device the plan is about to be made.
+void require_planned(const memory::Account& account) {
+  expect<ValueError>(account.device().is_meta() || account.planner_name() == "arena", "train step",
+                     "a fused update cannot be undone, so its bytes must be reserved before it "
+                     "begins: train under memory::arena_planner with a plan of it, not under the "
+                     "{} planner, or leave fused_update off",
+                     account.planner_name());
+}
 
 autograd::EffectShare share_of(const MicroStepOptions& part) {
   if (part.update_samples == 0) return {};
@@ -28,6 +56,12 @@ autograd::EffectShare share_of(const MicroStepOptions& part) {
 
 TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options)
     : optimizer_(optimizer), options_(options) {
+  expect<ValueError>(!options.fused_update || options.clip.norm == optim::ClipOptions::kNone,
+                     "train step",
+                     "a fused update cannot clip to a norm of {}: it is that of all gradients, and "
+                     "parameters are updated before the last one is known. Clip by value, or leave "
+                     "fused_update off",
+                     options.clip.norm);
   for (const nn::NamedTensor& parameter : model.named_parameters())
     parameters_.push_back(parameter.tensor);
   model.name_in_account();
@@ -45,6 +79,7 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
 
 double TrainStep::run(double rate, const LossFunction& loss, const MicroStepOptions& options) {
   begin();
+  if (options_.fused_update) return run_fused(rate, loss, options);
   double value = micro_step(loss, options);
   prepare(rate);
   commit();
@@ -67,6 +102,7 @@ void TrainStep::begin() {
   or_undo([&] {
     auto account =
         memory::account(parameters_.empty() ? Device::cpu() : parameters_.front().device());
+    if (options_.fused_update) require_planned(*account);
     account->begin_step();
     account_ = std::move(account);
     first_ = true;
@@ -75,6 +111,7 @@ void TrainStep::begin() {
 }
 
 void TrainStep::require_ready() const {
+  if (!torn_.empty()) throw TornUpdate("train step", torn_);
   for (const auto& [buffer, module] : unshadowed_)
     expect<ValueError>(!module->training(), "train step",
                        "the module of '{}' is in training mode and was not when the step was made: "
@@ -82,6 +119,12 @@ void TrainStep::require_ready() const {
                        buffer);
   expect<ValueError>(options_.ema == nullptr || !options_.ema->in_use(), "train step",
                      "the averages are in the model's place: end the EmaScope first");
+}
+
+void TrainStep::require_apart() const {
+  expect<ValueError>(!options_.fused_update, "train step",
+                     "with fused_update the update happens during backward, from the gradients of "
+                     "one micro-step: call run(), or leave it off to accumulate gradients");
 }
 
 void TrainStep::require_begun() const {
@@ -97,6 +140,7 @@ Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& opti
 }
 
 double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& options) {
+  require_apart();
   require_begun();
   optimizer_.cancel();
   update_.reset();
@@ -108,17 +152,69 @@ double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& o
   });
 }
 
-double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOptions& options) {
+Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptions& options) {
   Tensor result = forward(loss, options);
   expect<ShapeError>(result.defined() && result.numel() == 1, "train step",
                      "expected a loss of one element, got {}",
                      result.defined() ? to_string(result.shape()) : "no tensor");
-  backward(result, {.grad = full(result.shape(), options.weight,
-                                 {.dtype = result.dtype(), .device = result.device()})});
-  if (result.device().is_meta()) return 0;
-  auto value = result.item<double>();
+  return result;
+}
+
+double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOptions& options) {
+  Tensor result = forward_checked(loss, options);
+  backward(result, {.grad = gradient_of(result, options)});
+  double value = value_of(result);
   if (!std::isfinite(value)) explain(loss, options, value);
   return value;
+}
+
+double TrainStep::run_fused(double rate, const LossFunction& loss,
+                            const MicroStepOptions& options) {
+  try {
+    double value = forward_backward_update(rate, loss, options);
+    // What an update does besides; reports and plans find a step's usual parts.
+    update_.emplace(account_, memory::Section{memory::SectionKind::update});
+    optimizer_.end_pieces();
+    finish();
+    return value;
+  } catch (...) {
+    if (optimizer_.pieces() > 0) tear();
+    undo();
+    throw;
+  }
+}
+
+double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
+                                          const MicroStepOptions& options) {
+  memory::SectionScope section(account_, {memory::SectionKind::first_micro_step, options.samples});
+  Tensor result = forward_checked(loss, options);
+  double value = value_of(result);
+  if (!std::isfinite(value)) {
+    result = Tensor();
+    explain(loss, options, value);
+  }
+  optimizer_.begin_pieces({.rate = rate, .clip = options_.clip});
+  backward(result,
+           {.grad = gradient_of(result, options), .on_leaf_complete = [&](const Tensor& leaf) {
+              if (optimizer_.update_piece(leaf)) leaf.set_grad(Tensor());
+            }});
+  return value;
+}
+
+void TrainStep::tear() {
+  torn_ = fmt::format(
+      "update {} failed after {} of {} parameters had changed, which cannot be undone: put "
+      "parameters and the optimizer's state back from a checkpoint, then call set_updates(). The "
+      "cause: {}",
+      updates_, optimizer_.pieces(), optimizer_.parameters().size(),
+      text_of(std::current_exception()));
+  undo();
+  std::throw_with_nested(TornUpdate("train step", torn_));
+}
+
+void TrainStep::set_updates(int64_t updates) {
+  updates_ = updates;
+  torn_.clear();
 }
 
 void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& options, double value) {
@@ -126,7 +222,9 @@ void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& option
   std::string found;
   {
     NonFiniteFinder finder;
-    backward(forward(loss, options));
+    // Nobody wants the gradients, and with `fused_update` there is no room for all.
+    backward(forward(loss, options),
+             {.on_leaf_complete = [](const Tensor& leaf) { leaf.set_grad(Tensor()); }});
     found = finder.report();
   }
   if (found.empty())
@@ -135,6 +233,7 @@ void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& option
 }
 
 void TrainStep::prepare(double rate) {
+  require_apart();
   require_begun();
   or_undo([&] {
     update_.reset();  // where it is prepared again
@@ -146,6 +245,11 @@ void TrainStep::prepare(double rate) {
 void TrainStep::commit() noexcept {
   if (!optimizer_.is_prepared()) return;
   optimizer_.commit();
+  finish();
+}
+
+// What comes after the optimizer's part.
+void TrainStep::finish() noexcept {
   for (const auto& [buffer, shadow] : shadows_) copy_into(buffer, shadow);
   if (options_.ema != nullptr) options_.ema->update();
   ++updates_;

@@ -8,11 +8,14 @@
 //
 // With gradient accumulation, call begin(), micro_step() for each part, prepare(), commit(). Each
 // of them undoes the whole step before it throws; what follows is then a new `begin`.
+//
+// `fused_update` gives the promise up for memory: parameters change during backward.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,6 +33,20 @@ struct TrainStepOptions {
   optim::ClipOptions clip = {};
   /// Averages to move in `commit`; null for none. They must outlive the step.
   optim::Ema* ema = nullptr;
+  /// Update each parameter during backward, as soon as its gradient is complete, and free the
+  /// gradient: they are never all held at once. The same bits as without. For one micro-step an
+  /// update, so only by `run`; not with `clip.norm`. What fails before the first parameter was
+  /// updated is undone as ever. After it nothing can be: `run` then throws `TornUpdate`. So the
+  /// step's bytes must be reserved before it begins: train under `memory::arena_planner` with a
+  /// plan of this step (train/training_plan.h), rehearsed with the same option.
+  bool fused_update = false;
+};
+
+/// A fused update failed after parameters had changed: some are those of the next update, others
+/// those of the last. With the cause nested (`std::rethrow_if_nested`).
+class TornUpdate : public Error {
+ public:
+  using Error::Error;
 };
 
 struct MicroStepOptions {
@@ -53,23 +70,28 @@ class TrainStep {
 
   /// Takes shadow copies of the buffers of modules in training mode, once and for all steps:
   /// others, those of frozen modules for one, do not change. Model and optimizer must outlive the
-  /// step; parameters and buffers are those that the model has now.
+  /// step; parameters and buffers are those that the model has now. Throws `ValueError` for
+  /// `fused_update` with `clip.norm`.
   TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options = {});
 
-  /// A whole update in one micro-step; returns the loss.
+  /// A whole update in one micro-step; returns the loss. With `fused_update`, a loss that is not
+  /// finite is found before backward; throws `TornUpdate` for what fails after the first parameter
+  /// was updated, a gradient that is not finite for one. From then on so does every `begin`, until
+  /// `set_updates`.
   double run(double rate, const LossFunction& loss, const MicroStepOptions& options = {});
 
   /// Drops gradients, forgets effects that were not committed. The planner of the parameters'
   /// device is told that a step begins; `commit` and `undo` tell it that it ended. Throws
   /// `ValueError` where a module with buffers was put into training mode since this was made (there
-  /// are no shadows for them), and inside an `EmaScope` of its averages.
+  /// are no shadows for them), inside an `EmaScope` of its averages, and for `fused_update` off the
+  /// meta device where no plan is followed.
   void begin();
   /// Forward and backward of one part; returns its loss, unweighted. After it comes `prepare`, also
   /// where there was one before. A loss that is NaN or
   /// infinite throws `ValueError` naming the first module and op whose result was not finite,
   /// found by running the part once more under observation. Outside of a step, that is without
-  /// `begin` or after a failure, it throws `ValueError`, and so does `prepare`; and so it does
-  /// itself for a part that is not within `update_samples`.
+  /// `begin` or after a failure, it throws `ValueError`, and so does `prepare`; with `fused_update`
+  /// both always do; and so it does itself for a part that is not within `update_samples`.
   double micro_step(const LossFunction& loss, const MicroStepOptions& options = {});
   /// Checks the gradients, finds how far they are clipped (`Optimizer::gradient_norm` tells their
   /// norm) and sets the learning rate. The last thing that can fail.
@@ -82,7 +104,9 @@ class TrainStep {
 
   /// Updates committed so far: the number that random ops and schedules see.
   int64_t updates() const { return updates_; }
-  void set_updates(int64_t updates) { updates_ = updates; }
+  /// For a step that goes on from a checkpoint. Says of a torn update that parameters and the
+  /// optimizer's state were put back.
+  void set_updates(int64_t updates);
 
  private:
   /// Calls `part`; when it throws, undoes the step first.
@@ -90,8 +114,15 @@ class TrainStep {
   auto or_undo(const Part& part);
   void require_ready() const;
   void require_begun() const;
+  void require_apart() const;
   Tensor forward(const LossFunction& loss, const MicroStepOptions& options);
+  Tensor forward_checked(const LossFunction& loss, const MicroStepOptions& options);
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
+  double run_fused(double rate, const LossFunction& loss, const MicroStepOptions& options);
+  double forward_backward_update(double rate, const LossFunction& loss,
+                                 const MicroStepOptions& options);
+  void finish() noexcept;
+  [[noreturn]] void tear();
   [[noreturn]] void explain(const LossFunction& loss, const MicroStepOptions& options,
                             double value);
 
@@ -107,6 +138,7 @@ class TrainStep {
   std::optional<memory::SectionScope> update_;  // from prepare to the end of the step
   bool first_ = true;                           // is the next micro-step the first of the update?
   int64_t updates_ = 0;
+  std::string torn_;  // what is wrong since an update was torn; "" for nothing
 };
 
 }  // namespace brim

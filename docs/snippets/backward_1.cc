@@ -1,4 +1,5 @@
 // Backward on five numbers, and what it does at each turn.
+#include <cmath>
 #include <cstdio>
 
 #include "brim/autograd/backward.h"
@@ -110,6 +111,21 @@ void hooks() {
   // [/hook]
 }
 
+void complete_leaves() {
+  // [complete]
+  Tensor a = leaf(2), b = leaf(3);
+  auto step = [](const Tensor& w) {  // w = w - 0.1 dL/dw
+    fill(w, w.item<double>() - 0.1 * w.grad().item<double>());
+    w.set_grad(Tensor());
+  };
+  Tensor s = mul(a, b), t = add(s, a);
+  backward(mul(t, s), {.on_leaf_complete = step});
+  check(std::abs(a.item<double>() - (2 - 4.8)) < 1e-12, "48, from #2 and #1 together");
+  check(std::abs(b.item<double>() - (3 - 2.8)) < 1e-12, "28");
+  check(!a.grad().defined() && !b.grad().defined(), "gone before backward returned");
+  // [/complete]
+}
+
 void checked() {
   // [gradcheck]
   TensorOptions float64{.dtype = Dtype::float64};
@@ -131,5 +147,6 @@ int main() {
   freed();
   long_chain();
   hooks();
+  complete_leaves();
   checked();
 }
