@@ -2,9 +2,11 @@
 
 #include <optional>
 
+#include "brim/base/bytes.h"
 #include "brim/base/error.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/memory/plan/batch.h"
+#include "brim/train/parts.h"
 #include "brim/train/training_plan.h"
 
 namespace brim {
@@ -37,6 +39,7 @@ class Search {
     int64_t next = found.batch + tuning_.multiple;
     if (found.batch > 0 && next <= tuning_.most)
       tuned.next_takes = next == found.refused ? bound(next) : refused(next);
+    if (found.batch > 0 && tuning_.update_images > 0) make_even(tuned);
     tuned.rehearsals = rehearsals_;
     return tuned;
   }
@@ -79,8 +82,30 @@ class Search {
                       : measure_on_meta(memory::planner_named(tuning_.planner), run);
   }
 
+  // As few parts as before where that fits too: scratch may grow as a batch shrinks.
+  void make_even(TunedBatch& tuned) {
+    for (int64_t parts = count_parts(tuning_.update_images, tuned.batch);; ++parts) {
+      int64_t batch = round_up(count_parts(tuning_.update_images, parts), tuning_.multiple);
+      if (batch >= tuned.batch && parts == count_parts(tuning_.update_images, tuned.batch)) return;
+      if (batch < tuned.least) return;
+      if (bytes(batch) > tuning_.limit) continue;
+      tuned.batch = batch;
+      tuned.memory = *fits_;
+      return;
+    }
+  }
+
   bool is_arena() const { return tuning_.planner == "arena"; }
-  int64_t bytes(int64_t batch) { return is_arena() ? packed(batch) : rehearsed(batch); }
+
+  // An update may end with so small a part that batch norm has too few values in it.
+  int64_t bytes(int64_t batch) {
+    try {
+      return is_arena() ? packed(batch) : rehearsed(batch);
+    } catch (const ValueError&) {
+      if (tuning_.update_images == 0) throw;
+      return tuning_.limit + 1;
+    }
+  }
 
   // What is live needs no packing to be too much.
   int64_t packed(int64_t batch) {

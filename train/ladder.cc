@@ -25,15 +25,15 @@ class Climb {
 
   LadderResult climb() && {
     for (const auto& remedy : remedies_) try_on(result_.considered.front(), *remedy);
-    if (!fits_unchanged()) {
-      Rung gentle = all_that_leave_numbers();
-      if (gentle.names.size() > 1) add(gentle);
-      if (!gentle.names.empty())
+    if (!one_unasked_fits()) {
+      Rung unasked = all_unasked();
+      if (unasked.names.size() > 1) add(unasked);
+      if (!unasked.names.empty())
         for (const auto& remedy : remedies_)
-          if (remedy->changes_numbers()) try_on(gentle, *remedy);
+          if (remedy->is_proposed_only()) try_on(unasked, *remedy);
     }
     result_.chosen = best([&](const Rung& rung) {
-      return rung.fits && (options_.may_change_numbers || !rung.changes_numbers);
+      return rung.fits && (options_.may_choose_all || !rung.is_proposed_only);
     });
     return std::move(result_);
   }
@@ -54,9 +54,9 @@ class Climb {
     return a.names.size() < b.names.size();
   }
 
-  bool fits_unchanged() const {
-    return std::ranges::any_of(result_.considered,
-                               [](const Rung& rung) { return rung.fits && !rung.changes_numbers; });
+  bool one_unasked_fits() const {
+    return std::ranges::any_of(
+        result_.considered, [](const Rung& rung) { return rung.fits && !rung.is_proposed_only; });
   }
 
   void add(Rung rung) {
@@ -76,6 +76,7 @@ class Climb {
     rung.names.push_back(remedy.name());
     rung.remedies.push_back(std::move(offer.text));
     rung.changes_numbers |= remedy.changes_numbers();
+    rung.is_proposed_only |= remedy.is_proposed_only();
     return rung;
   }
 
@@ -83,10 +84,10 @@ class Climb {
     if (std::optional<Rung> changed = with(std::move(rung), remedy)) add(std::move(*changed));
   }
 
-  Rung all_that_leave_numbers() {
+  Rung all_unasked() {
     Rung rung = result_.considered.front();
     for (const auto& remedy : remedies_)
-      if (!remedy->changes_numbers())
+      if (!remedy->is_proposed_only())
         if (std::optional<Rung> changed = with(rung, *remedy)) rung = std::move(*changed);
     return rung;
   }
@@ -103,15 +104,6 @@ StepMemory predicted_memory(const TrainingSetup& setup) {
   auto program = [&](const auto& state_is_held) { rehearse(setup.rehearsal, state_is_held); };
   return setup.planner == "arena" ? plan_on_meta(program).predicted
                                   : measure_on_meta(memory::planner_named(setup.planner), program);
-}
-
-const Rung* LadderResult::proposed() const {
-  const Rung* best = nullptr;
-  for (const Rung& rung : considered)
-    if (rung.fits && rung.changes_numbers &&
-        (best == nullptr || rung.relative_time < best->relative_time - kSameTime))
-      best = &rung;
-  return best;
 }
 
 int64_t LadderResult::least_bytes() const {

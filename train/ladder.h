@@ -41,6 +41,8 @@ class Remedy {
   virtual std::string name() const = 0;
   /// Whether losses and weights are other ones with it, beyond rounding or by it.
   virtual bool changes_numbers() const = 0;
+  /// Whether it waits to be asked for, and is never chosen.
+  virtual bool is_proposed_only() const { return changes_numbers(); }
   /// The mildest change of its kind with which `setup` needs at most `limit` bytes; where none
   /// is enough, the strongest.
   virtual Offer offer(const TrainingSetup& setup, int64_t limit) const = 0;
@@ -48,8 +50,8 @@ class Remedy {
 
 struct LadderOptions {
   int64_t limit = 0;  ///< bytes
-  /// Whether a remedy that changes the numbers may be chosen; it is considered in any case.
-  bool may_change_numbers = false;
+  /// Whether remedies that are otherwise only proposed may be chosen; they are considered anyhow.
+  bool may_choose_all = false;
 };
 
 /// A training that was considered.
@@ -60,6 +62,7 @@ struct Rung {
   StepMemory memory;
   double relative_time = 1;  ///< predicted, of what was asked for
   bool changes_numbers = false;
+  bool is_proposed_only = false;
   bool fits = false;
 };
 
@@ -74,8 +77,6 @@ struct LadderResult {
   std::optional<size_t> chosen;  ///< of those considered; none where nothing fits that may be taken
   int64_t limit = 0;
 
-  /// The one with the least predicted time that fits and changes the numbers; null for none.
-  const Rung* proposed() const;
   /// The smallest peak of all that were considered, in bytes.
   int64_t least_bytes() const;
 };
@@ -83,9 +84,10 @@ struct LadderResult {
 class Ladder {
  public:
   Ladder& add(std::unique_ptr<Remedy> remedy);
-  /// Considers the training as it is, with each remedy alone, and, where that is not enough, with
-  /// all together that leave the numbers, and each of the others on top. Of what fits, the least
-  /// predicted time is chosen, and of equal times the fewest remedies.
+  /// Considers the training as it is, with each remedy alone, and, where none of those is enough
+  /// that may be chosen unasked, with all of these together, and each of the others on top. Of what
+  /// fits and may be chosen it takes the least predicted time, and of equal times the fewest
+  /// remedies.
   LadderResult climb(const TrainingSetup& wanted, const LadderOptions& options) const;
 
  private:

@@ -11,7 +11,8 @@ struct Part {
   int64_t first = 0, count = 0;
 };
 
-/// How many parts `images` come in with `at_once` of them in each; at least 1.
+/// How many parts `images` come in with `at_once` of them in each, and how many are in each of so
+/// many parts; at least 1.
 inline int64_t count_parts(int64_t images, int64_t at_once) {
   return std::max<int64_t>((images + at_once - 1) / at_once, 1);
 }

@@ -21,7 +21,9 @@ class Rehearsal {
         model_(make_model(options)),
         updating_(options.make_updating(*model_)),
         step_(*model_, *updating_.optimizer,
-              {.clip = options.trainer.clip, .ema = updating_.ema.get()}) {
+              {.clip = options.trainer.clip,
+               .ema = updating_.ema.get(),
+               .fused_update = options.trainer.fused_update}) {
     options_.trainer.input.device = Device::meta();
     Tensor& weights = options_.trainer.class_weights;
     if (weights.defined())
@@ -51,15 +53,23 @@ class Rehearsal {
   }
 
   void update(int64_t images) {
+    auto loss_of = [&](const Part& part) {
+      return [this, part] {
+        return training_loss(*model_, upload(part.count), options_.trainer, Reduction::sum);
+      };
+    };
+    auto options_of = [&](const Part& part) {
+      return MicroStepOptions{.first_sample = static_cast<uint64_t>(part.first),
+                              .samples = part.count,
+                              .update_samples = images};
+    };
+    const std::vector<Part> parts = different_parts(images);
+    if (parts.size() == 1) {
+      step_.run(0, loss_of(parts[0]), options_of(parts[0]));
+      return;
+    }
     step_.begin();
-    for (const Part& part : different_parts(images))
-      step_.micro_step(
-          [&] {
-            return training_loss(*model_, upload(part.count), options_.trainer, Reduction::sum);
-          },
-          {.first_sample = static_cast<uint64_t>(part.first),
-           .samples = part.count,
-           .update_samples = images});
+    for (const Part& part : parts) step_.micro_step(loss_of(part), options_of(part));
     step_.prepare(0);
     step_.commit();
   }

@@ -31,8 +31,9 @@ struct SmallerBatch {
 };
 
 /// Searches below `batch`, which does not fit `limit` bytes, by doubling and bisection on plans:
-/// about twice the logarithm of what fits of them. Bytes are not monotonic in the batch, so a larger
-/// one than `fits` may fit too; `tune_batch` (batch_tuning.h) finds the largest, with more plans.
+/// about twice the logarithm of what fits of them. Bytes are not monotonic in the batch, so a
+/// larger one than `fits` may fit too; `tune_batch` (batch_tuning.h) finds the largest, with more
+/// plans.
 SmallerBatch find_smaller_batch(const PlanBatch& plan, int64_t batch, int64_t limit);
 
 /// `error` of a step with `batch` images, with the smaller batch that fits beside what is held of

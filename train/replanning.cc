@@ -83,7 +83,8 @@ ReplanReport Replanning::plan(const std::string& why, const std::string& asked) 
     tuning.limit = std::max<int64_t>(capacity - others, 1);
     tuned = tune_batch(tuning);
   }
-  if (tuned.batch == 0) refuse(tuned.memory.peak_reserved);
+  const bool whole = tuned.batch >= tuning.update_images;
+  if (tuned.batch == 0 || (options_.fused_update && !whole)) refuse(tuned.memory.peak_reserved);
   StepMemory predicted = move_to(planner, tuned.batch);
   planned_ = capacity;
   return {.why = why,

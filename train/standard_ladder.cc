@@ -67,12 +67,35 @@ class MicroBatches final : public Remedy {
   }
 };
 
+// Gradients are never all held at once.
+class FusedUpdate final : public Remedy {
+ public:
+  std::string name() const override { return "fused update"; }
+  bool changes_numbers() const override { return false; }
+  bool is_proposed_only() const override { return true; }  // a failed step is not undone with it
+  Offer offer(const TrainingSetup& setup, int64_t) const override {
+    const RehearsalOptions& training = setup.rehearsal;
+    if (training.trainer.fused_update) return {{}, "in force already"};
+    if (images_of_update(training) > training.batch)
+      return {{}, "gradients of several micro-batches are added up"};
+    if (training.trainer.clip.norm < optim::ClipOptions::kNone)
+      return {{}, "gradients are clipped by the norm of all of them"};
+    if (setup.planner != "arena")
+      return {{},
+              "it needs the bytes of the whole step beforehand, which is for the arena planner"};
+    TrainingSetup changed = setup;
+    changed.rehearsal.trainer.fused_update = true;
+    return {std::move(changed), "update fused into backward (cannot be undone)"};
+  }
+};
+
 }  // namespace
 
 Ladder standard_ladder() {
   Ladder ladder;
   ladder.add(std::make_unique<ArenaPlanner>())
       .add(std::make_unique<InputAsBytes>())
+      .add(std::make_unique<FusedUpdate>())
       .add(std::make_unique<MicroBatches>());
   return ladder;
 }

@@ -29,16 +29,24 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingD
       data_(data),
       options_(std::move(options)),
       class_weights_(weights_of(options_.class_weights)),
-      step_(model, optimizer, {.seed = options_.seed, .clip = options_.clip, .ema = options_.ema}),
+      micro_batch_(options_.micro_batch > 0 ? options_.micro_batch : data.training.shape().images),
+      step_(model, optimizer,
+            {.seed = options_.seed,
+             .clip = options_.clip,
+             .ema = options_.ema,
+             .fused_update = options_.fused_update}),
       replanning_(model, optimizer, data, options_) {
   expect<ValueError>(options_.steps >= 1, "trainer", "expected at least 1 step, got {}",
                      options_.steps);
   expect<ValueError>(options_.micro_batch >= 0, "trainer",
                      "expected a micro-batch from 0 images, got {}", options_.micro_batch);
+  expect<ValueError>(!options_.fused_update || micro_batch_ >= data.training.shape().images,
+                     "trainer",
+                     "a fused update takes all its images at once: {} of {} is a part of them",
+                     micro_batch_, data.training.shape().images);
   check_mix(options_.mix);
   expect<ValueError>(options_.input.as_bytes || !options_.mix.any(), "trainer",
                      "mixup and CutMix mix bytes, and the input is numbers");
-  micro_batch_ = options_.micro_batch > 0 ? options_.micro_batch : data.training.shape().images;
 }
 
 // Under as many bytes as the device has at the time. What ran out has undone itself.
@@ -124,18 +132,23 @@ double Trainer::update(const HostBatch& batch, double rate) {
                      "the labels of update {} count nothing: all are ignored, or their classes "
                      "weigh 0",
                      step_.updates());
+  auto loss_of = [&](const Part& part) {
+    return [&, part] {
+      return training_loss(model_, upload(batch.part(part), options_.input), options_,
+                           Reduction::sum);
+    };
+  };
+  auto options_of = [&](const Part& part) {
+    return MicroStepOptions{.weight = 1 / weight,
+                            .first_sample = static_cast<uint64_t>(part.first),
+                            .samples = part.count,
+                            .update_samples = batch.count()};
+  };
+  const std::vector<Part> parts = parts_of(batch.count(), micro_batch_);
+  if (parts.size() == 1) return step_.run(rate, loss_of(parts[0]), options_of(parts[0])) / weight;
   double sum = 0;
   step_.begin();
-  for (const Part& part : parts_of(batch.count(), micro_batch_))
-    sum += step_.micro_step(
-        [&] {
-          return training_loss(model_, upload(batch.part(part), options_.input), options_,
-                               Reduction::sum);
-        },
-        {.weight = 1 / weight,
-         .first_sample = static_cast<uint64_t>(part.first),
-         .samples = part.count,
-         .update_samples = batch.count()});
+  for (const Part& part : parts) sum += step_.micro_step(loss_of(part), options_of(part));
   step_.prepare(rate);
   step_.commit();
   return sum / weight;

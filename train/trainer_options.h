@@ -35,6 +35,9 @@ struct TrainerOptions {
   /// Plans the training for the device's capacity before it begins, and moves what there is to the
   /// planner of that name: "arena", "caching" or "direct". "": the account stays as it is.
   std::string planner = {};
+  /// Updates parameters during backward, as `TrainStepOptions::fused_update`: for updates in one
+  /// part under an arena, which then cannot be undone.
+  bool fused_update = false;
   /// Ends the training when the accuracy has not become better for so many epochs; 0: never.
   int64_t early_stop = 0;
 };
