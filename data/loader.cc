@@ -60,8 +60,9 @@ struct Outcome {
 /// One epoch under way: who fills which slot, and the threads that do.
 class Loader::Epoch {
  public:
+  /// Of `images` images in all, from position `first` of the order on.
   Epoch(const Dataset& dataset, const LoaderOptions& options, SlotPool& pool, int64_t images,
-        int64_t epoch);
+        int64_t epoch, int64_t first);
   ~Epoch() { stop(); }
 
   /// The slot of the next batch, filled, or null at the end of the epoch.
@@ -96,7 +97,7 @@ class Loader::Epoch {
   /// Slots of the batches begun and not yet handed out, in the epoch's order.
   std::vector<Slot*> in_order_;
   /// Where the next batch begins.
-  int64_t next_position_ = 0;
+  int64_t next_position_;
 
   /// Set under the mutex, so that no waiting worker misses it; read without it between images.
   std::atomic<bool> stopping_ = false;
@@ -106,13 +107,14 @@ class Loader::Epoch {
 };
 
 Loader::Epoch::Epoch(const Dataset& dataset, const LoaderOptions& options, SlotPool& pool,
-                     int64_t images, int64_t epoch)
+                     int64_t images, int64_t epoch, int64_t first)
     : dataset_(dataset),
       options_(options),
       pool_(pool),
       images_(images),
       order_(dataset.size(), derive(epoch_key(options.seed, epoch), "shuffle")),
-      augment_key_(derive(epoch_key(options.seed, epoch), "augment")) {
+      augment_key_(derive(epoch_key(options.seed, epoch), "augment")),
+      next_position_(first) {
   in_order_.reserve(static_cast<size_t>(pool.slots()));
   threads_.reserve(static_cast<size_t>(options.workers));
   try {
@@ -289,11 +291,14 @@ int64_t Loader::images() const {
 
 int64_t Loader::host_bytes() const { return pool_->bytes(); }
 
-void Loader::start_epoch(int64_t epoch) {
+void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
   expect<ValueError>(epoch >= 0, kTag, "expected an epoch of at least 0, got {}", epoch);
+  expect<ValueError>(first_batch >= 0 && first_batch <= batches(), kTag,
+                     "expected a first batch from 0 to {}, got {}", batches(), first_batch);
   // First the old one, so that its slots are free and two never run at once.
   epoch_.reset();
-  epoch_ = std::make_unique<Epoch>(*dataset_, options_, *pool_, images(), epoch);
+  const int64_t first = std::min(first_batch * options_.batch, images());
+  epoch_ = std::make_unique<Epoch>(*dataset_, options_, *pool_, images(), epoch, first);
 }
 
 std::optional<Batch> Loader::next() {

@@ -106,8 +106,12 @@ class Loader {
   /// Bytes of host memory in all slots.
   int64_t host_bytes() const;
 
-  /// Starts the workers on epoch `epoch` >= 0, from its first batch. Leaves an epoch under way.
-  void start_epoch(int64_t epoch);
+  /// Starts the workers on epoch `epoch` >= 0, from batch `first_batch` on, for a training that
+  /// goes on in the middle of it: what the batches hold is the same as after those before it, of
+  /// which nothing is read. From the end, batch `batches()`, there is nothing. Leaves an epoch
+  /// under way. Throws `ValueError` for a number out of range, and then the epoch under way goes
+  /// on.
+  void start_epoch(int64_t epoch, int64_t first_batch = 0);
 
   /// The next batch, waiting for it if need be; nothing at the end of the epoch.
   ///

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "brim/base/error.h"
 #include "brim/data/device_batch.h"
 #include "brim/data/loader.h"
 #include "brim/data/synthetic.h"
@@ -45,11 +46,27 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
   virtual EpochShape shape() const = 0;
-  /// Batches in an epoch.
-  virtual int64_t batches() const = 0;
-  virtual void start_epoch(int64_t epoch) = 0;
+  /// Batches in an epoch, a smaller last one included.
+  int64_t batches() const {
+    EpochShape epoch = shape();
+    return epoch.batches + (epoch.last_images > 0 ? 1 : 0);
+  }
+  /// Begins epoch `epoch` >= 0 at batch `first_batch`, from 0 to `batches()`, where nothing is
+  /// left. Throws `ValueError` for a number out of range.
+  void start_epoch(int64_t epoch, int64_t first_batch = 0) {
+    expect<ValueError>(epoch >= 0, "batch source", "expected an epoch of at least 0, got {}",
+                       epoch);
+    expect<ValueError>(first_batch >= 0 && first_batch <= batches(), "batch source",
+                       "expected a first batch from 0 to {}, got {}", batches(), first_batch);
+    begin_epoch(epoch, first_batch);
+  }
   /// Nothing at the end of the epoch.
   virtual std::optional<HostBatch> next() = 0;
+
+ private:
+  /// What batch `first_batch` and those after it hold does not depend on where the epoch begins:
+  /// a training that goes on from a checkpoint relies on it.
+  virtual void begin_epoch(int64_t epoch, int64_t first_batch) = 0;
 };
 
 class LoaderSource final : public BatchSource {
@@ -60,8 +77,6 @@ class LoaderSource final : public BatchSource {
     int64_t batch = std::min(options.batch, loader_.images());
     return {loader_.images() / batch, batch, loader_.images() % batch, options.size};
   }
-  int64_t batches() const override { return loader_.batches(); }
-  void start_epoch(int64_t epoch) override { loader_.start_epoch(epoch); }
   std::optional<HostBatch> next() override {
     auto batch = loader_.next();
     if (!batch) return {};
@@ -71,6 +86,10 @@ class LoaderSource final : public BatchSource {
   }
 
  private:
+  void begin_epoch(int64_t epoch, int64_t first_batch) override {
+    loader_.start_epoch(epoch, first_batch);
+  }
+
   data::Loader& loader_;
 };
 
@@ -83,8 +102,6 @@ class SyntheticSource final : public BatchSource {
   EpochShape shape() const override {
     return {batches_, static_cast<int64_t>(batch_.labels.size()), 0, batch_.size};
   }
-  int64_t batches() const override { return batches_; }
-  void start_epoch(int64_t) override { given_ = 0; }
   std::optional<HostBatch> next() override {
     if (given_ == batches_) return {};
     ++given_;
@@ -92,6 +109,8 @@ class SyntheticSource final : public BatchSource {
   }
 
  private:
+  void begin_epoch(int64_t, int64_t first_batch) override { given_ = first_batch; }
+
   data::SyntheticBatch batch_;
   int64_t batches_, given_ = 0;
 };

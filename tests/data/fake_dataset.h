@@ -68,9 +68,9 @@ inline Copy copy_of(const Batch& batch) {
           {batch.labels().begin(), batch.labels().end()}};
 }
 
-inline std::vector<Copy> epoch_of(Loader& loader, int64_t epoch) {
+inline std::vector<Copy> epoch_of(Loader& loader, int64_t epoch, int64_t first_batch = 0) {
   std::vector<Copy> copies;
-  loader.start_epoch(epoch);
+  loader.start_epoch(epoch, first_batch);
   while (std::optional<Batch> batch = loader.next()) copies.push_back(copy_of(*batch));
   return copies;
 }

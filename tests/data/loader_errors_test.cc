@@ -113,6 +113,30 @@ TEST_CASE("only skipped images of batches that were handed out are counted") {
   CHECK(loader.skipped_images() == 2);
 }
 
+TEST_CASE("an epoch that begins at a later batch replaces the same images, and counts those") {
+  const std::set<int64_t> bad{5, 29, 30, 44};
+  LoaderOptions options = options_of(10, 0);
+  options.bad_image = BadImage::replace;
+  for (bool shuffle : {true, false}) {
+    options.shuffle = shuffle;
+    options.workers = 0;
+    Loader whole(std::make_shared<Fake>(60, bad), options);
+    const std::vector<Copy> all = epoch_of(whole, 2);
+    for (int workers : {0, 3}) {
+      options.workers = workers;
+      Loader head(std::make_shared<Fake>(60, bad), options);
+      head.start_epoch(2);
+      for (int i = 0; i < 3; ++i) head.next();
+      Loader tail(std::make_shared<Fake>(60, bad), options);
+      CHECK(epoch_of(tail, 2, 3) == std::vector<Copy>(all.begin() + 3, all.end()));
+      CHECK(head.skipped_images() + tail.skipped_images() == 4);
+      if (shuffle) continue;
+      CHECK(tail.skipped_images() == 2);
+      CHECK(tail.first_skipped() == "fake: 'fake/30' is bad");
+    }
+  }
+}
+
 TEST_CASE("where every image is bad, skipping ends in an error") {
   std::set<int64_t> all;
   for (int64_t i = 0; i < 12; ++i) all.insert(i);

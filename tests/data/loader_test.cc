@@ -190,6 +190,49 @@ TEST_CASE("an epoch can be started in the middle of another, also while a batch 
   CHECK(loader.next()->first_sample() == 0);
 }
 
+TEST_CASE("an epoch that begins at a later batch goes on with the same bytes") {
+  auto dataset = std::make_shared<Fake>(55);
+  for (bool shuffle : {true, false})
+    for (bool drop_last : {true, false}) {
+      LoaderOptions options = options_of(10, 0);
+      options.shuffle = shuffle;
+      options.drop_last = drop_last;
+      Loader whole(dataset, options);
+      const std::vector<Copy> all = epoch_of(whole, 3);
+      for (int workers : {0, 1, 3}) {
+        options.workers = workers;
+        Loader loader(dataset, options);
+        for (int64_t first = 0; first <= loader.batches(); ++first) {
+          CAPTURE(first);
+          CHECK(epoch_of(loader, 3, first) == std::vector<Copy>(all.begin() + first, all.end()));
+        }
+      }
+    }
+}
+
+TEST_CASE("of the batches before the first nothing is read") {
+  auto dataset = std::make_shared<Fake>(55);
+  for (int workers : {0, 2}) {
+    Loader loader(dataset, options_of(10, workers));
+    dataset->reads = 0;
+    CHECK(epoch_of(loader, 0, 4).size() == 2);
+    CHECK(dataset->reads == 15);
+    CHECK(epoch_of(loader, 0, 6).empty());
+    CHECK(!loader.next());
+    CHECK(dataset->reads == 15);
+  }
+}
+
+TEST_CASE("a first batch that the epoch does not have is refused, and the epoch goes on") {
+  Loader loader(std::make_shared<Fake>(25), options_of(10, 2));
+  loader.start_epoch(0);
+  for (int64_t first : {int64_t{-1}, int64_t{4}, INT64_MAX}) {
+    std::string text = "loader: expected a first batch from 0 to 3, got " + std::to_string(first);
+    CHECK_THROWS_WITH_AS(loader.start_epoch(1, first), text.c_str(), ValueError);
+  }
+  CHECK(loader.next()->first_sample() == 0);
+}
+
 TEST_CASE("the end of an epoch stays the end") {
   Loader loader(std::make_shared<Fake>(10), options_of(10, 2));
   CHECK(epoch_of(loader, 0).size() == 1);

@@ -68,7 +68,6 @@ class UnevenSource final : public BatchSource {
       : case_(c), all_(data::make_synthetic({.count = c.batch, .size = c.size})) {}
   EpochShape shape() const override { return {2, case_.batch, case_.smaller(), case_.size}; }
   int64_t batches() const override { return 3; }
-  void start_epoch(int64_t) override { given_ = 0; }
   std::optional<HostBatch> next() override {
     if (given_ == batches()) return {};
     auto count = static_cast<size_t>(++given_ == batches() ? case_.smaller() : case_.batch);
@@ -78,6 +77,8 @@ class UnevenSource final : public BatchSource {
   }
 
  private:
+  void begin_epoch(int64_t, int64_t first_batch) override { given_ = first_batch; }
+
   TrainingCase case_;
   data::SyntheticBatch all_;
   int64_t given_ = 0;
