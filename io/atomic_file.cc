@@ -25,10 +25,16 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
+constexpr std::string_view kTemporary = ".tmp-";
+
 // Of this process, so that two writers to one path do not meet.
 std::string temporary_name(const std::string& target) {
   static std::atomic<int> count = 0;
-  return fmt::format("{}.tmp-{}-{}", target, ::getpid(), count++);
+  return fmt::format("{}{}{}-{}", target, kTemporary, ::getpid(), count++);
+}
+
+bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
 /// Where the links at `path` lead, also to a file that is not there yet; "" where they do not end.
@@ -94,6 +100,16 @@ void AtomicFile::commit() {
 
 void AtomicFile::refuse(int error) const {
   raise<FileError>(tag_, "cannot write '{}': {}", path_, std::generic_category().message(error));
+}
+
+std::string_view name_after_commit(std::string_view temporary) {
+  size_t end = temporary.rfind(kTemporary);
+  if (end == temporary.npos) return "";
+  std::string_view numbers = temporary.substr(end + kTemporary.size());
+  size_t dash = numbers.find('-');
+  bool ours = dash != numbers.npos && is_digits(numbers.substr(0, dash)) &&
+              is_digits(numbers.substr(dash + 1));
+  return ours ? temporary.substr(0, end) : "";
 }
 
 }  // namespace brim::io

@@ -39,6 +39,10 @@ inline void write_file(const std::string& path, std::string_view text, const cha
   file.commit();
 }
 
+/// The name that a temporary file of an `AtomicFile` was to take, both without their folder: for
+/// who looks after a folder in which a writer may have been killed. "" for all other names.
+std::string_view name_after_commit(std::string_view temporary);
+
 /// Throws what making and leaving an `AtomicFile` at `path` throws: asks, before hours of work,
 /// whether their result can be written. What is there stays as it is.
 inline void check_writable(const std::string& path, const char* tag) { AtomicFile(path, tag); }

@@ -119,4 +119,6 @@ void write_safetensors(const std::string& path, std::span<const NamedBytes> tens
   file.commit();
 }
 
+void check_metadata(const Metadata& metadata) { (void)format_header({}, metadata); }
+
 }  // namespace brim::io

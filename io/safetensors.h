@@ -78,4 +78,8 @@ struct NamedBytes {
 void write_safetensors(const std::string& path, std::span<const NamedBytes> tensors,
                        const Metadata& metadata = {});
 
+/// Throws the `ValueError` that `write_safetensors` would throw for it: names that are unprintable
+/// or too long, strings that are not UTF-8, too much of both. For what is known long before.
+void check_metadata(const Metadata& metadata);
+
 }  // namespace brim::io

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "brim/base/nearest.h"
+#include "brim/memory/staging_scope.h"
 #include "brim/nn/batch_norm2d.h"
 #include "brim/nn/linear.h"
 
@@ -133,12 +134,6 @@ Match checked_match(Module& module, const SafetensorsFile& file, const LoadOptio
   return found;
 }
 
-/// What is read and written is staged in host memory of its own: the peaks of the account in force
-/// do not depend on whether weights came from a file.
-class StagingScope {
-  memory::AccountScope scope_{memory::capped_host_account("direct")};
-};
-
 }  // namespace
 
 std::string classifier_head(Module& module) {
@@ -149,7 +144,7 @@ std::string classifier_head(Module& module) {
 
 void save_weights(Module& module, const std::string& path, const ModelCard& card) {
   module.require_values();
-  StagingScope staging;
+  memory::StagingScope staging;
   std::vector<io::NamedBytes> entries;
   for (const auto& [name, tensor] : tensors_of(module)) entries.push_back({name, tensor});
   for (const std::string& name : counters_of(module))
@@ -163,7 +158,7 @@ LoadReport check_weights(Module& module, const SafetensorsFile& file, const Load
 
 LoadReport load_weights(Module& module, const SafetensorsFile& file, const LoadOptions& options) {
   Match found = checked_match(module, file, options);
-  StagingScope staging;
+  memory::StagingScope staging;
   for (const auto& [name, tensor] : found.tensors) file.read_into(name, tensor);
   return std::move(found.report);
 }

@@ -3,15 +3,14 @@
 #include "brim/io/atomic_file.h"
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <vector>
 
 #include "brim/base/error.h"
 #include "brim/tests/support/errors.h"
+#include "brim/tests/support/full_disk.h"
 #include "brim/tests/support/temp_folder.h"
 
 using namespace brim;
@@ -33,25 +32,6 @@ int files_in(const testing::TempFolder& folder) {
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder.path())) ++count;
   return count;
 }
-
-/// Files of this process may not grow beyond `bytes`: writing fails as on a full disk.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit now{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &now);
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
 
 }  // namespace
 
@@ -92,7 +72,7 @@ TEST_CASE("a disk that fills up leaves the old file, and no other") {
   std::string path = folder.write("a.txt", std::vector<uint8_t>{'x'});
   std::string text = error_text<FileError>([&] {
     AtomicFile file(path, "here");
-    FullDisk full(10);
+    testing::FullDisk full(10);
     write(file, "twelve bytes");
     file.commit();
   });
@@ -124,6 +104,21 @@ TEST_CASE("what another process left behind is no hindrance, and stays") {
   file.commit();
   CHECK(text_of(folder.path() + "/a.txt") == "new");
   CHECK(files_in(folder) == 1001);
+}
+
+TEST_CASE("a temporary file tells the name that it was to take") {
+  testing::TempFolder folder;
+  {
+    AtomicFile file(folder.path() + "/a.tmp-b-7.txt", "here");
+    std::string temporary = fs::directory_iterator(folder.path())->path().filename().string();
+    CHECK(temporary != "a.tmp-b-7.txt");
+    CHECK(io::name_after_commit(temporary) == "a.tmp-b-7.txt");
+  }
+  CHECK(io::name_after_commit("a.tmp-12-3") == "a");
+  CHECK(io::name_after_commit("a.tmp-1-2.tmp-3-4") == "a.tmp-1-2");
+  for (const char* other : {"", "a", "a.tmp", "a.tmp-", "a.tmp-1", "a.tmp-1-", "a.tmp--1",
+                            "a.tmp-1-2-3", "a.tmp-1-x", "a.tmp-1-2.txt", "a.tmp-+1-2"})
+    CHECK_MESSAGE(io::name_after_commit(other) == "", other);
 }
 
 TEST_CASE("a link to a file that is not there makes that file") {
