@@ -231,7 +231,7 @@ def brim_cuda_tests(deps):
         names = [source[:-len(".cc")] for source in native.glob(["*_test.cc"])]
         brim_tests(deps = deps, tags = {name: ["plain"] for name in names})
 
-def brim_fuzz_targets(deps):
+def brim_fuzz_targets(deps, more_deps = {}):
     """For each *_fuzz.cc, which defines LLVMFuzzerTestOneInput, a fuzzer and a test.
 
     <name> is the fuzzer and builds only with --config=fuzz. <name>_replay runs the inputs
@@ -239,16 +239,18 @@ def brim_fuzz_targets(deps):
 
     Args:
       deps: of every target.
+      more_deps: lists of more of them by fuzzer name, for what takes long to build.
     """
     for source in native.glob(["*_fuzz.cc"]):
         name = source[:-len(".cc")]
+        all_deps = deps + more_deps.get(name, [])
         corpus = "corpus/" + name[:-len("_fuzz")]
         brim_binary(
             name = name,
             testonly = True,
             linkopts = ["-fsanitize=fuzzer"],
             tags = ["manual"],
-            deps = deps,
+            deps = all_deps,
         )
         brim_test(
             name = name + "_replay",
@@ -256,5 +258,5 @@ def brim_fuzz_targets(deps):
             args = [native.package_name() + "/" + corpus],
             data = native.glob([corpus + "/**"]),
             main = "//tests/support:fuzz_replay_main",
-            deps = deps,
+            deps = all_deps,
         )

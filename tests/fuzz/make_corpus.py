@@ -69,6 +69,17 @@ def plan(name, **changes):
     write(f"plan/{name}", json.dumps({**whole, **changes}).encode())
 
 
+def checkpoint(name, more="", **changes):
+    whole = {"checkpoint.version": 1, "checkpoint.checksum": 2**64 - 1, "progress.updates": 12,
+             "progress.optimizer_steps": 12, "progress.ema_updates": 12, "progress.epoch": 1,
+             "progress.batch": 4, "progress.loss_sum": "0.1", "progress.images": 400,
+             "progress.seconds": "1e+300", "progress.best": "-5e-324",
+             "progress.epochs_since_best": 0, "identity.model": "resnet18", "notes.plan": "{}"}
+    entries = {**whole, **{f"progress.{key}": value for key, value in changes.items()}}
+    lines = [f"{key}={value}\n" for key, value in entries.items() if value is not None]
+    write(f"checkpoint/{name}", ("".join(lines) + more).encode())
+
+
 def png_chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -156,6 +167,17 @@ def make_plan():
     plan("deep", programs=json.loads("[" * 200 + "]" * 200))
 
 
+def make_checkpoint():
+    checkpoint("whole")
+    checkpoint("no_averages", ema_updates=None, best=None)
+    checkpoint("no_batch", batch=None)
+    checkpoint("negative", images=-1)
+    checkpoint("huge", loss_sum="1e999")
+    checkpoint("nan", best="nan")
+    checkpoint("unknown", more="progress.x=1\n")
+    checkpoint("names", more="identity.=\nnotes.\nidentity.a=b=c")
+
+
 def main():
     make_packing_csv()
     make_idx()
@@ -163,6 +185,7 @@ def main():
     make_png()
     make_trace()
     make_plan()
+    make_checkpoint()
     sizes = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I8": 1, "U8": 1, "BOOL": 1}
     every, at = {"__metadata__": {"format": "pt", "brim.classes": "[\"cat\",\"\\u00e9\"]"}}, 0
     for dtype, size in sizes.items():

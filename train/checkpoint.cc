@@ -1,0 +1,296 @@
+#include "brim/train/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "brim/base/nearest.h"
+#include "brim/io/atomic_file.h"
+#include "brim/io/checksum.h"
+#include "brim/io/tensor_bytes.h"
+#include "brim/memory/staging_scope.h"
+#include "brim/train/checkpoint_record.h"
+
+namespace brim {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTag = kCheckpointsTag;
+constexpr std::string_view kStart = "step-", kEnd = ".safetensors";
+constexpr size_t kLongestShown = 200;    // of a setting in a message
+constexpr size_t kNamesCompared = 5000;  // of a file that may have many
+
+// ---- The folder.
+
+/// Digits enough that names sort as their updates do.
+std::string file_name(int64_t updates) { return fmt::format("{}{:08d}{}", kStart, updates, kEnd); }
+
+/// The updates of a checkpoint of that name; nothing for other names.
+std::optional<int64_t> updates_of(std::string_view name) {
+  if (name.size() < kStart.size() + kEnd.size()) return {};
+  std::string_view digits = name.substr(kStart.size(), name.size() - kStart.size() - kEnd.size());
+  int64_t updates = -1;
+  std::from_chars(digits.data(), digits.data() + digits.size(), updates);
+  if (updates < 0 || file_name(updates) != name) return {};
+  return updates;
+}
+
+/// Names of the regular files in a folder.
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;  // meanwhile
+    if (at->is_regular_file(gone)) names.push_back(at->path().filename().string());
+  }
+  expect<FileError>(!error, kTag, "cannot read the folder '{}': {}", folder, error.message());
+  return names;
+}
+
+void remove_file(const std::string& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  expect<FileError>(!error, kTag, "cannot remove '{}': {}", path, error.message());
+}
+
+std::string path_in(const std::string& folder, const std::string& name) {
+  return (fs::path(folder) / name).string();
+}
+
+// ---- The tensors.
+
+using ByName = std::map<std::string, Tensor, std::less<>>;
+
+/// All that are saved, under their names in the file.
+ByName tensors_of(const TrainingState& state) {
+  ByName tensors;
+  state.model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
+    tensors.emplace("model." + name, *slot.tensor);
+  });
+  for (const nn::NamedTensor& named : state.optimizer.named_state())
+    tensors.emplace("optimizer." + named.name, named.tensor);
+  if (state.ema != nullptr)  // these are called "ema." already
+    for (const nn::NamedTensor& named : state.ema->named_state())
+      tensors.emplace(named.name, named.tensor);
+  for (const auto& [name, tensor] : tensors)
+    expect<DeviceError>(tensor.device().is_cpu(), kTag, "expected '{}' on cpu, got {}", name,
+                        to_string(tensor.device()));
+  return tensors;
+}
+
+void require_no_scope(const TrainingState& state) {
+  expect<ValueError>(state.ema == nullptr || !state.ema->in_use(), kTag,
+                     "the averages are in the model's place: end the EmaScope first");
+}
+
+void add(io::Checksum& sum, const std::string& name, const Tensor& tensor) {
+  sum.add(name);
+  sum.add(to_string(tensor.dtype()));
+  sum.add(to_string(tensor.shape()));
+  sum.add(io::bytes_of(contiguous(tensor)));
+}
+
+void require_checksum(const io::SafetensorsFile& file, uint64_t expected) {
+  memory::StagingScope staging;
+  io::Checksum sum = sum_of(file.metadata());
+  for (const io::TensorInfo& info : file.tensors()) add(sum, info.name, file.read(info.name));
+  expect<FileError>(sum.value() == expected, kTag,
+                    "'{}' is damaged: its checksum is {}, but it was written with {}", file.path(),
+                    sum.value(), expected);
+}
+
+// ---- Whether a checkpoint is of this training.
+
+std::string shown(const io::Metadata& settings, const std::string& name) {
+  auto found = settings.find(name);
+  if (found == settings.end()) return "not set";
+  return fmt::format("{:?}", std::string_view(found->second).substr(0, kLongestShown));
+}
+
+/// `there` is what the file says.
+void require_identity(const io::Metadata& there, const io::Metadata& here,
+                      const std::string& path) {
+  io::Metadata both = there;
+  both.insert(here.begin(), here.end());
+  for (const auto& [name, value] : both) {
+    std::string was = shown(there, name), is = shown(here, name);
+    bool same = there.contains(name) && here.contains(name) && there.at(name) == here.at(name);
+    expect<FileError>(same, kTag, "'{}' is of another training: its {} is {}, but {} here", path,
+                      name, was, is);
+  }
+}
+
+std::vector<std::string> names_of(const io::SafetensorsFile& file) {
+  std::vector<std::string> names;
+  for (const io::TensorInfo& info : file.tensors()) names.push_back(info.name);
+  return names;
+}
+
+std::vector<std::string> names_of(const ByName& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+/// The first name of `names` that is not among `others`, with the nearest there; "" for none.
+std::string first_beyond(const std::vector<std::string>& names,
+                         const std::vector<std::string>& others) {
+  for (const std::string& name : names)
+    if (!std::ranges::binary_search(others, name))
+      return fmt::format(
+          "'{}'{}", name,
+          did_you_mean(name, std::span(others).first(std::min(others.size(), kNamesCompared))));
+  return "";
+}
+
+void require_tensors(const io::SafetensorsFile& file, const ByName& wanted) {
+  std::vector<std::string> there = names_of(file), here = names_of(wanted);
+  std::string missing = first_beyond(here, there), unexpected = first_beyond(there, here);
+  expect<FileError>(missing.empty(), kTag, "'{}' is of another training: it has no {}", file.path(),
+                    missing);
+  expect<FileError>(unexpected.empty(), kTag, "'{}' is of another training: this one has no {}",
+                    file.path(), unexpected);
+  for (const auto& [name, tensor] : wanted) {
+    const io::TensorInfo& info = file.info(name);
+    expect<FileError>(info.shape == tensor.shape() && info.dtype == tensor.dtype(), kTag,
+                      "'{}' is of another training: its '{}' is {} of {}, but {} of {} here",
+                      file.path(), name, to_string(info.dtype), to_string(info.shape),
+                      to_string(tensor.dtype()), to_string(tensor.shape()));
+  }
+}
+
+void require_averages(const CheckpointRecord& record, const TrainingState& state,
+                      const std::string& path) {
+  bool here = state.ema != nullptr, there = record.ema_updates.has_value();
+  expect<FileError>(here == there, kTag, "'{}' is of another training: it has {}", path,
+                    there ? "averages" : "no averages");
+}
+
+Checkpoint described(const std::string& path, CheckpointRecord record) {
+  return {path, record.updates, record.progress, std::move(record.notes)};
+}
+
+}  // namespace
+
+/// A file whose bytes are those that were written.
+struct Checkpoints::Whole {
+  explicit Whole(const std::string& path) : file(path) {
+    version = checkpoint_version(file.metadata(), path);
+    if (version > kCheckpointVersion) return;  // who knows how it is read
+    record = record_of(file.metadata(), path);
+    require_checksum(file, record.checksum);
+  }
+
+  io::SafetensorsFile file;
+  int64_t version = 0;
+  CheckpointRecord record;
+};
+
+Checkpoints::Checkpoints(std::string folder, CheckpointOptions options)
+    : folder_(std::move(folder)), options_(std::move(options)) {
+  expect<ValueError>(options_.keep >= 1, kTag, "expected to keep at least 1 file, got {}",
+                     options_.keep);
+  io::check_metadata(to_metadata({.identity = options_.identity}));
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  expect<FileError>(!error, kTag, "cannot make the folder '{}': {}", folder_, error.message());
+  for (const std::string& name : names_in(folder_))
+    if (updates_of(io::name_after_commit(name))) remove_file(path_in(folder_, name));
+  io::check_writable(path_in(folder_, file_name(0)), kTag);
+}
+
+void Checkpoints::set_notes(io::Metadata notes) {
+  io::check_metadata(to_metadata({.identity = options_.identity, .notes = notes}));
+  notes_ = std::move(notes);
+}
+
+std::vector<std::string> Checkpoints::files() const {
+  std::map<int64_t, std::string, std::greater<>> by_updates;
+  for (const std::string& name : names_in(folder_))
+    if (std::optional<int64_t> updates = updates_of(name))
+      by_updates.emplace(*updates, path_in(folder_, name));
+  std::vector<std::string> paths;
+  for (auto& [updates, path] : by_updates) paths.push_back(std::move(path));
+  return paths;
+}
+
+std::unique_ptr<Checkpoints::Whole> Checkpoints::find_newest(
+    std::vector<std::string>& passed_over) const {
+  for (const std::string& path : files()) {
+    std::unique_ptr<Whole> found;
+    try {
+      found = std::make_unique<Whole>(path);
+    } catch (const FileError& error) {
+      passed_over.emplace_back(error.what());
+      continue;
+    }
+    expect<FileError>(
+        found->version <= kCheckpointVersion, kTag,
+        "'{}' is of version {} of the format, later than {}: a newer program wrote it", path,
+        found->version, kCheckpointVersion);
+    require_identity(found->record.identity, options_.identity, path);
+    return found;
+  }
+  return nullptr;
+}
+
+NewestCheckpoint Checkpoints::newest() const {
+  NewestCheckpoint result;
+  if (auto found = find_newest(result.passed_over))
+    result.checkpoint = described(found->file.path(), std::move(found->record));
+  return result;
+}
+
+NewestCheckpoint Checkpoints::load_newest(const TrainingState& state) const {
+  require_no_scope(state);
+  const ByName tensors = tensors_of(state);
+  NewestCheckpoint result;
+  auto found = find_newest(result.passed_over);
+  if (found == nullptr) return result;
+  require_averages(found->record, state, found->file.path());
+  require_tensors(found->file, tensors);
+  {
+    memory::StagingScope staging;
+    for (const auto& [name, tensor] : tensors) found->file.read_into(name, tensor);
+  }
+  state.optimizer.set_steps(found->record.optimizer_steps);
+  state.step.set_updates(found->record.updates);
+  if (state.ema != nullptr) state.ema->set_updates(*found->record.ema_updates);
+  result.checkpoint = described(found->file.path(), std::move(found->record));
+  return result;
+}
+
+std::string Checkpoints::save(const TrainingState& state, const TrainingProgress& progress) const {
+  require_no_scope(state);
+  state.model.require_values();
+  CheckpointRecord record{.identity = options_.identity,
+                          .notes = notes_,
+                          .progress = progress,
+                          .updates = state.step.updates(),
+                          .optimizer_steps = state.optimizer.steps()};
+  if (state.ema != nullptr) record.ema_updates = state.ema->updates();
+  memory::StagingScope staging;
+  io::Checksum sum = sum_of(to_metadata(record));
+  std::vector<io::NamedBytes> entries;
+  for (const auto& [name, tensor] : tensors_of(state)) {
+    add(sum, name, tensor);
+    entries.push_back({name, tensor});
+  }
+  record.checksum = sum.value();
+  std::string path = path_in(folder_, file_name(record.updates));
+  io::write_safetensors(path, entries, to_metadata(record));
+  remove_beyond_keep(path);
+  return path;
+}
+
+void Checkpoints::remove_beyond_keep(const std::string& written) const {
+  std::vector<std::string> paths = files();
+  std::erase(paths, written);
+  for (; static_cast<int64_t>(paths.size()) >= options_.keep; paths.pop_back())
+    remove_file(paths.back());
+}
+
+}  // namespace brim
