@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "brim/base/bytes.h"
+#include "brim/memory/out_of_memory.h"
 #include "brim/train/predicted_time.h"
 #include "brim/train/training_plan.h"
 
@@ -60,7 +61,7 @@ class Climb {
   }
 
   void add(Rung rung) {
-    rung.memory = predicted_memory(rung.setup);
+    rung.memory = predicted_memory(rung.setup, options_.limit);
     rung.relative_time = predicted_seconds(rung.setup.rehearsal) / seconds_;
     rung.fits = rung.memory.peak_reserved <= options_.limit;
     result_.considered.push_back(std::move(rung));
@@ -100,10 +101,17 @@ class Climb {
 
 }  // namespace
 
-StepMemory predicted_memory(const TrainingSetup& setup) {
+StepMemory predicted_memory(const TrainingSetup& setup, int64_t capacity) {
   auto program = [&](const auto& state_is_held) { rehearse(setup.rehearsal, state_is_held); };
-  return setup.planner == "arena" ? plan_on_meta(program).predicted
-                                  : measure_on_meta(memory::planner_named(setup.planner), program);
+  if (setup.planner == "arena") return plan_on_meta(program).predicted;
+  auto measure = [&](int64_t bytes) {
+    return measure_on_meta(memory::planner_named(setup.planner), program, {.capacity = bytes});
+  };
+  try {
+    return measure(capacity);
+  } catch (const memory::OutOfMemory&) {
+    return measure(memory::Source::kUnlimited);
+  }
 }
 
 int64_t LadderResult::least_bytes() const {

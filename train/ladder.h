@@ -24,8 +24,11 @@ struct TrainingSetup {
   std::string planner = "arena";  ///< or "caching", "direct"
 };
 
-/// What the training holds; for the arena its plan is made and rehearsed.
-StepMemory predicted_memory(const TrainingSetup& setup);
+/// What the training holds; for the arena its plan is made and rehearsed. A device of `capacity`
+/// bytes matters to other planners (`MeasureOptions`); where they run out of it, what they would
+/// hold without a limit.
+StepMemory predicted_memory(const TrainingSetup& setup,
+                            int64_t capacity = memory::Source::kUnlimited);
 
 /// What a remedy makes of a training, or why it does not apply to it.
 struct Offer {

@@ -5,19 +5,10 @@
 #include "brim/memory/arena_planner.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/train/batch_tuning.h"
+#include "brim/train/ladder.h"
 #include "brim/train/parts.h"
 
 namespace brim {
-namespace {
-
-MetaProgram program_of(RehearsalOptions options) {
-  return [options = std::move(options)](const auto& state_is_held) {
-    rehearse(options, state_is_held);
-  };
-}
-
-}  // namespace
-
 Replanning::Replanning(nn::Module& model, const optim::Optimizer& optimizer,
                        const TrainingData& data, const TrainerOptions& options)
     : model_(model),
@@ -43,11 +34,8 @@ RehearsalOptions Replanning::rehearsal(int64_t micro_batch) const {
 std::optional<StepMemory> Replanning::predict(int64_t batch) const {
   RehearsalOptions options = rehearsal(batch);
   options.effective_batch = options.last_update = options.evaluation_batch = 0;
-  MetaProgram program = program_of(std::move(options));
   try {
-    return account_->planner_name() == "arena"
-               ? plan_on_meta(program).predicted
-               : measure_on_meta(memory::planner_named(account_->planner_name()), program);
+    return predicted_memory({std::move(options), account_->planner_name()}, account_->cap());
   } catch (const ValueError&) {
     return {};  // batch norm wants two values per channel
   }
@@ -95,13 +83,13 @@ ReplanReport Replanning::plan(const std::string& why, const std::string& asked) 
 }
 
 StepMemory Replanning::move_to(const std::string& planner, int64_t micro_batch) {
-  MetaProgram program = program_of(rehearsal(micro_batch));
+  TrainingSetup setup{rehearsal(micro_batch), planner};
   if (planner != "arena") {
-    StepMemory predicted = measure_on_meta(memory::planner_named(planner), program);
     account_->replan(memory::planner_named(planner));
-    return predicted;
+    return predicted_memory(setup, account_->cap());
   }
-  TrainingPlan training = plan_on_meta(program);
+  TrainingPlan training =
+      plan_on_meta([&](const auto& state_is_held) { rehearse(setup.rehearsal, state_is_held); });
   account_->replan(memory::arena_planner(training.plan, {.device = account_->device()}));
   return training.predicted;
 }

@@ -69,37 +69,80 @@ auto Trainer::surviving(const Work& work) {
 }
 
 void Trainer::run() {
+  stopped_ = false;
   if (!options_.planner.empty()) replan("the training begins", options_.planner);
-  while (step_.updates() < options_.steps && !has_converged()) run_epoch();
+  try {
+    run_epochs();
+  } catch (const memory::OutOfMemory&) {
+    checkpoint();  // as after the last committed step
+    throw;
+  }
 }
 
-bool Trainer::has_converged() const {
-  return options_.early_stop > 0 && progress_.epochs_since_best >= options_.early_stop;
+void Trainer::run_epochs() {
+  while (!is_done()) {
+    run_epoch();
+    checkpoint();
+    if (stopped_) return;
+    if (replanning_.may_grow(micro_batch_)) replan("the device has bytes again");
+  }
+}
+
+bool Trainer::is_done() const {
+  const bool converged =
+      options_.early_stop > 0 && progress_.epochs_since_best >= options_.early_stop;
+  return step_.updates() >= options_.steps || converged;
+}
+
+NewestCheckpoint Trainer::resume() {
+  expect<ValueError>(options_.checkpoints != nullptr, "trainer",
+                     "there is no folder of checkpoints to go on from");
+  NewestCheckpoint found = options_.checkpoints->load_newest(state());
+  if (found.checkpoint) progress_ = found.checkpoint->progress;
+  return found;
+}
+
+void Trainer::checkpoint() {
+  if (options_.checkpoints == nullptr) return;
+  std::string path = options_.checkpoints->save(state(), progress_);
+  if (on_checkpoint) on_checkpoint(path);
 }
 
 void Trainer::run_epoch() {
-  EpochReport report{.epoch = progress_.epoch + 1};
-  data_.training.start_epoch(progress_.epoch);
+  run_steps();
+  if (!stopped_) end_epoch();
+}
+
+void Trainer::run_steps() {
+  data_.training.start_epoch(progress_.epoch, progress_.batch);
   while (step_.updates() < options_.steps) {
     auto start = std::chrono::steady_clock::now();
     auto batch = data_.training.next();
-    if (!batch) break;
+    if (!batch) return;
     StepReport step = run_step(*batch);
     step.seconds = seconds_since(start);
-    step.epoch = report.epoch;
+    step.epoch = progress_.epoch + 1;
+    ++progress_.batch;
     progress_.loss_sum += step.loss * static_cast<double>(step.images);
     progress_.images += step.images;
-    report.seconds += step.seconds;
+    progress_.seconds += step.seconds;
     if (on_step) on_step(step);
+    stopped_ = should_stop && should_stop();
+    if (stopped_) return;
+    if (options_.checkpoint_every > 0 && step.step % options_.checkpoint_every == 0) checkpoint();
   }
+}
+
+void Trainer::end_epoch() {
   check(progress_.images > 0, "an epoch has at least one batch");
-  report.train_loss = progress_.loss_sum / static_cast<double>(progress_.images);
+  EpochReport report{.epoch = progress_.epoch + 1,
+                     .train_loss = progress_.loss_sum / static_cast<double>(progress_.images),
+                     .seconds = progress_.seconds};
   if (data_.validation != nullptr) validate(report);
-  progress_ = {.epoch = progress_.epoch + 1,
+  progress_ = {.epoch = report.epoch,
                .best = progress_.best,
                .epochs_since_best = progress_.epochs_since_best};
   if (on_epoch) on_epoch(report);
-  if (replanning_.may_grow(micro_batch_)) replan("the device has bytes again");
 }
 
 void Trainer::validate(EpochReport& report) {

@@ -19,6 +19,7 @@
 #include "brim/nn/module.h"
 #include "brim/optim/optimizer.h"
 #include "brim/train/batch_source.h"
+#include "brim/train/checkpoint.h"
 #include "brim/train/evaluate.h"
 #include "brim/train/replanning.h"
 #include "brim/train/train_step.h"
@@ -47,15 +48,6 @@ struct EpochReport {
   bool best = false;  ///< no epoch before it had as good an accuracy
 };
 
-/// Where a training is, beside its updates.
-struct TrainingProgress {
-  int64_t epoch = 0;    ///< the one that runs, from 0
-  double loss_sum = 0;  ///< over the images of its updates so far
-  int64_t images = 0;
-  std::optional<double> best = {};  ///< accuracy
-  int64_t epochs_since_best = 0;
-};
-
 /// What happened to memory in a run.
 struct TrainerCounts {
   int64_t out_of_memory = 0;  ///< steps and evaluations that ran out, and ran again
@@ -77,22 +69,40 @@ class Trainer {
   /// model's place: the moment to save the weights. Before `on_epoch`.
   std::function<void(const EpochReport&)> on_best;
   std::function<void(const ReplanReport&)> on_replan;
+  /// After a checkpoint was written.
+  std::function<void(const std::string& path)> on_checkpoint;
+  /// Asked after each update; true ends the run there, with a checkpoint if there is a folder.
+  std::function<bool()> should_stop;
+
+  /// Brings the training to the newest checkpoint of `TrainerOptions::checkpoints`; `run` goes on
+  /// from there with the same bits, or with other micro-batches up to rounding. Throws what
+  /// `Checkpoints::load_newest` throws.
+  NewestCheckpoint resume();
 
   /// Trains in the mode that each module is in, and evaluates after each epoch, or when the steps
   /// run out in the middle of one. Errors leave the model as after the last committed step. Throws
-  /// `memory::OutOfMemory` where no micro-batch fits, with what would.
+  /// `memory::OutOfMemory` where no micro-batch fits, after a checkpoint; `FileError` where one
+  /// cannot be written.
   void run();
 
   /// Images on the device at once, as of now.
   int64_t micro_batch() const { return micro_batch_; }
   const TrainerCounts& counts() const { return counts_; }
+  int64_t updates() const { return step_.updates(); }
+  /// Whether `should_stop` ended the last run.
+  bool stopped() const { return stopped_; }
 
  private:
+  void run_epochs();
   void run_epoch();
+  void run_steps();
+  void end_epoch();
+  void checkpoint();
   StepReport run_step(const HostBatch& batch);
   double update(const HostBatch& batch, double rate);
   void validate(EpochReport& report);
-  bool has_converged() const;
+  bool is_done() const;
+  TrainingState state() { return {model_, optimizer_, step_, options_.ema}; }
   void replan(const std::string& why, const std::string& planner = "");
   template <class Work>
   auto surviving(const Work& work);
@@ -107,6 +117,7 @@ class Trainer {
   Replanning replanning_;
   TrainerCounts counts_;
   TrainingProgress progress_;
+  bool stopped_ = false;
 };
 
 }  // namespace brim

@@ -13,6 +13,8 @@
 
 namespace brim {
 
+class Checkpoints;
+
 struct TrainerOptions {
   /// Updates in all; epochs follow each other until they are done.
   int64_t steps = 0;
@@ -38,6 +40,11 @@ struct TrainerOptions {
   /// Updates parameters during backward, as `TrainStepOptions::fused_update`: for updates in one
   /// part under an arena, which then cannot be undone.
   bool fused_update = false;
+  /// Where checkpoints are kept, at the end of each epoch and whenever a run ends early; null for
+  /// none.
+  Checkpoints* checkpoints = nullptr;
+  /// And after so many updates each; 0: no more than that.
+  int64_t checkpoint_every = 0;
   /// Ends the training when the accuracy has not become better for so many epochs; 0: never.
   int64_t early_stop = 0;
 };

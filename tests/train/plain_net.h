@@ -49,8 +49,6 @@ class RandomBatches final : public BatchSource {
   EpochShape shape() const override {
     return {options_.batches, options_.images, 0, options_.size};
   }
-  int64_t batches() const override { return options_.batches; }
-  void start_epoch(int64_t) override { given_ = 0; }
   std::optional<HostBatch> next() override {
     if (given_ == batches_.size()) return {};
     const data::SyntheticBatch& batch = batches_[given_++];
@@ -58,6 +56,10 @@ class RandomBatches final : public BatchSource {
   }
 
  private:
+  void begin_epoch(int64_t, int64_t first_batch) override {
+    given_ = static_cast<size_t>(first_batch);
+  }
+
   Options options_;
   std::vector<data::SyntheticBatch> batches_;
   size_t given_ = 0;

@@ -67,7 +67,6 @@ class UnevenSource final : public BatchSource {
   explicit UnevenSource(const TrainingCase& c)
       : case_(c), all_(data::make_synthetic({.count = c.batch, .size = c.size})) {}
   EpochShape shape() const override { return {2, case_.batch, case_.smaller(), case_.size}; }
-  int64_t batches() const override { return 3; }
   std::optional<HostBatch> next() override {
     if (given_ == batches()) return {};
     auto count = static_cast<size_t>(++given_ == batches() ? case_.smaller() : case_.batch);
