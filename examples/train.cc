@@ -6,6 +6,7 @@
 #include "brim/brim.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/program.h"
+#include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
 #include "brim/examples/support/train_plan.h"
@@ -27,6 +28,8 @@ void train(TrainFlags flags) {
   check_weight_flags(flags, data);
   choose_batch(flags, data, events);
   TrainerOptions options = trainer_options(flags, data);
+  RunCheckpoints checkpoints(flags, data);
+  options.checkpoints = checkpoints.folder();
   MemoryPlan plan = plan_memory(flags, data, events);
   open_loaders(flags, data);
   auto account = std::make_shared<memory::Account>(
@@ -47,8 +50,12 @@ void train(TrainFlags flags) {
     trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
     trainer.on_replan = [&](const ReplanReport& replan) { report.replan(replan); };
+    trainer.on_best = [&](const EpochReport&) { save_best_weights(flags, data, *model); };
+    trainer.should_stop = [&] { return checkpoints.stop_requested(); };
+    report.say(checkpoints.resume(trainer));
     trainer.run();
     trace.finish();
+    if (trainer.stopped()) throw Stopped{checkpoints.stopped_message(trainer)};
     save_trained_weights(flags, data, *model, updating.ema.get());
     report.done(plan.predicted, trainer);
   }

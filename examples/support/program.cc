@@ -61,6 +61,8 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<void()
     return fail(app, error.what(), 1);
   } catch (const DoesNotFit& refusal) {
     return fail(app, refusal.message, 2);
+  } catch (const Stopped& stopped) {
+    return fail(app, stopped.message, 1);
   } catch (const std::exception& error) {
     return fail(app, error.what(), 1);
   }

@@ -17,6 +17,11 @@ struct DoesNotFit {
   std::string message;
 };
 
+/// Thrown where the person ended a run that is not done: exit code 1, with the message.
+struct Stopped {
+  std::string message;
+};
+
 /// Parses the flags into what `app` was told to fill, then runs `body`. Returns the exit code.
 /// The footer of `--help` should show examples.
 int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& body);

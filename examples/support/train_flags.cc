@@ -10,6 +10,7 @@
 #include "brim/base/bytes.h"
 #include "brim/base/nearest.h"
 #include "brim/examples/support/device_flag.h"
+#include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"
@@ -26,6 +27,8 @@ constexpr const char* kExamples = R"(Examples:
   train --data synthetic --model resnet50 --batch 16 --steps 10   time a bare step
   train --data photos --model resnet50 --budget 2GiB   refused at once where that is too little
   train --data photos --model resnet50 --budget 2GiB --batch auto   the largest batch that fits
+  train --data photos --budget 2GiB --batch auto --effective-batch 256   in micro-batches that fit
+  train --data photos --epochs 90 --checkpoint runs/1 --resume   goes on where it was stopped
   train --data photos --model mobilenet_v2 --optimizer adamw --no-decay norm,bias --ema 0.999
   train --data photos --model resnet18 --init r18.safetensors --new-head --save mine.safetensors
 )";
@@ -53,6 +56,9 @@ void add_training_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--schedule", f.schedule, "constant, cosine, onecycle or step")
       ->capture_default_str();
   app.add_option("--warmup", f.warmup, "steps of linear warm-up before the schedule");
+  app.add_option("--early-stop", f.early_stop,
+                 "end when the accuracy was not better for so many epochs")
+      ->check(CLI::PositiveNumber);
 }
 
 }  // namespace
@@ -89,9 +95,8 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--batch-multiple", f.batch_multiple, "--batch auto takes a multiple of this")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--margin", f.margin,
-                 "percent of the budget that --batch auto leaves free, for what others may take")
-      ->check(CLI::Range(0.0, 99.0));
+  app.add_option("--margin", f.margin_text,
+                 "percent of the budget, or of the machine, that is left free for others");
   app.add_option("--label-smoothing", f.label_smoothing,
                  "share of the target spread over all classes")
       ->capture_default_str();
@@ -112,6 +117,7 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   add_training_flags(app, f);
   add_augment_flags(app, f.augment);
   add_weight_flags(app, f);
+  add_checkpoint_flags(app, f);
   app.add_option("--workers", f.workers, "threads that read images ahead")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
@@ -125,6 +131,19 @@ void add_flags(CLI::App& app, TrainFlags& f) {
 }
 
 namespace {
+
+/// "5", "5%" or "" for 0.
+double parse_percent(std::string text) {
+  if (text.empty()) return 0;
+  const std::string given = text;
+  if (text.ends_with('%')) text.pop_back();
+  double percent = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  expect<ValueError>(
+      error == std::errc{} && end == text.data() + text.size() && percent >= 0 && percent < 100,
+      "flags", "expected a --margin from 0 to below 100 percent, got {}", given);
+  return percent;
+}
 
 // Two of batch, effective batch and micro-batches say the third.
 void set_batch(TrainFlags& f) {
@@ -157,14 +176,15 @@ void check_flags(TrainFlags& f) {
     f.budget = parse_bytes(f.budget_text);
     expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);
   }
+  f.margin = parse_percent(f.margin_text);
   check_augment_flags(f.augment, f.data);
   bool files = f.data != "shapes" && f.data != "synthetic";
   if (f.size == 0 && files) f.size = data::native_size(f.data);
   bool small = f.data == "shapes" || f.model == "resnet20";
   if (f.size == 0) f.size = small ? 32 : 224;
   set_batch(f);
-  expect<ValueError>(f.batch == 0 || (f.max_batch == 0 && f.margin == 0 && f.batch_multiple == 1),
-                     "flags", "--max-batch, --batch-multiple and --margin are for --batch auto");
+  expect<ValueError>(f.batch == 0 || (f.max_batch == 0 && f.batch_multiple == 1), "flags",
+                     "--max-batch and --batch-multiple are for --batch auto");
   if (f.data == "synthetic") {  // one epoch, of as many batches as there are steps
     if (f.steps == 0) f.steps = f.epochs > 0 ? f.epochs : 10;
     f.epochs = 1;
@@ -200,7 +220,9 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .mix = flags.augment.mix,
           .input = data.input,
           .clip = flags.optimizer.clip,
-          .micro_batch = flags.batch};
+          .micro_batch = flags.batch,
+          .checkpoint_every = flags.checkpoint_every,
+          .early_stop = flags.early_stop};
 }
 
 }  // namespace brim::examples

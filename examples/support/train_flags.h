@@ -28,7 +28,8 @@ struct TrainFlags {
   int64_t batch = 0;            ///< 0 until `choose_batch`, where the text is "auto"
   int64_t max_batch = 0;        ///< for "auto"; 0: as many as there are images
   int64_t batch_multiple = 1;   ///< for "auto"
-  double margin = 0;            ///< for "auto": percent of the limit that are left free
+  std::string margin_text;      ///< "5" or "5%"
+  double margin = 0;            ///< percent of the limit that are left free
   int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
   int64_t micro_batches = 0;    ///< parts of an update; 0: as many as the batches make it
   int64_t epochs = 0, steps = 0;
@@ -42,7 +43,11 @@ struct TrainFlags {
   double label_smoothing = 0;
   int64_t warmup = 0;
   AugmentFlags augment = {};
-  std::string init, save;  ///< files of weights; "" for none
+  std::string init, save, save_best;  ///< files of weights; "" for none
+  int64_t early_stop = 0;             ///< epochs without a better accuracy; 0 for never
+  std::string checkpoint;             ///< folder; "" for none
+  int64_t checkpoint_every = 0, keep = 3;
+  bool resume = false;
   bool new_head = false;
   std::string budget_text, planner = "arena";
   std::string save_plan, plan, trace;  ///< files; "" for none
@@ -50,8 +55,11 @@ struct TrainFlags {
 
   /// Images of an update; 0 until there is a batch.
   int64_t update_images() const { return effective_batch > 0 ? effective_batch : batch; }
-  /// Device bytes that tensors may take: the budget, or what the device has.
-  int64_t limit() const { return budget > 0 ? budget : memory::host_memory(); }
+  /// Device bytes that tensors may take: the budget, or what the device has, less the margin.
+  int64_t limit() const {
+    int64_t all = budget > 0 ? budget : memory::host_memory();
+    return all - static_cast<int64_t>(margin / 100 * static_cast<double>(all));
+  }
 };
 
 /// Declares the flags that the bytes of a run follow from; `flags` must outlive the parsing.

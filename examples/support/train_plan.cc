@@ -156,7 +156,7 @@ MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_
   RehearsalOptions options = rehearsal_of(flags, data, batch);
   auto program = [&](const auto& state_is_held) { rehearse(options, state_is_held); };
   if (flags.planner != "arena")
-    return {.predicted = measure_on_meta(memory::planner_named(flags.planner), program)};
+    return {.predicted = predicted_memory({std::move(options), flags.planner}, flags.limit())};
   MemoryPlan plan{.training = plan_on_meta(program, {.identity = identity_of(flags, data, batch)})};
   plan.predicted = plan.training.predicted;
   return plan;
@@ -167,14 +167,12 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
   constexpr int64_t kMost = 1 << 20;  // of random pixels
   int64_t images = data.train_set ? data.train_set->size() : kMost;
   if (flags.effective_batch > 0) images = flags.effective_batch;
-  BatchTuning tuning{
-      .rehearsal = [&](int64_t batch) { return rehearsal_of(flags, data, batch); },
-      .planner = flags.planner,
-      .limit = flags.limit() -
-               static_cast<int64_t>(flags.margin / 100 * static_cast<double>(flags.limit())),
-      .most = flags.max_batch > 0 ? std::min(flags.max_batch, images) : images,
-      .multiple = flags.batch_multiple,
-      .update_images = flags.effective_batch};
+  BatchTuning tuning{.rehearsal = [&](int64_t batch) { return rehearsal_of(flags, data, batch); },
+                     .planner = flags.planner,
+                     .limit = flags.limit(),
+                     .most = flags.max_batch > 0 ? std::min(flags.max_batch, images) : images,
+                     .multiple = flags.batch_multiple,
+                     .update_images = flags.effective_batch};
   auto start = std::chrono::steady_clock::now();
   TunedBatch tuned = tune_batch(tuning);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -105,6 +105,10 @@ void TrainReport::epoch(const EpochReport& report) {
                  {"val_accuracy", or_null(accuracy_)}});
 }
 
+void TrainReport::say(const std::string& line) {
+  if (!line.empty()) progress_.say(line);
+}
+
 void TrainReport::replan(const ReplanReport& report) {
   progress_.say(fmt::format("step {}: {}; planned again for {}: {} micro-batches of {}, peak {}",
                             report.step, report.why, format_bytes(report.capacity),

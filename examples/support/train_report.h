@@ -21,6 +21,8 @@ class TrainReport {
   void step(const StepReport& report);
   void evaluation(int64_t done, int64_t all) { progress_.evaluation(done, all); }
   void epoch(const EpochReport& report);
+  /// A line for people; nothing for "".
+  void say(const std::string& line);
   void replan(const ReplanReport& report);
   /// The last line: medians, peaks beside what was predicted, accuracy.
   void done(const StepMemory& predicted, const Trainer& trainer);

@@ -42,19 +42,26 @@ void add_weight_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--init", f.init, "safetensors file of weights to start from, also of PyTorch");
   app.add_flag("--new-head", f.new_head, "leave the classifier as initialised, for other classes");
   app.add_option("--save", f.save, "safetensors file for the trained weights, see infer --help");
+  app.add_option("--save-best", f.save_best, "and for those of the epoch with the best accuracy");
 }
 
 void check_weight_flags(const TrainFlags& flags, const TrainData& data) {
   expect<ValueError>(!flags.new_head || !flags.init.empty(), "flags",
                      "--new-head needs --init: without it the whole model is new");
   if (!flags.init.empty()) check_initial_weights(flags, data);
-  if (flags.save.empty()) return;
-  nn::to_metadata(card_for(flags, data));  // names of folders may be no names for a file
-  io::check_writable(flags.save, "save");
+  for (const std::string& path : {flags.save, flags.save_best}) {
+    if (path.empty()) continue;
+    nn::to_metadata(card_for(flags, data));  // names of folders may be no names for a file
+    io::check_writable(path, "save");
+  }
 }
 
 void load_initial_weights(const TrainFlags& flags, nn::Module& model) {
   if (!flags.init.empty()) nn::load_weights(model, flags.init, {.new_head = flags.new_head});
+}
+
+void save_best_weights(const TrainFlags& flags, const TrainData& data, nn::Module& model) {
+  if (!flags.save_best.empty()) nn::save_weights(model, flags.save_best, card_for(flags, data));
 }
 
 void save_trained_weights(const TrainFlags& flags, const TrainData& data, nn::Module& model,

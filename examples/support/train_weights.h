@@ -22,6 +22,9 @@ void check_weight_flags(const TrainFlags& flags, const TrainData& data);
 /// Does nothing without `--init`.
 void load_initial_weights(const TrainFlags& flags, nn::Module& model);
 
+/// Writes what the model has now, averages if they are in its place; nothing without `--save-best`.
+void save_best_weights(const TrainFlags& flags, const TrainData& data, nn::Module& model);
+
 /// Writes the weights, the averages where there are any (`ema` may be null), with what images of
 /// this data go through; nothing without `--save`.
 void save_trained_weights(const TrainFlags& flags, const TrainData& data, nn::Module& model,

@@ -56,11 +56,12 @@ TEST_CASE("the largest batch: multiples, an upper limit and a margin") {
   CHECK(batch_of(budget) == 12);
   CHECK(batch_of(budget + " --batch-multiple 8") == 8);
   CHECK(batch_of(budget + " --max-batch 7") == 7);
-  int64_t less = batch_of(budget + " --margin 10");
+  int64_t less = batch_of(budget + " --margin 10%");
   CHECK(planned_peak(less) <= peak * 9 / 10);
   CHECK(planned_peak(less + 1) > peak * 9 / 10);
   check_error("--batch lots", "expected a number of images above 0 or auto, got lots");
-  check_error(kNet + "--batch 4 --margin 5", "are for --batch auto");
+  check_error(kNet + "--batch 4 --max-batch 5", "are for --batch auto");
+  check_error(kNet + "--margin 100%", "expected a --margin from 0 to below 100 percent, got 100%");
 }
 
 TEST_CASE("the rate follows the batch that is found, as it follows one that is given") {

@@ -105,7 +105,8 @@ TEST_CASE("steps of several micro-steps: planned once, however often they come")
     return count;
   };
   CHECK(requests(*few.plan) == requests(*many.plan));
-  CHECK(few.trace.buffers.size() < many.trace.buffers.size());
+  // Nor rehearsed more often than they differ.
+  CHECK(few.trace.buffers.size() == many.trace.buffers.size());
 }
 
 TEST_CASE("a thousand steps follow the plan and reserve nothing more") {

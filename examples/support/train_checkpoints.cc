@@ -1,0 +1,97 @@
+#include "brim/examples/support/train_checkpoints.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+
+#include "brim/base/instructions.h"
+#include "brim/base/parallel.h"
+
+namespace brim::examples {
+namespace {
+
+/// What the numbers of the run follow from. What changes them by rounding alone is in the notes.
+io::Metadata identity_of(const TrainFlags& flags, const TrainData& data) {
+  const OptimizerFlags& o = flags.optimizer;
+  const AugmentFlags& a = flags.augment;
+  auto number = [](const auto& value) { return fmt::format("{}", value); };
+  return {
+      {"model", flags.model},
+      {"classes", number(data.classes)},
+      {"size", number(flags.size)},
+      {"data", data.train_set ? fmt::format("{} of {} images", flags.data, data.train_set->size())
+                              : flags.data},
+      {"effective batch", number(flags.update_images())},
+      {"steps", number(data.steps(flags))},
+      {"seed", number(flags.seed)},
+      {"optimizer", o.name},
+      {"learning rate", number(o.rate)},
+      {"momentum", number(o.momentum.value_or(0))},
+      {"weight decay", number(o.weight_decay.value())},
+      {"no decay", fmt::format("{}", fmt::join(o.no_decay, " "))},
+      {"clip", fmt::format("norm {}, value {}", o.clip.norm, o.clip.value)},
+      {"ema", number(o.ema)},
+      {"freeze", fmt::format("{}", fmt::join(o.freeze, " "))},
+      {"schedule", fmt::format("{}, warm-up {}", flags.schedule, flags.warmup)},
+      {"label smoothing", number(flags.label_smoothing)},
+      {"augmentation", fmt::format("color {}, erasing {}, mixup {}, cutmix {}", a.color_jitter_text,
+                                   a.random_erasing, a.mix.mixup, a.mix.cutmix)},
+      {"bad images", flags.skip_bad_images ? "skipped" : "refused"}};
+}
+
+io::Metadata notes_of(const TrainFlags& flags) {
+  return {{"micro-batch", fmt::format("{}", flags.batch)},
+          {"budget", fmt::format("{}", flags.budget)},
+          {"planner", flags.planner},
+          {"threads", fmt::format("{}", num_threads())},
+          {"instructions", std::string(to_string(instructions()))}};
+}
+
+}  // namespace
+
+void add_checkpoint_flags(CLI::App& app, TrainFlags& f) {
+  app.add_option(
+      "--checkpoint", f.checkpoint,
+      "keep checkpoints in this folder, one after each epoch; Ctrl-C then ends with one");
+  app.add_option("--checkpoint-every", f.checkpoint_every, "and one after so many updates each")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--keep", f.keep, "so many checkpoints")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--resume", f.resume, "go on from the newest checkpoint, if there is one");
+}
+
+RunCheckpoints::RunCheckpoints(const TrainFlags& flags, const TrainData& data) : flags_(flags) {
+  if (flags.checkpoint.empty()) {
+    expect<ValueError>(!flags.resume && flags.checkpoint_every == 0, "flags",
+                       "--{} needs --checkpoint DIR", flags.resume ? "resume" : "checkpoint-every");
+    return;
+  }
+  checkpoints_.emplace(flags.checkpoint,
+                       CheckpointOptions{.keep = flags.keep, .identity = identity_of(flags, data)});
+  const std::vector<std::string> files = checkpoints_->files();
+  expect<FileError>(flags.resume || files.empty(), "checkpoints",
+                    "'{}' is there already: go on from it with --resume, or take another folder",
+                    files.empty() ? "" : files.front());
+  checkpoints_->set_notes(notes_of(flags));
+  signal_.emplace();
+}
+
+std::string RunCheckpoints::resume(Trainer& trainer) {
+  if (!flags_.resume) return {};
+  NewestCheckpoint found = trainer.resume();
+  std::string text;
+  for (const std::string& bad : found.passed_over) text += fmt::format("passed over: {}\n", bad);
+  if (!found.checkpoint)
+    return text + fmt::format("no checkpoint in {}: training from the start", flags_.checkpoint);
+  return text + fmt::format("going on from {}, after {} updates", found.checkpoint->path,
+                            found.checkpoint->updates);
+}
+
+std::string RunCheckpoints::stopped_message(const Trainer& trainer) const {
+  return fmt::format(
+      "stopped by {} after {} updates; the same command with --resume goes on from {}",
+      signal_->name(), trainer.updates(), checkpoints_->files().front());
+}
+
+}  // namespace brim::examples
