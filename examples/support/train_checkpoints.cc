@@ -25,7 +25,7 @@ io::Metadata identity_of(const TrainFlags& flags, const TrainData& data) {
       {"steps", number(data.steps(flags))},
       {"seed", number(flags.seed)},
       {"optimizer", o.name},
-      {"learning rate", number(o.rate)},
+      {"learning rate", number(rate_for(o, flags.update_images(), 0).rate)},
       {"momentum", number(o.momentum.value_or(0))},
       {"weight decay", number(o.weight_decay.value())},
       {"no decay", fmt::format("{}", fmt::join(o.no_decay, " "))},

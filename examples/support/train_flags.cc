@@ -190,7 +190,7 @@ void check_flags(TrainFlags& f) {
     f.epochs = 1;
   }
   if (f.epochs == 0) f.epochs = f.data == "shapes" ? 3 : 10;
-  check_optimizer_flags(f.optimizer, f.update_images());
+  check_optimizer_flags(f.optimizer);
   const std::vector<std::string> planners{"arena", "caching", "direct"};
   expect<ValueError>(std::ranges::find(planners, f.planner) != planners.end(), "flags",
                      "expected arena, caching or direct, got --planner '{}'{}", f.planner,
@@ -208,9 +208,10 @@ nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, D
 TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
   // One cycle with a short rise and a straight way down: the best of short trainings, after
   // M. Li, E. Yumer, D. Ramanan, "Budgeted Training", ICLR 2020.
-  optim::ScheduleOptions schedule{.rate = flags.optimizer.rate,
+  const optim::ScaledRate scaled = rate_for(flags.optimizer, flags.update_images(), flags.warmup);
+  optim::ScheduleOptions schedule{.rate = scaled.rate,
                                   .steps = data.steps(flags),
-                                  .warmup = flags.warmup,
+                                  .warmup = scaled.warmup,
                                   .rise = 0.15,
                                   .anneal = optim::Anneal::linear};
   return {.steps = schedule.steps,

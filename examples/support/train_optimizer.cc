@@ -42,6 +42,16 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerFlags& flags, nn
           .momentum = momentum, .nesterov = momentum > 0, .weight_decay = decay, .groups = groups});
 }
 
+/// The rate is the recipe's, or this program's own for 64 images.
+optim::RateRecipe recipe_of(const OptimizerFlags& flags, int64_t batch) {
+  const bool own = flags.rate == 0;
+  const double usual = flags.name == "adamw" ? 1e-3 : 0.1;
+  return {.rate = own ? usual : flags.rate,
+          .batch = flags.recipe_batch > 0 ? flags.recipe_batch
+                   : own                  ? 64
+                                          : batch};
+}
+
 int64_t trained_elements(const nn::Module& model) {
   int64_t count = 0;
   for (const nn::NamedTensor& parameter : model.named_parameters())
@@ -54,8 +64,16 @@ int64_t trained_elements(const nn::Module& model) {
 void add_optimizer_flags(CLI::App& app, OptimizerFlags& f) {
   app.add_option("--optimizer", f.name, "sgd or adamw")->capture_default_str();
   app.add_option("--lr", f.rate,
-                 "peak learning rate (default: sgd 0.1 at batch 64, in proportion; adamw 0.001)")
+                 "peak learning rate (default: sgd 0.1, adamw 0.001, at 64 images an update)")
       ->check(CLI::PositiveNumber);
+  app.add_option(
+         "--recipe-batch", f.recipe_batch,
+         "images of an update that --lr and --warmup are meant for; with others they follow "
+         "--rate-rule (default with --lr: those of the run)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rate-rule", f.rate_rule,
+                 "how the rate follows the images of an update: linear, sqrt or none (default: sgd "
+                 "linear, adamw sqrt)");
   app.add_option("--momentum", f.momentum, "Nesterov momentum of sgd (default 0.9)");
   app.add_option("--weight-decay", f.weight_decay,
                  "sgd: L2 penalty (default 0.0005); adamw: decoupled (default 0.01)")
@@ -77,17 +95,25 @@ void add_optimizer_flags(CLI::App& app, OptimizerFlags& f) {
       ->take_all();
 }
 
-void check_optimizer_flags(OptimizerFlags& f, int64_t batch) {
+void check_optimizer_flags(OptimizerFlags& f) {
   require_known("optimizer", f.name, known_optimizers());
   for (const std::string& kind : f.no_decay) require_known("kind", kind, {"norm", "bias"});
   bool adamw = f.name == "adamw";
   expect<ValueError>(!adamw || !f.momentum, "flags", "--momentum is for sgd, adamw has none");
   if (!adamw && !f.momentum) f.momentum = 0.9;
   if (!f.weight_decay) f.weight_decay = adamw ? 0.01 : 5e-4;
-  if (f.rate == 0 && (adamw || batch > 0))
-    f.rate = adamw ? 1e-3 : 0.1 * static_cast<double>(batch) / 64;
   expect<ValueError>(f.ema >= 0 && f.ema < 1, "flags", "--ema must be from 0 to below 1, got {}",
                      f.ema);
+  if (f.rate_rule.empty()) f.rate_rule = adamw ? "sqrt" : "linear";
+  optim::rate_rule_named(f.rate_rule);
+}
+
+optim::ScaledRate rate_for(const OptimizerFlags& flags, int64_t batch, int64_t warmup) {
+  optim::RateRecipe recipe = recipe_of(flags, batch);
+  const bool warmup_of_recipe = flags.recipe_batch > 0;
+  if (warmup_of_recipe) recipe.warmup = warmup;
+  auto scaled = optim::scale_rate(recipe, batch, optim::rate_rule_named(flags.rate_rule));
+  return {scaled.rate, warmup_of_recipe ? scaled.warmup : warmup};
 }
 
 Updating make_updating(const OptimizerFlags& flags, nn::Module& model) {
@@ -99,8 +125,12 @@ Updating make_updating(const OptimizerFlags& flags, nn::Module& model) {
   return updating;
 }
 
-std::string describe(const OptimizerFlags& flags, const nn::Module& model) {
-  std::string text = fmt::format("{}: rate {:.4g}", flags.name, flags.rate);
+std::string describe(const OptimizerFlags& flags, int64_t batch, const nn::Module& model) {
+  const optim::RateRecipe recipe = recipe_of(flags, batch);
+  const auto rule = optim::rate_rule_named(flags.rate_rule);
+  std::string text = fmt::format("{}: rate {:.4g}", flags.name, rate_for(flags, batch, 0).rate);
+  if (recipe.batch != batch && rule != optim::RateRule::none)
+    text = fmt::format("{}: {}", flags.name, optim::describe(recipe, batch, rule));
   if (flags.momentum.value_or(0) > 0)
     text += fmt::format(", Nesterov momentum {:.4g}", *flags.momentum);
   text += fmt::format(", weight decay {:.4g}", flags.weight_decay.value());

@@ -18,8 +18,12 @@ namespace brim::examples {
 
 struct OptimizerFlags {
   std::string name = "sgd";
-  double rate = 0;                 ///< 0: for sgd 0.1 at batch 64, in proportion; for adamw 0.001
-  std::optional<double> momentum;  ///< for sgd 0.9; adamw has none
+  double rate = 0;  ///< 0: for sgd 0.1, for adamw 0.001, at 64 images an update
+  /// Images of an update that `rate` and the warm-up are meant for; 0: those of the run for what is
+  /// given.
+  int64_t recipe_batch = 0;
+  std::string rate_rule;               ///< "linear", "sqrt" or "none"; "" for that of the optimizer
+  std::optional<double> momentum;      ///< for sgd 0.9; adamw has none
   std::optional<double> weight_decay;  ///< for sgd 0.0005, for adamw 0.01
   std::vector<std::string> no_decay;   ///< "norm", "bias"
   optim::ClipOptions clip = {};
@@ -30,15 +34,18 @@ struct OptimizerFlags {
 /// Declares the flags; `flags` must outlive the parsing.
 void add_optimizer_flags(CLI::App& app, OptimizerFlags& flags);
 
-/// Fills in defaults for `batch` images an update. Throws `ValueError` naming a bad value.
-void check_optimizer_flags(OptimizerFlags& flags, int64_t batch);
+/// Fills in defaults. Throws `ValueError` naming a bad value.
+void check_optimizer_flags(OptimizerFlags& flags);
+
+/// What the flags come to where an update has `batch` images and the recipe so long a warm-up.
+optim::ScaledRate rate_for(const OptimizerFlags& flags, int64_t batch, int64_t warmup);
 
 /// Freezes what the flags name, then makes optimizer and averages of the rest, so load weights
 /// before. Throws `ValueError` with the nearest name where there is nothing to freeze.
 Updating make_updating(const OptimizerFlags& flags, nn::Module& model);
 
 /// "adamw: rate 0.001, weight decay 0.01 but for norm, bias; gradients clipped to norm 1", after
-/// `make_updating`.
-std::string describe(const OptimizerFlags& flags, const nn::Module& model);
+/// `make_updating`, for `batch` images an update; with the rule where that has changed the rate.
+std::string describe(const OptimizerFlags& flags, int64_t batch, const nn::Module& model);
 
 }  // namespace brim::examples

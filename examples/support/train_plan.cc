@@ -61,7 +61,6 @@ std::string in_mib(int64_t bytes) {
 /// The flags of the same run with `batch` images at once.
 TrainFlags with_batch(TrainFlags flags, int64_t batch) {
   flags.batch = batch;
-  check_optimizer_flags(flags.optimizer, flags.update_images());
   return flags;
 }
 

@@ -61,7 +61,7 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
       fmt::format("{} ({} parameters) on {}: {}, {} classes, {}x{}, {}, {} steps, {} threads",
                   flags.model, model.parameter_count(), flags.data, images, data.classes,
                   flags.size, flags.size, batches_of(flags), data.steps(flags), num_threads()));
-  progress_.say(describe(flags.optimizer, model));
+  progress_.say(describe(flags.optimizer, flags.update_images(), model));
 }
 
 int64_t TrainReport::skipped_images() const {

@@ -51,7 +51,7 @@ void check_error(const std::string& arguments, const std::string& text) {
 }
 
 examples::OptimizerFlags checked(examples::OptimizerFlags flags) {
-  examples::check_optimizer_flags(flags, 32);
+  examples::check_optimizer_flags(flags);
   return flags;
 }
 
@@ -108,14 +108,32 @@ TEST_CASE("train: says what was chosen, and the top-5 accuracy beside the other"
   CAPTURE(run.out);
   CAPTURE(run.err);
   REQUIRE(run.code == 0);
-  CHECK(run.out.find("adamw: rate 0.001, weight decay 0.01 but for norm, bias; gradients clipped "
-                     "to 0.5; gradients clipped to norm 1; weights averaged by 0.99; frozen: "
-                     "layer1, ") != std::string::npos);
+  CHECK(run.out.find(", weight decay 0.01 but for norm, bias; gradients clipped to 0.5; gradients "
+                     "clipped to norm 1; weights averaged by 0.99; frozen: layer1, ") !=
+        std::string::npos);
   CHECK(run.out.find("%, top-5 ") != std::string::npos);
   CHECK(run.out.find("  gradient norm ") != std::string::npos);
   run = train("--data synthetic --size 32 --batch 32 --steps 1");
-  CHECK(run.out.find("sgd: rate 0.05, Nesterov momentum 0.9, weight decay 0.0005\n") !=
-        std::string::npos);
+  CHECK(run.out.find(
+            "sgd: rate 0.05: 0.1 at batch 64, in proportion (linear), Nesterov momentum 0.9, "
+            "weight decay 0.0005\n") != std::string::npos);
+}
+
+TEST_CASE("train: the rate and the warm-up follow the images of an update by the rule") {
+  auto rate = [](const examples::OptimizerFlags& flags, int64_t batch, int64_t warmup) {
+    return examples::rate_for(checked(flags), batch, warmup);
+  };
+  CHECK(rate({}, 32, 0).rate == 0.05);
+  CHECK(rate({}, 128, 10).warmup == 10);  // as it is given
+  CHECK(rate({.name = "adamw"}, 256, 0).rate == 0.002);
+  CHECK(rate({.rate = 0.3}, 32, 0).rate == 0.3);
+  CHECK(rate({.rate = 0.3, .recipe_batch = 64}, 32, 10).rate == 0.15);
+  CHECK(rate({.rate = 0.3, .recipe_batch = 64}, 32, 10).warmup == 20);
+  CHECK(rate({.rate = 0.3, .recipe_batch = 64, .rate_rule = "none"}, 32, 10).rate == 0.3);
+  check_error("--rate-rule lin", "expected none, linear or sqrt, got 'lin'");
+  Finished run = train("--data synthetic --size 32 --batch 16 --effective-batch 128 --steps 1");
+  CHECK(run.out.find("rate 0.2: 0.1 at batch 64, in proportion (linear)") != std::string::npos);
+  CHECK(run.out.find("batch 128 in 8 micro-batches of 16") != std::string::npos);
 }
 
 TEST_CASE("train: mistakes in the optimizer's flags are named") {
@@ -142,7 +160,5 @@ TEST_CASE("train: flags make the optimizer, groups and averages that they name")
   CHECK_FALSE(model->tensor("layer1.0.conv1.weight").requires_grad());
   REQUIRE(updating.ema != nullptr);
   CHECK(examples::make_updating(checked({}), *model).ema == nullptr);
-  CHECK(checked({}).rate == 0.05);
-  CHECK(checked({.rate = 0.3}).rate == 0.3);
   CHECK(checked({.name = "adamw", .weight_decay = 0}).weight_decay == 0);
 }
