@@ -50,52 +50,94 @@ std::map<int64_t, double> losses_in(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("killed at thirty moments, every run goes on with the same losses, to the same weights") {
+namespace {
+
+/// Trains under `killed(arguments, folder of checkpoints)`, which says whether it killed the run,
+/// until that happened so often; a training that comes to its end all the same is followed by
+/// another. Returns how many runs had gone on from a checkpoint.
+template <class Killed>
+int check_kills(int kills, const Killed& killed) {
   Place place;
-  const std::string& folder = place.folder.path();
+  const std::string &folder = place.folder.path(), run = folder + "/run";
   REQUIRE(train(place.common + "--json " + folder + "/calm.json --save " + folder + "/calm").code ==
           0);
   const auto calm = losses_in(folder + "/calm.json");
   REQUIRE(calm.size() == 30);
-  brim::RandomStream random(brim::RandomKey{3});
-  int kills = 0, finished = 0, resumed = 0, in_a_write = 0;
-  for (int run = 0; kills < 30; ++run) {
-    const std::string name = std::to_string(finished);
-    Finished end = run_command("timeout -s KILL " + std::to_string(random.uniform(0.05f, 1.2f)) +
-                               " examples/train " + place.kept(name) + "--resume --json " + folder +
-                               "/run.json --save " + folder + "/run");
-    CAPTURE(end.err);
-    REQUIRE((end.code == 0 || end.code == 137));
-    const auto losses = losses_in(folder + "/run.json");
+  int resumed = 0, training = 0;
+  auto name = [&] { return std::to_string(training); };
+  auto arguments = [&] {
+    return place.kept(name()) + "--resume --json " + run + ".json --save " + run;
+  };
+  auto check_losses = [&] {
+    const auto losses = losses_in(run + ".json");
     for (const auto& [step, loss] : losses) CHECK(loss == calm.at(step));
     resumed += !losses.empty() && losses.begin()->first > 1;
-    kills += end.code == 137;
-    if (end.code == 0) {
-      CHECK(bytes_of(folder + "/run") == bytes_of(folder + "/calm"));
-      ++finished;
+  };
+  auto check_weights = [&] { CHECK(bytes_of(run) == bytes_of(folder + "/calm")); };
+  while (kills > 0) {
+    bool was_killed = killed(arguments(), folder + "/" + name());
+    check_losses();
+    if (was_killed) {
+      --kills;
       continue;
     }
-    if (fs::exists(folder + "/" + name))
-      for (const auto& entry : fs::directory_iterator(folder + "/" + name))
-        in_a_write += !entry.path().filename().string().starts_with("step-");
+    check_weights();
+    REQUIRE(++training < 100);
   }
-  CHECK(finished > 0);
+  REQUIRE(train(arguments()).code == 0);
+  check_losses();
+  check_weights();
+  return resumed;
+}
+
+}  // namespace
+
+TEST_CASE("killed at thirty moments, every run goes on with the same losses, to the same weights") {
+  brim::RandomStream random(brim::RandomKey{3});
+  int resumed = check_kills(30, [&](const std::string& arguments, const std::string&) {
+    Finished end = run_command("timeout -s KILL " + std::to_string(random.uniform(0.05f, 0.6f)) +
+                               " examples/train " + arguments);
+    CAPTURE(end.err);
+    REQUIRE((end.code == 0 || end.code == 137));
+    return end.code == 137;
+  });
   CHECK(resumed > 5);
-  MESSAGE("finished ", finished, ", resumed ", resumed, ", killed in a write ", in_a_write);
+}
+
+TEST_CASE("killed while a checkpoint is written, a run goes on from the one before") {
+  int resumed = check_kills(10, [&](const std::string& arguments, const std::string& folder) {
+    // The file has another name until it is whole: killed as soon as there is a second one.
+    Finished end = run_command("(examples/train " + arguments +
+                               " & pid=$!; n=0; while kill -0 $pid; do for f in " + folder +
+                               "/*.safetensors?*; do if [ -e \"$f\" ] && [ \"$f\" != \"$last\" ]; "
+                               "then last=$f; n=$((n+1)); [ $n = 2 ] && kill -9 $pid; fi; done; "
+                               "done; wait $pid)");
+    REQUIRE((end.code == 0 || end.code == 137));
+    return end.code == 137;
+  });
+  CHECK(resumed > 3);
 }
 
 TEST_CASE("told to stop, a run finishes its step, writes a checkpoint and says how to go on") {
   Place place;
-  const std::string& folder = place.folder.path();
-  REQUIRE(train(place.common + "--save " + folder + "/calm").code == 0);
-  Finished end = run_command("timeout -s INT 0.6 examples/train " + place.kept("a"));
-  CAPTURE(end.err);
-  REQUIRE(end.code == 124);  // of timeout: the program itself ended after the signal
-  CHECK(end.err.find("train: stopped by SIGINT after ") == 0);
-  CHECK(end.err.find("the same command with --resume goes on from " + folder + "/a/step-") !=
+  const std::string kept = place.folder.path() + "/a";
+  // Signalled as soon as `waiting`, a condition of the shell, no longer holds.
+  auto stop = [&](const std::string& signal, const std::string& waiting, const std::string& flags) {
+    return run_command("(examples/train " + place.kept("a") + "--epochs 100000 " + flags +
+                       " & pid=$!; while " + waiting + "; do :; done; kill -" + signal +
+                       " $pid; wait $pid)");
+  };
+  Finished first = stop("INT", "! ls " + kept + "/step-*.safetensors", "");
+  CAPTURE(first.err);
+  CHECK(first.code == 1);
+  CHECK(first.err.find("train: stopped by SIGINT after ") == 0);
+  CHECK(first.err.find("the same command with --resume goes on from " + kept + "/step-") !=
         std::string::npos);
-  REQUIRE(train(place.kept("a") + "--resume --save " + folder + "/resumed").code == 0);
-  CHECK(bytes_of(folder + "/resumed") == bytes_of(folder + "/calm"));
+  // Until three more have taken the place of the one that it left.
+  const std::string left = first.err.substr(first.err.find(kept), kept.size() + 26);
+  Finished second = stop("TERM", "[ -e " + left + " ]", "--resume");
+  CHECK(second.code == 1);
+  CHECK(second.err.find("train: stopped by SIGTERM after ") == 0);
 }
 
 TEST_CASE("so many checkpoints stay, and the older one serves where the newest is cut short") {
