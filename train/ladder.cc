@@ -70,7 +70,7 @@ class Climb {
   std::optional<Rung> with(Rung rung, const Remedy& remedy) {
     Offer offer = remedy.offer(rung.setup, options_.limit);
     if (!offer.setup) {
-      if (rung.names.empty()) result_.not_offered.push_back({remedy.name(), offer.text});
+      if (rung.names.empty()) note_not_offered(remedy, offer);
       return {};
     }
     rung.setup = std::move(*offer.setup);
@@ -79,6 +79,12 @@ class Climb {
     rung.changes_numbers |= remedy.changes_numbers();
     rung.is_proposed_only |= remedy.is_proposed_only();
     return rung;
+  }
+
+  void note_not_offered(const Remedy& remedy, const Offer& offer) {
+    auto known = [&](const NotOffered& other) { return other.name == remedy.name(); };
+    if (std::ranges::none_of(result_.not_offered, known))
+      result_.not_offered.push_back({remedy.name(), offer.text});
   }
 
   void try_on(Rung rung, const Remedy& remedy) {

@@ -33,7 +33,7 @@ constexpr const char* kExamples = R"(Examples:
   train --data photos --model resnet18 --init r18.safetensors --new-head --save mine.safetensors
 )";
 
-constexpr const char* kAutoBatch = "auto";
+bool is_found(const std::string& batch) { return batch == kAutoBatch || batch == kFastestBatch; }
 
 std::optional<int64_t> parse_batch(const std::string& text) {
   int64_t batch = 0;
@@ -44,8 +44,8 @@ std::optional<int64_t> parse_batch(const std::string& text) {
 
 /// For CLI11: what is wrong with the text, or nothing.
 std::string check_batch(const std::string& text) {
-  if (text == kAutoBatch || parse_batch(text)) return {};
-  return fmt::format("expected a number of images above 0 or auto, got {}", text);
+  if (is_found(text) || parse_batch(text)) return {};
+  return fmt::format("expected a number of images above 0, auto or fastest, got {}", text);
 }
 
 void add_training_flags(CLI::App& app, TrainFlags& f) {
@@ -80,8 +80,10 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
       ->check(CLI::PositiveNumber);
   app.add_option(
          "--batch", f.batch_text,
-         "images on the device at once, or auto: the most that fit the budget (default 64 up to 64 "
-         "pixels, beyond and for shapes 32)")
+         "images on the device at once; auto: the most that fit the budget; fastest: the fewest "
+         "that "
+         "are nearly as fast as any, timed now (default 64 up to 64 pixels, beyond and for shapes "
+         "32)")
       ->check(check_batch);
   app.add_option("--effective-batch", f.effective_batch,
                  "images of an update, in micro-batches of --batch, the last one smaller")
@@ -90,9 +92,9 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
                  "parts of an update, in place of either --batch or --effective-batch")
       ->check(CLI::PositiveNumber);
   app.add_option("--max-batch", f.max_batch,
-                 "the largest that --batch auto may take (default: all images)")
+                 "the largest that auto and fastest may take (default: all images)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--batch-multiple", f.batch_multiple, "--batch auto takes a multiple of this")
+  app.add_option("--batch-multiple", f.batch_multiple, "auto and fastest take a multiple of this")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--margin", f.margin_text,
@@ -147,9 +149,9 @@ double parse_percent(std::string text) {
 
 // Two of batch, effective batch and micro-batches say the third.
 void set_batch(TrainFlags& f) {
-  const bool automatic = f.batch_text == kAutoBatch;
+  const bool automatic = is_found(f.batch_text);
   expect<ValueError>(!automatic || f.micro_batches == 0, "flags",
-                     "--batch auto finds the number of --micro-batches by itself");
+                     "--batch {} finds the number of --micro-batches by itself", f.batch_text);
   if (!f.batch_text.empty() && !automatic)
     f.batch = parse_batch(f.batch_text).value();
   else if (f.micro_batches > 0 && f.effective_batch > 0)
@@ -184,7 +186,7 @@ void check_flags(TrainFlags& f) {
   if (f.size == 0) f.size = small ? 32 : 224;
   set_batch(f);
   expect<ValueError>(f.batch == 0 || (f.max_batch == 0 && f.batch_multiple == 1), "flags",
-                     "--max-batch and --batch-multiple are for --batch auto");
+                     "--max-batch and --batch-multiple are for --batch auto and fastest");
   if (f.data == "synthetic") {  // one epoch, of as many batches as there are steps
     if (f.steps == 0) f.steps = f.epochs > 0 ? f.epochs : 10;
     f.epochs = 1;

@@ -20,12 +20,15 @@ namespace brim::examples {
 
 struct TrainData;
 
+inline constexpr const char *kAutoBatch = "auto", *kFastestBatch = "fastest";
+
 struct TrainFlags {
   std::string data = "shapes", model = "resnet20", json;
-  int size = 0;                 ///< 0: the data's own, 32 for shapes and CIFAR models, else 224
-  int64_t classes = 0;          ///< 0: as many as the data has
-  std::string batch_text;       ///< a number, "auto", or "" for 64 (small pictures of files) or 32
-  int64_t batch = 0;            ///< 0 until `choose_batch`, where the text is "auto"
+  int size = 0;         ///< 0: the data's own, 32 for shapes and CIFAR models, else 224
+  int64_t classes = 0;  ///< 0: as many as the data has
+  std::string
+      batch_text;     ///< a number, "auto", "fastest", or "" for 64 (small pictures of files) or 32
+  int64_t batch = 0;  ///< 0 until `choose_batch`, where the text is "auto"
   int64_t max_batch = 0;        ///< for "auto"; 0: as many as there are images
   int64_t batch_multiple = 1;   ///< for "auto"
   std::string margin_text;      ///< "5" or "5%"

@@ -12,6 +12,7 @@
 #include "brim/base/parallel.h"
 #include "brim/examples/support/plan_file.h"
 #include "brim/examples/support/program.h"
+#include "brim/examples/support/train_speed.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/train/parts.h"
 
@@ -24,7 +25,7 @@ std::string message_of(const SmallerBatch& found, const LadderResult& ladder,
                        const TrainFlags& flags, const StepMemory& need) {
   std::string remedy;
   for (const Rung& rung : ladder.considered)
-    if (rung.fits) remedy += fmt::format("; with {} it fits", fmt::join(rung.remedies, ", "));
+    if (rung.fits) remedy += fmt::format("; it fits with {}", fmt::join(rung.remedies, ", "));
   if (found.fits)
     remedy += fmt::format("; batch {} fits", found.fits->batch);
   else if (found.least.batch < flags.batch)
@@ -102,6 +103,17 @@ std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const Train
   }
 }
 
+/// Of the batches that fit.
+void take_fastest(TrainFlags& flags, const TrainData& data, const TunedBatch& tuned, bool says) {
+  if (says)
+    fmt::print("{} images fit {}; timing up to so many\n", tuned.batch, in_mib(flags.limit()));
+  const std::vector<SpeedPoint> curve = measure_batches(flags, data, tuned.least, tuned.batch);
+  flags = with_batch(flags, knee(curve).batch);
+  if (!says) return;
+  fmt::print("{}batch {}: the smallest within 5% of the fastest, of those that fit\n",
+             draw_speed(curve), flags.batch);
+}
+
 }  // namespace
 
 LadderResult climb_ladder(const TrainFlags& flags, const TrainData& data) {
@@ -177,7 +189,9 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   flags = with_batch(flags, tuned.batch > 0 ? tuned.batch : tuned.least);
   if (tuned.batch == 0) refuse(flags, data, tuned.memory, events);
-  if (flags.quiet || events.owns_stdout()) return;
+  const bool says = !flags.quiet && !events.owns_stdout();
+  if (flags.batch_text == kFastestBatch) return take_fastest(flags, data, tuned, says);
+  if (!says) return;
   std::string beyond =
       tuned.next_takes > 0
           ? fmt::format("{} would take {}", tuned.batch + tuning.multiple, in_mib(tuned.next_takes))

@@ -59,8 +59,8 @@ TEST_CASE("the largest batch: multiples, an upper limit and a margin") {
   int64_t less = batch_of(budget + " --margin 10%");
   CHECK(planned_peak(less) <= peak * 9 / 10);
   CHECK(planned_peak(less + 1) > peak * 9 / 10);
-  check_error("--batch lots", "expected a number of images above 0 or auto, got lots");
-  check_error(kNet + "--batch 4 --max-batch 5", "are for --batch auto");
+  check_error("--batch lots", "expected a number of images above 0, auto or fastest, got lots");
+  check_error(kNet + "--batch 4 --max-batch 5", "are for --batch auto and fastest");
   check_error(kNet + "--margin 100%", "expected a --margin from 0 to below 100 percent, got 100%");
 }
 
@@ -85,4 +85,26 @@ TEST_CASE("where no batch fits, the error says what the smallest takes") {
   CHECK(refused["fits"].empty());
   CHECK(refused["needed_bytes"] == refused["least_possible_bytes"]);
   CHECK(refused["needed_bytes"] == planned_peak(1));
+}
+
+TEST_CASE("the fastest batch is one that fits, and the curve that it was chosen from is shown") {
+  const int64_t peak = planned_peak(8);
+  const std::string flags =
+      kNet + "--batch fastest --batch-multiple 2 --budget " + std::to_string(peak);
+  Finished run = train(flags + " --json -");
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  const json done = events_of(run.out).back();
+  CHECK(done["batch"] <= 8);
+  CHECK(done["batch"].get<int>() % 2 == 0);
+  CHECK(done["peak_bytes"] <= peak);
+  CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
+  Finished said = train(flags);
+  for (const char* line : {"batch 2 ", "batch 4 ", "batch 6 ", "batch 8 "}) {
+    CAPTURE(line);
+    CHECK(said.out.find(line) != std::string::npos);
+  }
+  CHECK(said.out.find("<- the knee") != std::string::npos);
+  CHECK(said.out.find(": the smallest within 5% of the fastest, of those that fit") !=
+        std::string::npos);
 }

@@ -106,11 +106,12 @@ TEST_CASE("killed at thirty moments, every run goes on with the same losses, to 
 
 TEST_CASE("killed while a checkpoint is written, a run goes on from the one before") {
   int resumed = check_kills(10, [&](const std::string& arguments, const std::string& folder) {
-    // The file has another name until it is whole: killed as soon as there is a second one.
+    // The file has another name until it is whole: killed as soon as there is a third
+    // one, as the folder is tried with a first.
     Finished end = run_command("(examples/train " + arguments +
                                " & pid=$!; n=0; while kill -0 $pid; do for f in " + folder +
                                "/*.safetensors?*; do if [ -e \"$f\" ] && [ \"$f\" != \"$last\" ]; "
-                               "then last=$f; n=$((n+1)); [ $n = 2 ] && kill -9 $pid; fi; done; "
+                               "then last=$f; n=$((n+1)); [ $n = 3 ] && kill -9 $pid; fi; done; "
                                "done; wait $pid)");
     REQUIRE((end.code == 0 || end.code == 137));
     return end.code == 137;
@@ -127,7 +128,7 @@ TEST_CASE("told to stop, a run finishes its step, writes a checkpoint and says h
                        " & pid=$!; while " + waiting + "; do :; done; kill -" + signal +
                        " $pid; wait $pid)");
   };
-  Finished first = stop("INT", "! ls " + kept + "/step-*.safetensors", "");
+  Finished first = stop("INT", "! ls " + kept + "/step-*.safetensors 2>&1", "");
   CAPTURE(first.err);
   CHECK(first.code == 1);
   CHECK(first.err.find("train: stopped by SIGINT after ") == 0);

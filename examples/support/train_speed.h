@@ -1,0 +1,16 @@
+// `--batch fastest`: a few timed steps at planned sizes, and the knee of the curve. In a program of
+// your own call `measure_speed` and `knee` (train/batch_speed.h).
+#pragma once
+
+#include "brim/examples/support/train_data.h"
+#include "brim/examples/support/train_flags.h"
+#include "brim/train/batch_speed.h"
+
+namespace brim::examples {
+
+/// Images per second of the run of the flags on random pixels, for batches from `least` to `most`,
+/// which fits. Each trains under the plan for it.
+std::vector<SpeedPoint> measure_batches(const TrainFlags& flags, const TrainData& data,
+                                        int64_t least, int64_t most);
+
+}  // namespace brim::examples

@@ -1,0 +1,152 @@
+// What the ladder considers, offers and chooses, and that what it says to fit does.
+#include "brim/train/ladder.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "brim/memory/plan/plan.h"
+#include "brim/tests/train/planned_training.h"
+#include "brim/train/predicted_time.h"
+
+using namespace brim;
+using namespace brim::testing;
+
+namespace {
+
+const TrainingCase kCase{"resnet20", 32, 16};
+
+TrainingSetup setup_of(const TrainingCase& c, const std::string& planner = "arena") {
+  RehearsalOptions rehearsal = rehearsal_options(c);
+  rehearsal.last_update = 0;
+  return {std::move(rehearsal), planner};
+}
+
+const Rung* find(const LadderResult& result, const std::string& name) {
+  for (const Rung& rung : result.considered)
+    if (rung.names == std::vector{name}) return &rung;
+  return nullptr;
+}
+
+std::string why_not(const LadderResult& result, const std::string& name) {
+  for (const NotOffered& remedy : result.not_offered)
+    if (remedy.name == name) return remedy.why;
+  return "";
+}
+
+/// Halves the images, say, at no cost: what a remedy of one's own may look like.
+struct Free final : Remedy {
+  std::string name() const override { return "free"; }
+  bool changes_numbers() const override { return false; }
+  Offer offer(const TrainingSetup& setup, int64_t) const override {
+    TrainingSetup changed = setup;
+    changed.rehearsal.batch /= 2;
+    return {std::move(changed), "half of it"};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what fits is taken as it is") {
+  const int64_t peak = predicted_memory(setup_of(kCase)).peak_reserved;
+  LadderResult result = standard_ladder().climb(setup_of(kCase), {.limit = peak});
+  REQUIRE(result.chosen == 0);
+  CHECK(result.considered[0].memory.peak_reserved == peak);
+  CHECK(result.considered[0].relative_time == 1);
+  CHECK(!find(result, "planner"));
+  CHECK(why_not(result, "planner") == "the arena is in force already");
+  CHECK(why_not(result, "input as uint8") == "images are bytes already");
+}
+
+TEST_CASE("a remedy that leaves the numbers is chosen, one that changes them proposed") {
+  const int64_t peak = predicted_memory(setup_of(kCase)).peak_reserved;
+  LadderResult result = standard_ladder().climb(setup_of(kCase, "caching"), {.limit = peak});
+  REQUIRE(result.chosen.has_value());
+  CHECK(result.considered[*result.chosen].names == std::vector<std::string>{"planner"});
+  CHECK(result.considered[*result.chosen].memory.peak_reserved == peak);
+
+  result = standard_ladder().climb(setup_of(kCase), {.limit = peak / 3});
+  CHECK(!result.chosen);
+  const Rung* parts = find(result, "micro-batches");
+  REQUIRE(parts);
+  CHECK(parts->fits);
+  CHECK(parts->changes_numbers);
+  CHECK(parts->relative_time > 1);
+  CHECK(parts->memory.peak_reserved <= peak / 3);
+  // And one image more at once would be too many.
+  TrainingSetup more = parts->setup;
+  const int64_t count = (16 + more.rehearsal.batch - 1) / more.rehearsal.batch;
+  more.rehearsal.batch = (16 + count - 2) / (count - 1);
+  CHECK(predicted_memory(more).peak_reserved > peak / 3);
+
+  result = standard_ladder().climb(setup_of(kCase), {.limit = peak / 3, .may_choose_all = true});
+  REQUIRE(result.chosen.has_value());
+  CHECK(result.considered[*result.chosen].names == std::vector<std::string>{"micro-batches"});
+  std::string table = to_table(result);
+  CHECK(table.find("as asked for") != std::string::npos);
+  CHECK(table.find("chosen") != std::string::npos);
+  CHECK(table.find("too much") != std::string::npos);
+}
+
+TEST_CASE("the input as bytes takes a quarter, and is chosen where it was not") {
+  TrainingSetup numbers = setup_of({"resnet20", 32, 16});
+  numbers.rehearsal.trainer.input.as_bytes = false;
+  const int64_t bytes = predicted_memory(setup_of({"resnet20", 32, 16})).peak_reserved;
+  CHECK(predicted_memory(numbers).peak_reserved > bytes);
+  LadderResult result = standard_ladder().climb(numbers, {.limit = bytes});
+  REQUIRE(result.chosen.has_value());
+  CHECK(result.considered[*result.chosen].names == std::vector<std::string>{"input as uint8"});
+}
+
+TEST_CASE("a fused update is offered only where nothing else needs the gradients") {
+  TrainingSetup setup = setup_of({"resnet18", 32, 2});
+  LadderResult result = standard_ladder().climb(setup, {.limit = 1 << 30});
+  const Rung* fused = find(result, "fused update");
+  REQUIRE(fused);
+  CHECK(!fused->changes_numbers);
+  CHECK(fused->is_proposed_only);
+  CHECK(fused->memory.peak_reserved < result.considered[0].memory.peak_reserved * 9 / 10);
+  // Never unasked, also where it alone would do.
+  CHECK(!standard_ladder().climb(setup, {.limit = fused->memory.peak_reserved}).chosen);
+
+  setup.rehearsal.trainer.clip.norm = 1;
+  CHECK(why_not(standard_ladder().climb(setup, {.limit = 1 << 30}), "fused update") ==
+        "gradients are clipped by the norm of all of them");
+  setup = setup_of({"resnet18", 32, 2});
+  setup.rehearsal.effective_batch = 4;
+  CHECK(why_not(standard_ladder().climb(setup, {.limit = 1 << 30}), "fused update") ==
+        "gradients of several micro-batches are added up");
+  setup = setup_of({"resnet18", 32, 2}, "direct");
+  CHECK(why_not(standard_ladder().climb(setup, {.limit = 1 << 30}), "fused update")
+            .starts_with("it needs the bytes of the whole step beforehand"));
+}
+
+TEST_CASE("a remedy of one's own joins, and is combined with the others") {
+  Ladder ladder = standard_ladder();
+  ladder.add(std::make_unique<Free>());
+  const int64_t half = predicted_memory(setup_of({"resnet20", 32, 8})).peak_reserved;
+  LadderResult result = ladder.climb(setup_of(kCase), {.limit = half * 101 / 100});
+  REQUIRE(result.chosen.has_value());
+  CHECK(result.considered[*result.chosen].remedies == std::vector<std::string>{"half of it"});
+  // Too little for it alone: both.
+  result = ladder.climb(setup_of(kCase), {.limit = half / 2, .may_choose_all = true});
+  CHECK(std::ranges::any_of(result.considered, [](const Rung& rung) {
+    return rung.fits && rung.names == std::vector<std::string>{"free", "micro-batches"};
+  }));
+}
+
+TEST_CASE("predicted time: parts of an update add up, and cost what they start") {
+  auto seconds = [](int64_t batch, int64_t effective) {
+    RehearsalOptions options = rehearsal_options({"resnet20", 32, batch});
+    options.effective_batch = effective;
+    return predicted_seconds(options);
+  };
+  CHECK(seconds(16, 16) > seconds(8, 8));
+  CHECK(seconds(4, 16) > seconds(8, 16));
+  CHECK(seconds(8, 16) > seconds(16, 16));
+  // Equal parts after the first take equally long.
+  const double part = seconds(4, 8) - seconds(4, 4);
+  CHECK(seconds(4, 40) == doctest::Approx(seconds(4, 4) + 9 * part));
+  CHECK(seconds(4, 38) ==
+        doctest::Approx(seconds(4, 4) + 8 * part + seconds(4, 6) - seconds(4, 4)));
+}
