@@ -36,6 +36,7 @@
 #include "brim/train/batch_tuning.h"
 #include "brim/train/checkpoint.h"
 #include "brim/train/evaluate.h"
+#include "brim/train/ladder.h"
 #include "brim/train/rehearsal.h"
 #include "brim/train/step_memory.h"
 #include "brim/train/train_step.h"

@@ -44,19 +44,28 @@ class MicroBatches final : public Remedy {
   Offer offer(const TrainingSetup& setup, int64_t limit) const override {
     const int64_t images = images_of_update(setup.rehearsal);
     if (setup.rehearsal.batch <= 1) return {{}, "one image at once is the least"};
-    TunedBatch tuned =
-        tune_batch({.rehearsal = [&](int64_t batch) { return with_batch(setup, batch).rehearsal; },
-                    .planner = setup.planner,
-                    .limit = limit,
-                    .most = setup.rehearsal.batch - 1,
-                    .update_images = images});
-    const int64_t batch = tuned.batch > 0 ? tuned.batch : tuned.least;
-    if (batch >= setup.rehearsal.batch) return {{}, "the model trains with no fewer images"};
+    const int64_t batch = fewer_images(setup, images, limit);
+    if (batch == 0) return {{}, "the model trains with no fewer images"};
     return {with_batch(setup, batch),
             fmt::format("{} micro-batches of {}", count_parts(images, batch), batch)};
   }
 
  private:
+  // The most that fit, or the fewest that there can be; 0 where there cannot be fewer.
+  static int64_t fewer_images(const TrainingSetup& setup, int64_t images, int64_t limit) {
+    try {
+      TunedBatch tuned = tune_batch(
+          {.rehearsal = [&](int64_t batch) { return with_batch(setup, batch).rehearsal; },
+           .planner = setup.planner,
+           .limit = limit,
+           .most = setup.rehearsal.batch - 1,
+           .update_images = images});
+      return tuned.batch > 0 ? tuned.batch : tuned.least;
+    } catch (const ValueError&) {
+      return 0;  // batch norm wants two values per channel
+    }
+  }
+
   static TrainingSetup with_batch(const TrainingSetup& setup, int64_t batch) {
     TrainingSetup changed = setup;
     changed.rehearsal.effective_batch = images_of_update(setup.rehearsal);
