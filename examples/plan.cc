@@ -27,6 +27,8 @@ constexpr const char* kExamples = R"(Examples:
 
 void plan(TrainFlags flags, const PlanOutputs& outputs) {
   if (flags.data == "synthetic") flags.steps = 2;  // the first and the next: all are like these
+  expect<ValueError>(flags.batch_text != kFastestBatch, "flags",
+                     "plan runs no step and times none: give --batch a number, or auto");
   check_flags(flags);
   check_outputs(outputs);
   if (flags.threads > 0) set_num_threads(flags.threads);

@@ -45,11 +45,15 @@ void train(TrainFlags flags) {
     Trainer trainer(*model, *updating.optimizer, {*data.training, data.validation.get()}, options);
     trainer.on_step = [&](const StepReport& step) {
       report.step(step);
-      trace.step(step);
+      trace.step();
     };
     trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
-    trainer.on_replan = [&](const ReplanReport& replan) { report.replan(replan); };
+    trainer.on_replan = [&](const ReplanReport& replan) {
+      report.replan(replan);
+      checkpoints.note_micro_batch(replan.micro_batch);
+    };
+    trainer.on_checkpoint = [&](const std::string& path) { checkpoints.note_written(path); };
     trainer.on_best = [&](const EpochReport&) { save_best_weights(flags, data, *model); };
     trainer.should_stop = [&] { return checkpoints.stop_requested(); };
     report.say(checkpoints.resume(trainer));

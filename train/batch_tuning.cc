@@ -34,8 +34,8 @@ class Search {
                                .least = tuned.least,
                                .most = tuning_.most,
                                .multiple = tuning_.multiple});
-    tuned.batch = found.batch;
-    tuned.memory = found.batch > 0 ? *fits_ : plan(tuned.least);
+    tuned.batch = tuned.largest = found.batch;
+    tuned.memory = found.batch > 0 ? *fits_ : plan_least(tuned.least);
     int64_t next = found.batch + tuning_.multiple;
     if (found.batch > 0 && next <= tuning_.most)
       tuned.next_takes = next == found.refused ? bound(next) : refused(next);
@@ -82,16 +82,30 @@ class Search {
                       : measure_on_meta(memory::planner_named(tuning_.planner), run);
   }
 
-  // As few parts as before where that fits too: scratch may grow as a batch shrinks.
+  // As few parts as the largest batch needs, or the next number of them that fits: scratch may grow
+  // as a batch shrinks.
   void make_even(TunedBatch& tuned) {
-    for (int64_t parts = count_parts(tuning_.update_images, tuned.batch);; ++parts) {
-      int64_t batch = round_up(count_parts(tuning_.update_images, parts), tuning_.multiple);
-      if (batch >= tuned.batch && parts == count_parts(tuning_.update_images, tuned.batch)) return;
-      if (batch < tuned.least) return;
+    int64_t parts = count_parts(tuning_.update_images, tuned.largest);
+    for (;; ++parts) {
+      int64_t in_each = (tuning_.update_images + parts - 1) / parts;
+      int64_t batch = round_up(in_each, tuning_.multiple);
+      if (batch >= tuned.largest) return;  // they are even
+      if (batch <= tuned.least) return;
       if (bytes(batch) > tuning_.limit) continue;
       tuned.batch = batch;
       tuned.memory = *fits_;
       return;
+    }
+  }
+
+  // Where nothing fits. An update in parts may need more images in each than one micro-step does.
+  StepMemory plan_least(int64_t& least) {
+    for (;; least += tuning_.multiple) {
+      try {
+        return plan(least);
+      } catch (const ValueError&) {
+        if (least + tuning_.multiple > tuning_.most) throw;
+      }
     }
   }
 

@@ -25,6 +25,8 @@ struct BatchTuning {
 
 struct TunedBatch {
   int64_t batch = 0;  ///< 0: none fits
+  /// The largest that fits; with `update_images` the batch may be smaller, so that parts are alike.
+  int64_t largest = 0;
   int64_t least = 0;  ///< the smallest that the model can train with
   /// Of `batch`, or of `least` where none fits.
   StepMemory memory;

@@ -1,10 +1,21 @@
 #include "brim/train/live_rehearsal.h"
 
+#include <set>
+
 namespace brim {
 namespace {
 
+// Those of the model that the optimizer updates: it may have been given a part of them.
+std::vector<nn::NamedTensor> updated(const optim::Optimizer& optimizer, const nn::Module& model) {
+  std::set<std::string> names;
+  for (const nn::NamedTensor& parameter : optimizer.parameters()) names.insert(parameter.name);
+  std::vector<nn::NamedTensor> parameters = model.named_parameters();
+  std::erase_if(parameters, [&](const nn::NamedTensor& p) { return !names.contains(p.name); });
+  return parameters;
+}
+
 Updating like(const optim::Optimizer& optimizer, const optim::Ema* ema, nn::Module& model) {
-  Updating updating{optimizer.like(model.named_parameters()), nullptr};
+  Updating updating{optimizer.like(updated(optimizer, model)), nullptr};
   expect<ValueError>(updating.optimizer != nullptr, "rehearsal",
                      "the optimizer cannot be made again to be rehearsed: it has no like()");
   if (ema != nullptr) updating.ema = std::make_unique<optim::Ema>(model, ema->options());

@@ -29,7 +29,7 @@ double seconds_of_update(RehearsalOptions training, int64_t images, const Device
 }  // namespace
 
 double predicted_seconds(const RehearsalOptions& training, const DeviceSpeed& speed) {
-  const int64_t part = training.batch, images = std::max(part, training.effective_batch);
+  const int64_t part = training.batch, images = training.update_images();
   if (count_parts(images, part) <= 2) return seconds_of_update(training, images, speed);
   double first = seconds_of_update(training, part, speed);
   double second = seconds_of_update(training, 2 * part, speed) - first;

@@ -34,7 +34,7 @@ class Rehearsal {
     int64_t left = options_.trainer.steps;
     for (int epoch = 0; epoch < 2 && left > 0; ++epoch) {
       for (int64_t i = 0; i < std::min<int64_t>({2, left, options_.updates}); ++i)
-        update(std::max(options_.batch, options_.effective_batch));
+        update(options_.update_images());
       // In a short run the last epoch ends before its smaller update.
       if (options_.last_update > 0 && left > options_.updates) update(options_.last_update);
       left -= options_.updates + (options_.last_update > 0 ? 1 : 0);

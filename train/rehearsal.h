@@ -4,6 +4,7 @@
 // write its steps in a function of your own; these two take any.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 
@@ -33,6 +34,8 @@ struct RehearsalOptions {
   int64_t evaluated = 0;  ///< images evaluated after each epoch; 0 for no evaluation
   /// Images of one batch of the loader of evaluation, which run in parts of `batch`; 0: `batch`.
   int64_t evaluation_batch = 0;
+
+  int64_t update_images() const { return std::max(batch, effective_batch); }
 };
 
 /// Builds model and optimizer, calls `state_is_held`, and runs two epochs of at most three updates

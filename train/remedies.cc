@@ -8,13 +8,12 @@
 namespace brim {
 namespace {
 
-// The smallest batch that there is a plan for: batch norm wants two values per channel.
+// The smallest batch that there is a plan for: batch norm wants two values per channel, also in the
+// last part of an update.
 BatchChoice least_batch(const PlanBatch& plan, int64_t batch) {
-  if (auto memory = plan(1)) return {1, *memory};
-  int64_t two = std::min<int64_t>(2, batch);
-  auto memory = plan(two);
-  expect<ValueError>(memory.has_value(), "remedies", "there is no plan for batch {}", two);
-  return {two, *memory};
+  for (int64_t least = 1; least <= batch; ++least)
+    if (auto memory = plan(least)) return {least, *memory};
+  raise<ValueError>("remedies", "there is no plan for batch {}", batch);
 }
 
 }  // namespace

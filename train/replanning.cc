@@ -9,6 +9,7 @@
 #include "brim/train/parts.h"
 
 namespace brim {
+
 Replanning::Replanning(nn::Module& model, const optim::Optimizer& optimizer,
                        const TrainingData& data, const TrainerOptions& options)
     : model_(model),
@@ -21,7 +22,9 @@ Replanning::Replanning(nn::Module& model, const optim::Optimizer& optimizer,
 
 bool Replanning::is_beyond() const { return account_->stats().reserved > account_->cap(); }
 
-bool Replanning::has_shrunk() const { return account_->cap() < planned_; }
+bool Replanning::has_shrunk(int64_t total) const {
+  return std::min(account_->cap(), total) < planned_;
+}
 
 bool Replanning::may_grow(int64_t micro_batch) const {
   return micro_batch < wanted_ && account_->cap() > planned_;

@@ -15,10 +15,10 @@ namespace brim {
 
 struct ReplanReport {
   int64_t step = 0;  ///< updates done before it
-  std::string why;   ///< "the device has 120 MiB, 200 MiB were reserved"
+  std::string why;   ///< "the device lost bytes, and ran out"
   int64_t micro_batch = 0, micro_batches = 0;
   int64_t capacity = 0;  ///< bytes that the device has now
-  StepMemory predicted;
+  StepMemory predicted;  ///< of the training, without what others hold of the account
 };
 
 class Replanning {
@@ -30,8 +30,9 @@ class Replanning {
 
   /// Whether more is reserved than the device has by now.
   bool is_beyond() const;
-  /// Whether the device has fewer bytes than the last plan was made for.
-  bool has_shrunk() const;
+  /// Whether the device has fewer bytes than the last plan was made for, or had when `total` were
+  /// all that there was.
+  bool has_shrunk(int64_t total = memory::Source::kUnlimited) const;
   /// Whether it has more, and the micro-batches are smaller than wanted.
   bool may_grow(int64_t micro_batch) const;
 

@@ -6,10 +6,6 @@
 namespace brim {
 namespace {
 
-int64_t images_of_update(const RehearsalOptions& training) {
-  return std::max(training.batch, training.effective_batch);
-}
-
 // An arena wastes nothing and reserves what it needs once.
 class ArenaPlanner final : public Remedy {
  public:
@@ -42,7 +38,7 @@ class MicroBatches final : public Remedy {
   std::string name() const override { return "micro-batches"; }
   bool changes_numbers() const override { return true; }
   Offer offer(const TrainingSetup& setup, int64_t limit) const override {
-    const int64_t images = images_of_update(setup.rehearsal);
+    const int64_t images = setup.rehearsal.update_images();
     if (setup.rehearsal.batch <= 1) return {{}, "one image at once is the least"};
     const int64_t batch = fewer_images(setup, images, limit);
     if (batch == 0) return {{}, "the model trains with no fewer images"};
@@ -68,7 +64,7 @@ class MicroBatches final : public Remedy {
 
   static TrainingSetup with_batch(const TrainingSetup& setup, int64_t batch) {
     TrainingSetup changed = setup;
-    changed.rehearsal.effective_batch = images_of_update(setup.rehearsal);
+    changed.rehearsal.effective_batch = setup.rehearsal.update_images();
     if (changed.rehearsal.evaluation_batch == 0)
       changed.rehearsal.evaluation_batch = setup.rehearsal.batch;
     changed.rehearsal.batch = batch;
@@ -85,7 +81,7 @@ class FusedUpdate final : public Remedy {
   Offer offer(const TrainingSetup& setup, int64_t) const override {
     const RehearsalOptions& training = setup.rehearsal;
     if (training.trainer.fused_update) return {{}, "in force already"};
-    if (images_of_update(training) > training.batch)
+    if (training.update_images() > training.batch)
       return {{}, "gradients of several micro-batches are added up"};
     if (training.trainer.clip.norm < optim::ClipOptions::kNone)
       return {{}, "gradients are clipped by the norm of all of them"};

@@ -58,8 +58,8 @@ struct MicroStepOptions {
   /// knows them. 0 for parts that are all alike.
   int64_t samples = 0;
   /// Samples of the whole update. Running statistics of batch norm then move once an update,
-  /// towards the mean and variance of all its samples in that layer. 0: they move in each part, as
-  /// in PyTorch.
+  /// towards the mean and variance of all its samples in that layer (nearly, where a layer runs
+  /// more than once in a part). 0: they move in each part, as in PyTorch.
   int64_t update_samples = 0;
 };
 
@@ -87,11 +87,11 @@ class TrainStep {
   /// meta device where no plan is followed.
   void begin();
   /// Forward and backward of one part; returns its loss, unweighted. After it comes `prepare`, also
-  /// where there was one before. A loss that is NaN or
-  /// infinite throws `ValueError` naming the first module and op whose result was not finite,
-  /// found by running the part once more under observation. Outside of a step, that is without
-  /// `begin` or after a failure, it throws `ValueError`, and so does `prepare`; with `fused_update`
-  /// both always do; and so it does itself for a part that is not within `update_samples`.
+  /// where there was one before. A loss that is NaN or infinite throws `ValueError` naming the
+  /// first module and op whose result was not finite, found by running the part once more under
+  /// observation. Outside of a step, that is without `begin` or after a failure, it throws
+  /// `ValueError`, and so does `prepare`; with `fused_update` both always do. So it does for a part
+  /// that is not within `update_samples`.
   double micro_step(const LossFunction& loss, const MicroStepOptions& options = {});
   /// Checks the gradients, finds how far they are clipped (`Optimizer::gradient_norm` tells their
   /// norm) and sets the learning rate. The last thing that can fail.

@@ -44,6 +44,8 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingD
                      "trainer",
                      "a fused update takes all its images at once: {} of {} is a part of them",
                      micro_batch_, data.training.shape().images);
+  expect<ValueError>(options_.early_stop == 0 || data.validation != nullptr, "trainer",
+                     "early_stop needs images to validate");
   check_mix(options_.mix);
   expect<ValueError>(options_.input.as_bytes || !options_.mix.any(), "trainer",
                      "mixup and CutMix mix bytes, and the input is numbers");
@@ -59,7 +61,7 @@ auto Trainer::surviving(const Work& work) {
       return work();
     } catch (const memory::OutOfMemory& error) {
       if (error.shortage().injected) throw;
-      if (!replanning_.has_shrunk())
+      if (!replanning_.has_shrunk(error.shortage().total))
         throw with_remedies(
             error, [&](int64_t batch) { return replanning_.predict(batch); }, micro_batch_);
       ++counts_.out_of_memory;
@@ -73,17 +75,18 @@ void Trainer::run() {
   if (!options_.planner.empty()) replan("the training begins", options_.planner);
   try {
     run_epochs();
-  } catch (const memory::OutOfMemory&) {
-    checkpoint();  // as after the last committed step
+  } catch (const memory::OutOfMemory& shortage) {
+    checkpoint_after(shortage);
     throw;
   }
 }
 
 void Trainer::run_epochs() {
-  while (!is_done()) {
+  // An epoch under way is evaluated, also where its last update was the last of all.
+  while (!is_done() || progress_.images > 0) {
     run_epoch();
     checkpoint();
-    if (stopped_) return;
+    if (stopped_ || is_done()) return;
     if (replanning_.may_grow(micro_batch_)) replan("the device has bytes again");
   }
 }
@@ -102,6 +105,17 @@ NewestCheckpoint Trainer::resume() {
   return found;
 }
 
+// As after the last committed step. Both errors are told where it cannot be written.
+void Trainer::checkpoint_after(const memory::OutOfMemory& shortage) {
+  try {
+    checkpoint();
+  } catch (const FileError& disk) {
+    std::throw_with_nested(FileError(
+        "trainer",
+        fmt::format("{}\nand no checkpoint could be written: {}", shortage.what(), disk.what())));
+  }
+}
+
 void Trainer::checkpoint() {
   if (options_.checkpoints == nullptr) return;
   std::string path = options_.checkpoints->save(state(), progress_);
@@ -110,7 +124,9 @@ void Trainer::checkpoint() {
 
 void Trainer::run_epoch() {
   run_steps();
-  if (!stopped_) end_epoch();
+  if (stopped_) return;
+  end_epoch();
+  stopped_ = should_stop && should_stop();
 }
 
 void Trainer::run_steps() {

@@ -48,11 +48,11 @@ struct EpochReport {
   bool best = false;  ///< no epoch before it had as good an accuracy
 };
 
-/// What happened to memory in a run.
+/// What happened to memory in all runs so far.
 struct TrainerCounts {
   int64_t out_of_memory = 0;  ///< steps and evaluations that ran out, and ran again
-  int64_t replans = 0;
-  int64_t violations = 0;  ///< steps begun with more reserved than the device had then
+  int64_t replans = 0;        ///< the first plan of `TrainerOptions::planner` included
+  int64_t violations = 0;     ///< steps begun with more reserved than the device had then
 };
 
 class Trainer {
@@ -98,6 +98,7 @@ class Trainer {
   void run_steps();
   void end_epoch();
   void checkpoint();
+  void checkpoint_after(const memory::OutOfMemory& shortage);
   StepReport run_step(const HostBatch& batch);
   double update(const HostBatch& batch, double rate);
   void validate(EpochReport& report);

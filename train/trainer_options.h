@@ -1,5 +1,5 @@
-// How `Trainer` trains (train/trainer.h). What `training_loss` and a rehearsal need of it too, so
-// it stands by itself.
+// How `Trainer` trains (train/trainer.h): every choice but the number of steps has a default that
+// does no harm. What `training_loss` and a rehearsal need of it too, so it stands by itself.
 #pragma once
 
 #include <string>
@@ -40,8 +40,8 @@ struct TrainerOptions {
   /// Updates parameters during backward, as `TrainStepOptions::fused_update`: for updates in one
   /// part under an arena, which then cannot be undone.
   bool fused_update = false;
-  /// Where checkpoints are kept, at the end of each epoch and whenever a run ends early; null for
-  /// none.
+  /// Where checkpoints are kept: at the end of each epoch, when a run is told to stop, and when no
+  /// micro-batch fits any more; null for none.
   Checkpoints* checkpoints = nullptr;
   /// And after so many updates each; 0: no more than that.
   int64_t checkpoint_every = 0;

@@ -1,4 +1,6 @@
-// What a training runs over.
+// What a training runs over: the images that it learns from, and those that it is judged by. Both
+// are the caller's, and outlive the `Trainer` that gets them. For images of your own derive a
+// `BatchSource` (train/batch_source.h).
 #pragma once
 
 #include "brim/train/batch_source.h"

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "brim/memory/staging_scope.h"
+
 namespace brim {
 namespace {
 
 // The account of the device does not see what is prepared on the host.
 Tensor prepare_on_host(const HostBatch& batch, const InputOptions& input) {
-  memory::AccountScope staging(memory::capped_host_account("direct"));
+  memory::StagingScope staging;
   data::DeviceBatch bytes = batch.upload(Device::cpu());
   return prepare_input(std::move(bytes.images), input);
 }

@@ -1,5 +1,6 @@
 // A batch of host memory as what a network is fed with, on the device: bytes, which the device
-// makes numbers of, or numbers. `Trainer`, `evaluate` and rehearsals call it.
+// makes numbers of, or numbers. `Trainer`, `evaluate` and rehearsals call it; for bytes alone there
+// is `data::to_device` (data/device_batch.h).
 #pragma once
 
 #include "brim/train/batch_source.h"

@@ -32,15 +32,16 @@ io::Metadata identity_of(const TrainFlags& flags, const TrainData& data) {
       {"clip", fmt::format("norm {}, value {}", o.clip.norm, o.clip.value)},
       {"ema", number(o.ema)},
       {"freeze", fmt::format("{}", fmt::join(o.freeze, " "))},
-      {"schedule", fmt::format("{}, warm-up {}", flags.schedule, flags.warmup)},
+      {"schedule", fmt::format("{}, warm-up {}", flags.schedule,
+                               rate_for(o, flags.update_images(), flags.warmup).warmup)},
       {"label smoothing", number(flags.label_smoothing)},
       {"augmentation", fmt::format("color {}, erasing {}, mixup {}, cutmix {}", a.color_jitter_text,
                                    a.random_erasing, a.mix.mixup, a.mix.cutmix)},
       {"bad images", flags.skip_bad_images ? "skipped" : "refused"}};
 }
 
-io::Metadata notes_of(const TrainFlags& flags) {
-  return {{"micro-batch", fmt::format("{}", flags.batch)},
+io::Metadata notes_of(const TrainFlags& flags, int64_t micro_batch) {
+  return {{"micro-batch", fmt::format("{}", micro_batch)},
           {"budget", fmt::format("{}", flags.budget)},
           {"planner", flags.planner},
           {"threads", fmt::format("{}", num_threads())},
@@ -73,7 +74,7 @@ RunCheckpoints::RunCheckpoints(const TrainFlags& flags, const TrainData& data) :
   expect<FileError>(flags.resume || files.empty(), "checkpoints",
                     "'{}' is there already: go on from it with --resume, or take another folder",
                     files.empty() ? "" : files.front());
-  checkpoints_->set_notes(notes_of(flags));
+  note_micro_batch(flags.batch);
   signal_.emplace();
 }
 
@@ -88,10 +89,16 @@ std::string RunCheckpoints::resume(Trainer& trainer) {
                             found.checkpoint->updates);
 }
 
+void RunCheckpoints::note_micro_batch(int64_t images) {
+  if (checkpoints_) checkpoints_->set_notes(notes_of(flags_, images));
+}
+
 std::string RunCheckpoints::stopped_message(const Trainer& trainer) const {
-  return fmt::format(
-      "stopped by {} after {} updates; the same command with --resume goes on from {}",
-      signal_->name(), trainer.updates(), checkpoints_->files().front());
+  const std::string how = flags_.batch_text == kFastestBatch
+                              ? fmt::format("--batch {} and --resume", flags_.batch)
+                              : std::string("--resume");
+  return fmt::format("stopped by {} after {} updates; the same command with {} goes on from {}",
+                     signal_->name(), trainer.updates(), how, newest_);
 }
 
 }  // namespace brim::examples

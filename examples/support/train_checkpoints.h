@@ -22,7 +22,7 @@ void add_checkpoint_flags(CLI::App& app, TrainFlags& flags);
 /// The checkpoints of a run, if it has any, and the wish to stop.
 class RunCheckpoints {
  public:
-  /// Before anything that takes long. Throws `FileError` for a folder that cannot be written, or
+  /// Before training. Throws `FileError` for a folder that cannot be written, or
   /// that has checkpoints where nobody asked to go on from them; `ValueError` for flags that are of
   /// no use without a folder.
   RunCheckpoints(const TrainFlags& flags, const TrainData& data);
@@ -31,6 +31,9 @@ class RunCheckpoints {
   Checkpoints* folder() { return checkpoints_ ? &*checkpoints_ : nullptr; }
   /// Brings the trainer to the newest checkpoint where the flags ask for it, and says from which.
   std::string resume(Trainer& trainer);
+  /// For the checkpoints from now on.
+  void note_micro_batch(int64_t images);
+  void note_written(const std::string& path) { newest_ = path; }
   bool stop_requested() const { return signal_ && signal_->requested(); }
   /// For who stopped the run: where it stands, and how to go on.
   std::string stopped_message(const Trainer& trainer) const;
@@ -39,6 +42,7 @@ class RunCheckpoints {
   const TrainFlags& flags_;
   std::optional<Checkpoints> checkpoints_;
   std::optional<StopSignal> signal_;
+  std::string newest_;  // that this run wrote
 };
 
 }  // namespace brim::examples

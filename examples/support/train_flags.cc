@@ -91,6 +91,10 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--micro-batches", f.micro_batches,
                  "parts of an update, in place of either --batch or --effective-batch")
       ->check(CLI::PositiveNumber);
+  app.add_flag(
+      "--fused-update", f.fused_update,
+      "update parameters during backward: fewer gradients at once, the same numbers, but a "
+      "step that fails cannot be undone");
   app.add_option("--max-batch", f.max_batch,
                  "the largest that auto and fastest may take (default: all images)")
       ->check(CLI::PositiveNumber);
@@ -133,6 +137,20 @@ void add_flags(CLI::App& app, TrainFlags& f) {
 }
 
 namespace {
+
+void check_fused_update(const TrainFlags& f) {
+  if (!f.fused_update) return;
+  expect<ValueError>(f.planner == "arena", "flags",
+                     "--fused-update needs the bytes of the whole step beforehand: use the arena "
+                     "planner, not {}",
+                     f.planner);
+  expect<ValueError>(f.optimizer.clip.norm == optim::ClipOptions::kNone, "flags",
+                     "--fused-update cannot clip by the norm of all gradients (--clip-norm)");
+  expect<ValueError>(f.effective_batch <= f.batch || f.batch == 0, "flags",
+                     "--fused-update updates from the gradients of one micro-batch, and an update "
+                     "of {} images in batches of {} has several",
+                     f.effective_batch, f.batch);
+}
 
 /// "5", "5%" or "" for 0.
 double parse_percent(std::string text) {
@@ -199,6 +217,12 @@ void check_flags(TrainFlags& f) {
                      did_you_mean(f.planner, planners));
   expect<ValueError>(f.planner == "arena" || (f.plan.empty() && f.save_plan.empty()), "flags",
                      "--plan and --save-plan are for the arena planner, not for {}", f.planner);
+  check_fused_update(f);
+  expect<ValueError>(!f.resume || f.batch_text != kFastestBatch, "flags",
+                     "--batch fastest may find another batch now: with --resume give the one that "
+                     "was trained with");
+  expect<ValueError>(f.early_stop == 0 || f.data != "synthetic", "flags",
+                     "--early-stop needs images to validate, and {} has none", f.data);
   if (!f.trace.empty()) check_trace_file(f.trace);
   if (!f.save_plan.empty()) io::check_writable(f.save_plan, "plan");
 }
@@ -224,6 +248,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .input = data.input,
           .clip = flags.optimizer.clip,
           .micro_batch = flags.batch,
+          .fused_update = flags.fused_update,
           .checkpoint_every = flags.checkpoint_every,
           .early_stop = flags.early_stop};
 }

@@ -29,12 +29,13 @@ struct TrainFlags {
   std::string
       batch_text;     ///< a number, "auto", "fastest", or "" for 64 (small pictures of files) or 32
   int64_t batch = 0;  ///< 0 until `choose_batch`, where the text is "auto"
-  int64_t max_batch = 0;        ///< for "auto"; 0: as many as there are images
-  int64_t batch_multiple = 1;   ///< for "auto"
+  int64_t max_batch = 0;        ///< that may be found; 0: as many as there are images
+  int64_t batch_multiple = 1;   ///< of what is found
   std::string margin_text;      ///< "5" or "5%"
   double margin = 0;            ///< percent of the limit that are left free
   int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
-  int64_t micro_batches = 0;    ///< parts of an update; 0: as many as the batches make it
+  bool fused_update = false;
+  int64_t micro_batches = 0;  ///< parts of an update; 0: as many as the batches make it
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};

@@ -125,12 +125,15 @@ Updating make_updating(const OptimizerFlags& flags, nn::Module& model) {
   return updating;
 }
 
-std::string describe(const OptimizerFlags& flags, int64_t batch, const nn::Module& model) {
+std::string describe(const OptimizerFlags& flags, int64_t batch, int64_t warmup,
+                     const nn::Module& model) {
   const optim::RateRecipe recipe = recipe_of(flags, batch);
   const auto rule = optim::rate_rule_named(flags.rate_rule);
   std::string text = fmt::format("{}: rate {:.4g}", flags.name, rate_for(flags, batch, 0).rate);
   if (recipe.batch != batch && rule != optim::RateRule::none)
     text = fmt::format("{}: {}", flags.name, optim::describe(recipe, batch, rule));
+  if (int64_t updates = rate_for(flags, batch, warmup).warmup; updates > 0)
+    text += fmt::format(", warm-up of {} updates", updates);
   if (flags.momentum.value_or(0) > 0)
     text += fmt::format(", Nesterov momentum {:.4g}", *flags.momentum);
   text += fmt::format(", weight decay {:.4g}", flags.weight_decay.value());

@@ -46,6 +46,7 @@ Updating make_updating(const OptimizerFlags& flags, nn::Module& model);
 
 /// "adamw: rate 0.001, weight decay 0.01 but for norm, bias; gradients clipped to norm 1", after
 /// `make_updating`, for `batch` images an update; with the rule where that has changed the rate.
-std::string describe(const OptimizerFlags& flags, int64_t batch, const nn::Module& model);
+std::string describe(const OptimizerFlags& flags, int64_t batch, int64_t warmup,
+                     const nn::Module& model);
 
 }  // namespace brim::examples

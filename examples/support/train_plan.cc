@@ -15,6 +15,7 @@
 #include "brim/examples/support/train_speed.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/train/parts.h"
+#include "brim/train/predicted_time.h"
 
 namespace brim::examples {
 namespace {
@@ -28,10 +29,10 @@ std::string message_of(const SmallerBatch& found, const LadderResult& ladder,
     if (rung.fits) remedy += fmt::format("; it fits with {}", fmt::join(rung.remedies, ", "));
   if (found.fits)
     remedy += fmt::format("; batch {} fits", found.fits->batch);
-  else if (found.least.batch < flags.batch)
-    remedy += fmt::format("; batch {} does not fit either, with {} ({} bytes)", found.least.batch,
+  else
+    remedy += fmt::format("; the least that it trains with is {} ({} bytes), at batch {}",
                           format_bytes(found.least.memory.peak_reserved),
-                          found.least.memory.peak_reserved);
+                          found.least.memory.peak_reserved, found.least.batch);
   std::string why =
       need.state > flags.limit()
           ? fmt::format("parameters, buffers and optimizer state alone take {} ({} bytes)",
@@ -48,7 +49,7 @@ std::string message_of(const SmallerBatch& found, const LadderResult& ladder,
   Refusal refusal = refusal_of(flags, data, need, climb_ladder(flags, data));
   events.write({{"event", "refused"},
                 {"needed_bytes", need.peak_reserved},
-                {"budget_bytes", flags.limit()},
+                {"budget_bytes", flags.budget > 0 ? flags.budget : flags.limit()},
                 {"least_possible_bytes", refusal.smaller.least.memory.peak_reserved},
                 {"fits", refusal.fits}});
   throw DoesNotFit{refusal.message};
@@ -72,12 +73,13 @@ std::string identity_of(const TrainFlags& asked, const TrainData& data, int64_t 
   return fmt::format(
       "{}, {} classes, {}x{}, batch {}, {} steps, {} an epoch, {} evaluated, {} an update; {}, "
       "momentum {}, "
-      "no decay {}, clip {} {}, ema {}, freeze {}; mixup {}, cutmix {}, label smoothing {}; {}, "
+      "no decay {}, clip {} {}, ema {}, freeze {}, fused {}; mixup {}, cutmix {}, label smoothing "
+      "{}; {}, "
       "{} threads",
       flags.model, data.classes, flags.size, flags.size, batch, data.steps(flags),
       data.batches(flags), evaluated(data), flags.update_images(), o.name, o.momentum.value_or(0),
       fmt::join(o.no_decay, " "), o.clip.norm, o.clip.value, o.ema, fmt::join(o.freeze, " "),
-      flags.augment.mix.mixup, flags.augment.mix.cutmix, flags.label_smoothing,
+      flags.fused_update, flags.augment.mix.mixup, flags.augment.mix.cutmix, flags.label_smoothing,
       to_string(instructions()), num_threads());
 }
 
@@ -101,6 +103,22 @@ std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const Train
   } catch (const ValueError&) {
     return {};  // batch norm wants two values per channel
   }
+}
+
+/// Against one micro-batch an update.
+double relative_time(const TrainFlags& flags, const TrainData& data) {
+  RehearsalOptions asked = rehearsal_of(flags, data, flags.batch);
+  if (asked.update_images() == asked.batch) return 1;
+  RehearsalOptions whole = asked;
+  whole.batch = asked.update_images();
+  return predicted_seconds(asked) / predicted_seconds(whole);
+}
+
+Json remedies_in_force(const TrainFlags& flags) {
+  Json remedies = Json::array();
+  if (flags.update_images() > flags.batch) remedies.push_back("micro-batches");
+  if (flags.fused_update) remedies.push_back("fused update");
+  return remedies;
 }
 
 /// Of the batches that fit.
@@ -194,12 +212,17 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
   if (!says) return;
   std::string beyond =
       tuned.next_takes > 0
-          ? fmt::format("{} would take {}", tuned.batch + tuning.multiple, in_mib(tuned.next_takes))
+          ? fmt::format("{} would take {}", tuned.largest + tuning.multiple,
+                        in_mib(tuned.next_takes))
           : fmt::format("{} {}", flags.max_batch > 0 ? "--max-batch is" : "the images are",
                         tuning.most);
-  fmt::print("batch {}: the largest that fits {}, with {}; {} ({} rehearsals, {:.2f} s)\n",
-             tuned.batch, in_mib(tuning.limit), in_mib(tuned.memory.peak_reserved), beyond,
-             tuned.rehearsals, seconds.count());
+  std::string found = tuned.batch == tuned.largest
+                          ? fmt::format("the largest that fits {}", in_mib(tuning.limit))
+                          : fmt::format("{} equal parts of {} images, where up to {} fit {}",
+                                        count_parts(flags.update_images(), tuned.batch),
+                                        flags.update_images(), tuned.largest, in_mib(tuning.limit));
+  fmt::print("batch {}: {}, with {}; {} ({} rehearsals, {:.2f} s)\n", tuned.batch, found,
+             in_mib(tuned.memory.peak_reserved), beyond, tuned.rehearsals, seconds.count());
 }
 
 MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events) {
@@ -217,8 +240,8 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
              {"effective_batch", flags.update_images()},
              {"predicted_peak_bytes", need.peak_reserved},
              {"predicted_peak_live_bytes", need.peak_live},
-             {"relative_time", 1.0},
-             {"remedies", Json::array()},
+             {"relative_time", relative_time(flags, data)},
+             {"remedies", remedies_in_force(flags)},
              {"precision", "f32"}};
   if (flags.budget > 0) event["budget_bytes"] = flags.budget;
   events.write(event);

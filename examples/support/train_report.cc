@@ -47,6 +47,12 @@ std::string batches_of(const TrainFlags& flags) {
                      flags.batch);
 }
 
+bool has_batch_norm(nn::Module& model) {
+  return std::ranges::any_of(model.named_modules(), [](const nn::NamedModule& part) {
+    return part.module.kind() == "BatchNorm2d";
+  });
+}
+
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 }  // namespace
@@ -61,7 +67,13 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
       fmt::format("{} ({} parameters) on {}: {}, {} classes, {}x{}, {}, {} steps, {} threads",
                   flags.model, model.parameter_count(), flags.data, images, data.classes,
                   flags.size, flags.size, batches_of(flags), data.steps(flags), num_threads()));
-  progress_.say(describe(flags.optimizer, flags.update_images(), model));
+  progress_.say(describe(flags.optimizer, flags.update_images(), flags.warmup, model));
+  if (flags.update_images() > flags.batch && has_batch_norm(model))
+    progress_.say(
+        fmt::format("batch norm: each micro-batch is normalised by itself, as with batch {}; "
+                    "running statistics "
+                    "are of all {} images of an update",
+                    flags.batch, flags.update_images()));
 }
 
 int64_t TrainReport::skipped_images() const {

@@ -1,6 +1,6 @@
 #include "brim/examples/support/train_speed.h"
 
-#include <optional>
+#include <algorithm>
 
 #include "brim/examples/support/train_plan.h"
 #include "brim/train/upload.h"
@@ -24,7 +24,6 @@ class TimedTraining {
         updating_(make_updating(flags.optimizer, *model_)),
         step_(*model_, *updating_.optimizer, {.clip = options_.clip, .ema = updating_.ema.get()}) {}
 
-  int64_t batch() const { return batch_; }
   /// One micro-step and the update; the rate is 0, so that it can be done as often as one likes.
   void run() {
     const HostBatch batch{images_.pixels, images_.labels, images_.size};
@@ -43,22 +42,35 @@ class TimedTraining {
   TrainStep step_;
 };
 
+bool fits(const TrainFlags& flags, const TrainData& data, int64_t batch) {
+  try {
+    return predict_memory(flags, data, batch).predicted.peak_reserved <= flags.limit();
+  } catch (const ValueError&) {
+    return false;  // batch norm wants two values per channel
+  }
+}
+
 }  // namespace
 
 std::vector<SpeedPoint> measure_batches(const TrainFlags& asked, const TrainData& data,
                                         int64_t least, int64_t most) {
   TrainFlags flags = asked;
   flags.effective_batch = 0;  // each part of an update is like the first
-  std::optional<TimedTraining> training;
-  return measure_speed({.batches = candidate_batches(
-                            {.least = least, .most = most, .multiple = flags.batch_multiple}),
-                        .step = [&](int64_t batch) {
-                          if (!training || training->batch() != batch) {
-                            training.reset();  // its bytes first
-                            training.emplace(flags, data, batch);
-                          }
-                          training->run();
-                        }});
+  std::vector<SpeedPoint> curve;
+  double best = 0;
+  int flat = 0;  // sizes in a row that brought next to nothing
+  for (int64_t batch :
+       candidate_batches({.least = least, .most = most, .multiple = flags.batch_multiple})) {
+    // The scratch of a smaller batch may be larger, and the last part of an update too small.
+    if (!fits(asked, data, batch)) continue;
+    TimedTraining training(flags, data, batch);
+    curve.push_back(
+        measure_speed({.batches = {batch}, .step = [&](int64_t) { training.run(); }}).front());
+    flat = curve.back().images_per_second > 1.05 * best ? 0 : flat + 1;
+    best = std::max(best, curve.back().images_per_second);
+    if (flat == 3) break;
+  }
+  return curve;
 }
 
 }  // namespace brim::examples

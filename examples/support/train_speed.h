@@ -9,7 +9,8 @@
 namespace brim::examples {
 
 /// Images per second of the run of the flags on random pixels, for batches from `least` to `most`,
-/// which fits. Each trains under the plan for it.
+/// which fits: those of `candidate_batches` that fit too, each under the plan for it, until three
+/// in a row brought less than 5%.
 std::vector<SpeedPoint> measure_batches(const TrainFlags& flags, const TrainData& data,
                                         int64_t least, int64_t most);
 

@@ -25,8 +25,8 @@ RunTrace::RunTrace(const TrainFlags& flags, const MemoryPlan& plan,
   if (!flags.trace.empty()) recorder_.emplace(account_);
 }
 
-void RunTrace::step(const StepReport& report) {
-  if (report.step == kSteps) finish();
+void RunTrace::step() {
+  if (++steps_ == kSteps) finish();
 }
 
 void RunTrace::finish() {

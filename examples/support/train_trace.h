@@ -24,7 +24,7 @@ class RunTrace {
   RunTrace(const TrainFlags& flags, const MemoryPlan& plan,
            std::shared_ptr<memory::Account> account);
   /// After each update.
-  void step(const StepReport& report);
+  void step();
   /// Writes the file where the run ended before the third update.
   void finish();
 
@@ -32,6 +32,7 @@ class RunTrace {
   const TrainFlags& flags_;
   const MemoryPlan& plan_;
   std::shared_ptr<memory::Account> account_;
+  int64_t steps_ = 0;  // of this run, which may go on from a checkpoint
   std::optional<autograd::TraceRecorder> recorder_;  // none once the file is written
 };
 

@@ -108,3 +108,37 @@ TEST_CASE("the fastest batch is one that fits, and the curve that it was chosen 
   CHECK(said.out.find(": the smallest within 5% of the fastest, of those that fit") !=
         std::string::npos);
 }
+
+TEST_CASE("an effective batch comes in parts that are alike, and the line says so") {
+  // 32 images fit, and 100 come in four parts of 25.
+  const std::string flags = kAuto + "--effective-batch 100 --budget ";
+  Finished probe = train(kNet + "--batch 32 --effective-batch 100 --json -");
+  REQUIRE(probe.code == 0);
+  const int64_t peak = events_of(probe.out).front()["predicted_peak_bytes"];
+  Finished said = train(flags + std::to_string(peak));
+  CAPTURE(said.err);
+  REQUIRE(said.code == 0);
+  CHECK(said.out.find("batch 25: 4 equal parts of 100 images, where up to 32 fit ") !=
+        std::string::npos);
+  CHECK(said.out.find("; 33 would take ") != std::string::npos);
+  CHECK(said.out.find("batch norm: each micro-batch is normalised by itself") != std::string::npos);
+  Finished run = train(flags + std::to_string(peak) + " --json -");
+  auto events = events_of(run.out);
+  CHECK(events.front()["micro_batches"] == 4);
+  CHECK(events.front()["relative_time"] > 1.0);
+  CHECK(events.front()["remedies"] == json{"micro-batches"});
+  CHECK(events.back()["peak_bytes"] == events.back()["predicted_peak_bytes"]);
+}
+
+TEST_CASE("where parts of an update are too small for batch norm, that is no error of its own") {
+  const std::string net =
+      " --data synthetic --model mobilenet_v2 --size 32 --classes 10 --steps 1 --threads 1 "
+      "--effective-batch 33 --budget 30MiB --json - --batch ";
+  for (const char* batch : {"auto", "11"}) {
+    Finished run = train(net + batch);
+    CAPTURE(run.err);
+    CHECK(run.code == 2);
+    CHECK(run.err.find("the least that it trains with is ") != std::string::npos);
+    CHECK(events_of(run.out).front()["event"] == "refused");
+  }
+}

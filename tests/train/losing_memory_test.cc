@@ -85,7 +85,7 @@ Outcome train(const Schedule& schedule) {
     Training t;
     Trainer trainer(t.model, t.sgd, {t.source}, options_for(schedule.planner));
     outcome.live_before = account->stats().live;
-    int64_t forwards = 0;
+    int64_t forwards = 0, cap = account->cap();
     t.model.during = [&] {
       if (trainer.updates() >= schedule.lost_after && trainer.updates() < schedule.back_after &&
           forwards++ == schedule.forwards)
@@ -94,7 +94,10 @@ Outcome train(const Schedule& schedule) {
     trainer.on_step = [&](const StepReport& step) {
       outcome.losses.push_back(step.loss);
       outcome.micro_batches.push_back(trainer.micro_batch());
-      if (step.step == schedule.back_after) account->set_cap(outcome.capacity);
+      // A step begun after the loss holds no more than is left.
+      if (account->cap() == cap) CHECK(account->stats().reserved <= cap);
+      cap = account->cap();
+      if (step.step == schedule.back_after) account->set_cap(cap = outcome.capacity);
     };
     trainer.run();
     outcome.counts = trainer.counts();
@@ -122,7 +125,9 @@ TEST_CASE("fifty times a device loses bytes and gets them back: the losses stay 
   RandomStream random(RandomKey{11});
   int64_t ran_out = 0, smaller = 0, larger_again = 0;
   for (int i = 0; i < 50; ++i) {
-    Schedule schedule{.planner = kPlanners[i % 3]};
+    Schedule schedule{.planner = kPlanners[i % 3],
+                      .forwards = static_cast<int64_t>(random.below(3)),
+                      .left = 0.55 + 0.25 * static_cast<double>(random.uniform())};
     schedule.lost_after = static_cast<int64_t>(random.below(kSteps - 1));
     schedule.back_after =
         schedule.lost_after + 1 +
@@ -140,8 +145,8 @@ TEST_CASE("fifty times a device loses bytes and gets them back: the losses stay 
     larger_again += run.micro_batches.back() == kImages && run.counts.replans > 2;
   }
   // The arena asks for nothing more, and so never runs out; the others do.
-  CHECK(ran_out > 10);
-  CHECK(smaller > 50);
+  CHECK(ran_out > 5);
+  CHECK(smaller > 30);
   CHECK(larger_again > 3);
 }
 

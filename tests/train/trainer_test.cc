@@ -9,6 +9,8 @@
 #include "brim/data/shapes.h"
 #include "brim/ops/ops.h"
 #include "brim/optim/sgd.h"
+#include "brim/tests/support/temp_folder.h"
+#include "brim/tests/train/plain_net.h"
 #include "brim/tests/train/small_net.h"
 
 using namespace brim;
@@ -222,6 +224,93 @@ TEST_CASE("with averages a trainer evaluates them, and the norms of gradients ar
   CHECK(evaluate(model, validation, {}).loss != evaluated);
   optim::EmaScope averaged(ema);
   CHECK(evaluate(model, validation, {}).loss == evaluated);
+}
+
+namespace {
+
+struct Watched {
+  data::LoaderOptions options{.batch = 4, .size = 8, .workers = 0, .shuffle = false};
+  std::shared_ptr<Grey> images =
+      std::make_shared<Grey>(std::vector<int64_t>{0, 1, 1, 0, 1, 0, 1, 1});
+  data::Loader training{images, options}, validation{images, options};
+  LoaderSource source{training};
+  PlainNet model{Dtype::float32};  // no running statistics that change
+  optim::Sgd sgd{model.named_parameters()};
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a training ends when the accuracy was not better for so many epochs, and keeps the best") {
+  Watched w;
+  // With a rate of 0 no epoch is better than the first.
+  Trainer trainer(w.model, w.sgd, {w.source, &w.validation},
+                  {.steps = 100, .schedule = optim::ConstantSchedule{.rate = 0}, .early_stop = 3});
+  std::vector<int64_t> best;
+  int64_t epochs = 0;
+  trainer.on_best = [&](const EpochReport& epoch) { best.push_back(epoch.epoch); };
+  trainer.on_epoch = [&](const EpochReport& epoch) {
+    ++epochs;
+    CHECK(epoch.best == (epoch.epoch == 1));
+  };
+  trainer.run();
+  CHECK(epochs == 4);
+  CHECK(best == std::vector<int64_t>{1});
+  CHECK_THROWS_WITH_AS(Trainer(w.model, w.sgd, {w.source}, {.steps = 1, .early_stop = 1}),
+                       doctest::Contains("early_stop needs images to validate"), ValueError);
+}
+
+TEST_CASE("stopped after its last update, a training that goes on still evaluates, once") {
+  TempFolder folder;
+  Checkpoints checkpoints(folder.path(), {});
+  std::vector<double> accuracies;
+  for (int run = 0; run < 3; ++run) {
+    Watched w;
+    Trainer trainer(w.model, w.sgd, {w.source, &w.validation},
+                    {.steps = 3, .checkpoints = &checkpoints});
+    trainer.on_epoch = [&](const EpochReport& epoch) {
+      accuracies.push_back(epoch.validation->accuracy);
+      CHECK(epoch.epoch == static_cast<int64_t>(accuracies.size()));
+    };
+    trainer.should_stop = [&] { return run == 0 && trainer.updates() == 3; };
+    trainer.resume();
+    trainer.run();
+    CHECK(trainer.stopped() == (run == 0));
+    CHECK(trainer.updates() == 3);
+  }
+  // Two updates an epoch: the first whole, the second cut short; nothing is left for the third run.
+  CHECK(accuracies.size() == 2);
+}
+
+TEST_CASE("with the update fused into backward a trainer learns the same") {
+  auto train = [](bool fused, int64_t& peak) {
+    auto account = memory::capped_host_account("direct");
+    memory::AccountScope scope(account);
+    SmallNet model;
+    optim::Sgd sgd(model.named_parameters(), {.momentum = 0.9});
+    SyntheticSource source({.count = 2, .size = 4, .classes = 4}, /*batches=*/5);
+    Trainer trainer(model, sgd, {source},
+                    {.steps = 5,
+                     .schedule = optim::ConstantSchedule{.rate = 0.1},
+                     .planner = "arena",
+                     .fused_update = fused});
+    std::vector<double> losses;
+    trainer.on_step = [&](const StepReport& step) { losses.push_back(step.loss); };
+    trainer.on_replan = [&](const ReplanReport& plan) { peak = plan.predicted.peak_reserved; };
+    trainer.run();
+    CHECK(account->stats().mismatches == 0);
+    CHECK(account->stats().reserved == peak);
+    return losses;
+  };
+  int64_t fused = 0, whole = 0;
+  CHECK(train(true, fused) == train(false, whole));
+  CHECK(fused <= whole);
+  SmallNet model;
+  optim::Sgd sgd(model.named_parameters());
+  SyntheticSource source({.count = 4, .size = 8, .classes = 4}, 1);
+  CHECK_THROWS_WITH_AS(
+      Trainer(model, sgd, {source}, {.steps = 1, .micro_batch = 2, .fused_update = true}),
+      doctest::Contains("a fused update takes all its images at once"), ValueError);
 }
 
 TEST_CASE("a trainer wants steps to do") {

@@ -1,0 +1,131 @@
+// What `Trainer` adds to a step over the bare loop of `TrainStep`: pairs of runs of a few steps
+// each, one after the other, the order changing; the median of the ratios with its 95% interval by
+// order statistics. Same model, data, plan and account for both.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "brim/brim.h"
+#include "brim/memory/arena_planner.h"
+
+namespace {
+
+using namespace brim;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string model = "resnet20";
+  int size = 32;
+  int64_t batch = 32, steps = 5;  ///< of one run
+  int pairs = 41;
+};
+
+/// A training, on an account of its own.
+struct Side {
+  Side(const Options& o, const std::shared_ptr<const memory::Plan>& plan)
+      : account(std::make_shared<memory::Account>(
+            Device::cpu(), std::make_unique<memory::HostSource>(), memory::arena_planner(plan))) {
+    memory::AccountScope scope(account);
+    model = nn::make_model(o.model, {.classes = 10});
+    sgd =
+        std::make_unique<optim::Sgd>(model->named_parameters(), optim::SgdOptions{.momentum = 0.9});
+  }
+  std::shared_ptr<memory::Account> account;
+  std::unique_ptr<nn::Module> model;
+  std::unique_ptr<optim::Sgd> sgd;
+};
+
+double seconds(const std::function<void()>& run) {
+  auto start = Clock::now();
+  run();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void compare(const Options& o) {
+  const data::SyntheticOptions images{.count = o.batch, .size = o.size, .classes = 10};
+  const TrainerOptions options{.steps = 1 << 30, .schedule = optim::ConstantSchedule{.rate = 1e-3}};
+  SyntheticSource source(images, /*batches=*/1 << 30);
+  TrainingPlan plan = plan_on_meta([&](const auto& state_is_held) {
+    rehearse(
+        {.make_model =
+             [&] { return nn::make_model(o.model, {.classes = 10, .device = Device::meta()}); },
+         .make_updating =
+             [](nn::Module& model) {
+               return Updating{std::make_unique<optim::Sgd>(model.named_parameters(),
+                                                            optim::SgdOptions{.momentum = 0.9}),
+                               nullptr};
+             },
+         .trainer = options,
+         .size = o.size,
+         .batch = o.batch,
+         .updates = 2},
+        state_is_held);
+  });
+  Side bare(o, plan.plan), whole(o, plan.plan);
+
+  const data::SyntheticBatch batch = data::make_synthetic(images);
+  const HostBatch host{batch.pixels, batch.labels, batch.size};
+  std::optional<TrainStep> step;
+  std::optional<Trainer> trainer;
+  {
+    memory::AccountScope scope(bare.account);
+    step.emplace(*bare.model, *bare.sgd);
+  }
+  {
+    memory::AccountScope scope(whole.account);
+    trainer.emplace(*whole.model, *whole.sgd, TrainingData{source}, options);
+  }
+  int64_t until = 0;
+  trainer->should_stop = [&] { return trainer->updates() == until; };
+
+  auto run_bare = [&] {
+    memory::AccountScope scope(bare.account);
+    for (int64_t i = 0; i < o.steps; ++i)
+      step->run(1e-3,
+                [&] { return training_loss(*bare.model, host.upload(Device::cpu()), options); },
+                {.samples = o.batch});
+  };
+  auto run_whole = [&] {
+    memory::AccountScope scope(whole.account);
+    until += o.steps;
+    trainer->run();
+  };
+  run_bare(), run_whole();  // warm
+  std::vector<double> ratios;
+  double bare_seconds = 0;
+  for (int i = 0; i < o.pairs; ++i) {
+    double b = 0, w = 0;
+    if (i % 2 == 0)
+      b = seconds(run_bare), w = seconds(run_whole);
+    else
+      w = seconds(run_whole), b = seconds(run_bare);
+    ratios.push_back(w / b);
+    bare_seconds += b;
+  }
+  std::ranges::sort(ratios);
+  const auto n = static_cast<double>(ratios.size());
+  const auto low = static_cast<size_t>(std::max(0.0, std::floor(n / 2 - 0.98 * std::sqrt(n))));
+  fmt::print(
+      "{} {}x{}, batch {}: bare step {:.2f} ms; trainer / bare: median {:.4f}, 95% interval "
+      "{:.4f} to {:.4f}, {} pairs of {} steps\n",
+      o.model, o.size, o.size, o.batch, 1e3 * bare_seconds / n / static_cast<double>(o.steps),
+      ratios[ratios.size() / 2], ratios[low], ratios[ratios.size() - 1 - low], o.pairs, o.steps);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("What the trainer adds to a step.", "trainer_bench");
+  Options options;
+  app.add_option("--model", options.model)->capture_default_str();
+  app.add_option("--size", options.size)->capture_default_str();
+  app.add_option("--batch", options.batch)->capture_default_str();
+  app.add_option("--steps", options.steps)->capture_default_str();
+  app.add_option("--pairs", options.pairs)->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  compare(options);
+  return 0;
+}
