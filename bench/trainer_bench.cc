@@ -1,6 +1,7 @@
 // What `Trainer` adds to a step over the bare loop of `TrainStep`: pairs of runs of a few steps
 // each, one after the other, the order changing; the median of the ratios with its 95% interval by
-// order statistics. Same model, data, plan and account for both.
+// order statistics. Both train the same model on the same bytes: two of them would differ by where
+// their buffers lie.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,7 +10,6 @@
 #include <cmath>
 
 #include "brim/brim.h"
-#include "brim/memory/arena_planner.h"
 
 namespace {
 
@@ -23,21 +23,6 @@ struct Options {
   int pairs = 41;
 };
 
-/// A training, on an account of its own.
-struct Side {
-  Side(const Options& o, const std::shared_ptr<const memory::Plan>& plan)
-      : account(std::make_shared<memory::Account>(
-            Device::cpu(), std::make_unique<memory::HostSource>(), memory::arena_planner(plan))) {
-    memory::AccountScope scope(account);
-    model = nn::make_model(o.model, {.classes = 10});
-    sgd =
-        std::make_unique<optim::Sgd>(model->named_parameters(), optim::SgdOptions{.momentum = 0.9});
-  }
-  std::shared_ptr<memory::Account> account;
-  std::unique_ptr<nn::Module> model;
-  std::unique_ptr<optim::Sgd> sgd;
-};
-
 double seconds(const std::function<void()>& run) {
   auto start = Clock::now();
   run();
@@ -48,50 +33,23 @@ void compare(const Options& o) {
   const data::SyntheticOptions images{.count = o.batch, .size = o.size, .classes = 10};
   const TrainerOptions options{.steps = 1 << 30, .schedule = optim::ConstantSchedule{.rate = 1e-3}};
   SyntheticSource source(images, /*batches=*/1 << 30);
-  TrainingPlan plan = plan_on_meta([&](const auto& state_is_held) {
-    rehearse(
-        {.make_model =
-             [&] { return nn::make_model(o.model, {.classes = 10, .device = Device::meta()}); },
-         .make_updating =
-             [](nn::Module& model) {
-               return Updating{std::make_unique<optim::Sgd>(model.named_parameters(),
-                                                            optim::SgdOptions{.momentum = 0.9}),
-                               nullptr};
-             },
-         .trainer = options,
-         .size = o.size,
-         .batch = o.batch,
-         .updates = 2},
-        state_is_held);
-  });
-  Side bare(o, plan.plan), whole(o, plan.plan);
-
+  auto model = nn::make_model(o.model, {.classes = 10});
+  optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9});
   const data::SyntheticBatch batch = data::make_synthetic(images);
   const HostBatch host{batch.pixels, batch.labels, batch.size};
-  std::optional<TrainStep> step;
-  std::optional<Trainer> trainer;
-  {
-    memory::AccountScope scope(bare.account);
-    step.emplace(*bare.model, *bare.sgd);
-  }
-  {
-    memory::AccountScope scope(whole.account);
-    trainer.emplace(*whole.model, *whole.sgd, TrainingData{source}, options);
-  }
+  TrainStep step(*model, sgd);
+  Trainer trainer(*model, sgd, {source}, options);
   int64_t until = 0;
-  trainer->should_stop = [&] { return trainer->updates() == until; };
+  trainer.should_stop = [&] { return trainer.updates() == until; };
 
   auto run_bare = [&] {
-    memory::AccountScope scope(bare.account);
     for (int64_t i = 0; i < o.steps; ++i)
-      step->run(1e-3,
-                [&] { return training_loss(*bare.model, host.upload(Device::cpu()), options); },
-                {.samples = o.batch});
+      step.run(1e-3, [&] { return training_loss(*model, host.upload(Device::cpu()), options); },
+               {.samples = o.batch});
   };
   auto run_whole = [&] {
-    memory::AccountScope scope(whole.account);
     until += o.steps;
-    trainer->run();
+    trainer.run();
   };
   run_bare(), run_whole();  // warm
   std::vector<double> ratios;

@@ -214,7 +214,10 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
       tuned.next_takes > 0
           ? fmt::format("{} would take {}", tuned.largest + tuning.multiple,
                         in_mib(tuned.next_takes))
-          : fmt::format("{} {}", flags.max_batch > 0 ? "--max-batch is" : "the images are",
+          : fmt::format("{} {}",
+                        tuning.most == flags.effective_batch ? "the images of an update are"
+                        : flags.max_batch > 0                ? "--max-batch is"
+                                                             : "the images are",
                         tuning.most);
   std::string found = tuned.batch == tuned.largest
                           ? fmt::format("the largest that fits {}", in_mib(tuning.limit))
