@@ -120,12 +120,6 @@ StepMemory predicted_memory(const TrainingSetup& setup, int64_t capacity) {
   }
 }
 
-int64_t LadderResult::least_bytes() const {
-  int64_t least = considered.front().memory.peak_reserved;
-  for (const Rung& rung : considered) least = std::min(least, rung.memory.peak_reserved);
-  return least;
-}
-
 Ladder& Ladder::add(std::unique_ptr<Remedy> remedy) {
   remedies_.push_back(std::move(remedy));
   return *this;

@@ -79,9 +79,6 @@ struct LadderResult {
   std::vector<NotOffered> not_offered;
   std::optional<size_t> chosen;  ///< of those considered; none where nothing fits that may be taken
   int64_t limit = 0;
-
-  /// The smallest peak of all that were considered, in bytes.
-  int64_t least_bytes() const;
 };
 
 class Ladder {

@@ -76,25 +76,21 @@ ReplanReport Replanning::plan(const std::string& why, const std::string& asked) 
   }
   const bool whole = tuned.batch >= tuning.update_images;
   if (tuned.batch == 0 || (options_.fused_update && !whole)) refuse(tuned.memory.peak_reserved);
-  StepMemory predicted = move_to(planner, tuned.batch);
+  move_to(planner, tuned.batch);
   planned_ = capacity;
   return {.why = why,
           .micro_batch = tuned.batch,
           .micro_batches = count_parts(tuning.update_images, tuned.batch),
           .capacity = capacity,
-          .predicted = predicted};
+          .predicted = tuned.memory};
 }
 
-StepMemory Replanning::move_to(const std::string& planner, int64_t micro_batch) {
-  TrainingSetup setup{rehearsal(micro_batch), planner};
-  if (planner != "arena") {
-    account_->replan(memory::planner_named(planner));
-    return predicted_memory(setup, account_->cap());
-  }
-  TrainingPlan training =
-      plan_on_meta([&](const auto& state_is_held) { rehearse(setup.rehearsal, state_is_held); });
-  account_->replan(memory::arena_planner(training.plan, {.device = account_->device()}));
-  return training.predicted;
+void Replanning::move_to(const std::string& planner, int64_t micro_batch) {
+  if (planner != "arena") return account_->replan(memory::planner_named(planner));
+  const RehearsalOptions training = rehearsal(micro_batch);
+  TrainingPlan planned =
+      plan_on_meta([&](const auto& state_is_held) { rehearse(training, state_is_held); });
+  account_->replan(memory::arena_planner(planned.plan, {.device = account_->device()}));
 }
 
 }  // namespace brim

@@ -47,7 +47,7 @@ class Replanning {
 
  private:
   RehearsalOptions rehearsal(int64_t micro_batch) const;
-  StepMemory move_to(const std::string& planner, int64_t micro_batch);
+  void move_to(const std::string& planner, int64_t micro_batch);
   [[noreturn]] void refuse(int64_t least_bytes) const;
 
   nn::Module& model_;

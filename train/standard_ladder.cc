@@ -7,7 +7,7 @@ namespace brim {
 namespace {
 
 // An arena wastes nothing and reserves what it needs once.
-class ArenaPlanner final : public Remedy {
+class UseArena final : public Remedy {
  public:
   std::string name() const override { return "planner"; }
   bool changes_numbers() const override { return false; }
@@ -98,7 +98,7 @@ class FusedUpdate final : public Remedy {
 
 Ladder standard_ladder() {
   Ladder ladder;
-  ladder.add(std::make_unique<ArenaPlanner>())
+  ladder.add(std::make_unique<UseArena>())
       .add(std::make_unique<InputAsBytes>())
       .add(std::make_unique<FusedUpdate>())
       .add(std::make_unique<MicroBatches>());
