@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "brim/autograd/in_place.h"
 #include "brim/autograd/node.h"
 #include "brim/autograd/op.h"
 
@@ -29,17 +30,18 @@ std::vector<std::pair<int, SavedTensor>> save(const std::vector<int>& which, con
   return saved;
 }
 
-std::shared_ptr<Node> make_node(std::shared_ptr<const Op> op, const Tensors& inputs,
-                                const Tensors& outputs) {
-  auto node = std::make_shared<Node>();
+Needs needs_of(const Tensors& inputs) {
   Needs needs;
-  for (const Tensor& input : inputs) {
-    node->edges.push_back(edge_to(input));
-    needs.push_back(node->edges.back().wanted());
-  }
+  for (const Tensor& input : inputs) needs.push_back(input.requires_grad());
+  return needs;
+}
+
+std::shared_ptr<Node> make_node(std::shared_ptr<const Op> op, const Tensors& inputs,
+                                const Tensors& outputs, const Saves& saves) {
+  auto node = std::make_shared<Node>();
+  for (const Tensor& input : inputs) node->edges.push_back(edge_to(input));
   node->inputs = infos_of(inputs);
   node->outputs = infos_of(outputs);
-  Saves saves = op->saves(needs);
   node->saved_inputs = save(saves.inputs, inputs);
   node->saved_outputs = save(saves.outputs, outputs);
   node->op = std::move(op);
@@ -95,11 +97,14 @@ void notify(const OpEvent& event) {
     observer->ran(event);
 }
 
-Tensors apply(std::shared_ptr<const Op> op, Tensors inputs, Where where) {
+Tensors apply(std::shared_ptr<const Op> op, Inputs given, Where where) {
+  const Tensors inputs = std::move(given).take();
   bool record = recording && op->is_differentiable() &&
                 std::ranges::any_of(inputs, [](const Tensor& t) { return t.requires_grad(); });
   ForwardContext context;
   context.for_backward = record;
+  const Saves saves = record ? op->saves(needs_of(inputs)) : Saves();
+  if (in_place_enabled()) context.overwrite = input_to_overwrite(*op, inputs, saves);
   const std::string& module = module_path();
   memory::SiteScope site({.op = op->name(),
                           .module = &module,
@@ -108,10 +113,12 @@ Tensors apply(std::shared_ptr<const Op> op, Tensors inputs, Where where) {
                           .phase = memory::Phase::forward});
   Tensors outputs = run_forward(*op, inputs, context);
   op->apply_effects(inputs, outputs);
-  notify({*op, Phase::forward, inputs, outputs, context, where, module});
+  const int overwritten = input_overwritten(context, inputs, outputs);
+  context.overwrite = -1;  // a call that runs again has inputs of its own
+  notify({*op, Phase::forward, inputs, outputs, context, where, module, nullptr, overwritten});
   int visible = op->visible_outputs();
   if (record) {
-    auto node = make_node(op, inputs, outputs);
+    auto node = make_node(op, inputs, outputs, saves);
     node->context = context;
     node->where = where;
     node->module = &module;
@@ -121,7 +128,7 @@ Tensors apply(std::shared_ptr<const Op> op, Tensors inputs, Where where) {
   return outputs;
 }
 
-Tensor apply_one(std::shared_ptr<const Op> op, Tensors inputs, Where where) {
+Tensor apply_one(std::shared_ptr<const Op> op, Inputs inputs, Where where) {
   Tensors outputs = apply(std::move(op), std::move(inputs), where);
   return std::move(outputs.front());
 }

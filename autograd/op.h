@@ -15,6 +15,7 @@
 //   }
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,6 +39,9 @@ struct ForwardContext {
   /// False when nothing will be differentiated: outputs meant only for backward may be left
   /// undefined.
   bool for_backward = false;
+  /// The input in whose place the first output may be written, one of `Op::overwrites`; -1 for
+  /// none. `output_over` (ops/reuse.h) heeds it.
+  int overwrite = -1;
 };
 
 /// Which inputs want a gradient.
@@ -98,6 +102,10 @@ class Op {
   virtual Tensors forward(const Tensors& inputs, const ForwardContext& context) const = 0;
   virtual int visible_outputs() const { return 1; }
   virtual Saves saves(const Needs&) const { return {}; }
+  /// Inputs in whose place forward can write its first output, since it reads each of their
+  /// elements before it writes there, and nothing of them after it. What is saved is never
+  /// overwritten, so they may be saved too.
+  virtual std::vector<int> overwrites() const { return {}; }
   /// One gradient per input; undefined where `call.needs(i)` is false.
   virtual Tensors backward(BackwardCall& call) const = 0;
   /// Effects beyond the outputs; runs once per call, never on replay. Write through
@@ -112,11 +120,27 @@ class Op {
   virtual bool is_differentiable() const { return true; }
 };
 
+/// The inputs of a call: `Tensors`, or `{std::move(a), std::move(b)}`, which moves where a list of
+/// initial values would hold a copy of each handle during the call.
+class Inputs {
+ public:
+  Inputs(Tensors tensors) : tensors_(std::move(tensors)) {}
+  template <std::same_as<Tensor>... T>
+  Inputs(T... tensors) {
+    tensors_.reserve(sizeof...(tensors));
+    (tensors_.push_back(std::move(tensors)), ...);
+  }
+  Tensors take() && { return std::move(tensors_); }
+
+ private:
+  Tensors tensors_;
+};
+
 /// Runs the op and, when a gradient may be wanted, records it on the tape. Returns the visible
-/// outputs. On an error nothing has changed.
-Tensors apply(std::shared_ptr<const Op> op, Tensors inputs, Where where);
+/// outputs. On an error nothing has changed, but inputs that nobody else holds are lost.
+Tensors apply(std::shared_ptr<const Op> op, Inputs inputs, Where where);
 /// As `apply`, for ops with one visible output.
-Tensor apply_one(std::shared_ptr<const Op> op, Tensors inputs, Where where);
+Tensor apply_one(std::shared_ptr<const Op> op, Inputs inputs, Where where);
 
 /// True unless a `NoGradScope` is active: are ops recorded on this thread?
 bool grad_enabled();
@@ -149,6 +173,7 @@ struct OpEvent {
   const Where& where;
   const std::string& module;
   const Node* node = nullptr;  ///< of backward: the recorded call
+  int overwritten = -1;  ///< of forward: the input that holds the first output's values by now
 };
 
 /// Sees every op of this thread after it ran, until it is destroyed. Observers nest.

@@ -34,6 +34,9 @@ class BatchNorm final : public autograd::Op {
   const char* name() const override { return "batch_norm"; }
   Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override;
   void apply_effects(const Tensors& in, const Tensors& out) const override;
+  std::vector<int> overwrites() const override {
+    return has_residual_ ? std::vector{kX, residual_index()} : std::vector{kX};
+  }
   autograd::Saves saves(const autograd::Needs& needs) const override;
   Tensors backward(autograd::BackwardCall& call) const override;
 
@@ -112,7 +115,7 @@ Tensors BatchNorm::forward(const Tensors& in, const autograd::ForwardContext& co
   Tensor x = contiguous(in[kX]), residual, mean, variance;
   if (has_residual_) residual = contiguous(in[static_cast<size_t>(residual_index())]);
   statistics(in, x, mean, variance);
-  Tensor y = empty_like(x);
+  Tensor y = output_over(in, context, x);
   launch(kernel::batch_norm, x.dtype(),
          {x, contiguous(in[kWeight]), contiguous(in[kBias]), mean, variance, residual}, {y},
          attributes_);

@@ -50,7 +50,7 @@ struct BatchNormAttributes {
 };
 /// in: x [..., C]; out: mean, variance (biased), float64 [C]. x is contiguous, as everywhere here.
 inline constexpr Kernel<NoAttributes> batch_norm_statistics{"batch_norm_statistics"};
-/// in: x, weight, bias, mean, variance, residual or absent; out: y.
+/// in: x, weight, bias, mean, variance, residual or absent; out: y, which may be x or the residual.
 inline constexpr Kernel<BatchNormAttributes> batch_norm{"batch_norm"};
 /// in: dy, x, weight, mean, variance, bias, y, residual, of which an activation without residual
 /// needs bias, relu and relu6 with residual y, hardswish with residual bias and residual;

@@ -11,9 +11,11 @@ class Div final : public autograd::Op {
  public:
   const char* name() const override { return "div"; }
 
-  Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
-    return {launch_binary(kernel::div, in[0], in[1])};
+  Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override {
+    return {launch_binary(kernel::div, in, context)};
   }
+
+  std::vector<int> overwrites() const override { return {0, 1}; }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
     autograd::Saves saves{.inputs = {1}};

@@ -14,10 +14,12 @@ class Dropout final : public autograd::Op {
 
   Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override {
     require_floating(name(), in[0]);
-    Tensor x = contiguous(in[0]), y = empty_like(x);
+    Tensor x = contiguous(in[0]), y = output_over(in, context, x);
     launch(kernel::dropout, {x}, {y}, attributes(context.random));
     return {y};
   }
+
+  std::vector<int> overwrites() const override { return {0}; }
 
   Tensors backward(autograd::BackwardCall& call) const override {
     Tensor dy = call.take_grad(), dx = reuse_or_empty(dy);

@@ -11,9 +11,11 @@ class Mul final : public autograd::Op {
  public:
   const char* name() const override { return "mul"; }
 
-  Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
-    return {launch_binary(kernel::mul, in[0], in[1])};
+  Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override {
+    return {launch_binary(kernel::mul, in, context)};
   }
+
+  std::vector<int> overwrites() const override { return {0, 1}; }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
     return saves_of_product(needs);

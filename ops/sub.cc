@@ -11,9 +11,11 @@ class Sub final : public autograd::Op {
  public:
   const char* name() const override { return "sub"; }
 
-  Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
-    return {launch_binary(kernel::sub, in[0], in[1])};
+  Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override {
+    return {launch_binary(kernel::sub, in, context)};
   }
+
+  std::vector<int> overwrites() const override { return {0, 1}; }
 
   Tensors backward(autograd::BackwardCall& call) const override {
     Tensor dy = call.take_grad();

@@ -25,12 +25,14 @@ class Unary final : public autograd::Op {
       : saves_(saves), forward_(forward), backward_(backward), f_(f), g_(g) {}
   const char* name() const override { return forward_.name; }
 
-  Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+  Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override {
     require_floating(name(), in[0]);
-    Tensor x = contiguous(in[0]), y = empty_like(x);
+    Tensor x = contiguous(in[0]), y = output_over(in, context, x);
     launch(forward_, {x}, {y}, f_);
     return {y};
   }
+
+  std::vector<int> overwrites() const override { return {0}; }
 
   autograd::Saves saves(const autograd::Needs&) const override {
     if (saves_ == UnarySaves::input) return {.inputs = {0}};

@@ -18,12 +18,19 @@ bool has_non_finite(const Tensor& tensor) {
   });
 }
 
+// An input that was overwritten came out of an op before this one, the first to be reported.
+bool has_bad_input(const autograd::OpEvent& event) {
+  for (size_t i = 0; i < event.inputs.size(); ++i)
+    if (static_cast<int>(i) != event.overwritten && has_non_finite(event.inputs[i])) return true;
+  return false;
+}
+
 }  // namespace
 
 void NonFiniteFinder::ran(const autograd::OpEvent& event) {
   if (!report_.empty() || !std::ranges::any_of(event.outputs, has_non_finite)) return;
   bool forward = event.phase == autograd::Phase::forward;
-  bool bad_inputs = std::ranges::any_of(event.inputs, has_non_finite);
+  bool bad_inputs = has_bad_input(event);
   std::string_view file = event.where.file_name();
   report_ = fmt::format("first seen in the {} pass of '{}' in module {} ({}:{})",
                         forward ? "forward" : "backward", event.op.name(),

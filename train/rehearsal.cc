@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "brim/autograd/in_place.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/eval_scope.h"
 #include "brim/train/evaluate.h"
@@ -31,6 +32,7 @@ class Rehearsal {
   }
 
   void run() {
+    autograd::InPlaceScope in_place(options_.trainer.in_place);
     int64_t left = options_.trainer.steps;
     for (int epoch = 0; epoch < 2 && left > 0; ++epoch) {
       for (int64_t i = 0; i < std::min<int64_t>({2, left, options_.updates}); ++i)

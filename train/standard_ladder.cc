@@ -31,6 +31,19 @@ class InputAsBytes final : public Remedy {
   }
 };
 
+// The tape decides op by op where that may be.
+class InPlace final : public Remedy {
+ public:
+  std::string name() const override { return "in place"; }
+  bool changes_numbers() const override { return false; }
+  Offer offer(const TrainingSetup& setup, int64_t) const override {
+    if (setup.rehearsal.trainer.in_place) return {{}, "in force already"};
+    TrainingSetup changed = setup;
+    changed.rehearsal.trainer.in_place = true;
+    return {std::move(changed), "elementwise ops in place"};
+  }
+};
+
 // The same update in more parts. Sums are rounded in another order, and batch norm sees fewer
 // images at once.
 class MicroBatches final : public Remedy {
@@ -100,6 +113,7 @@ Ladder standard_ladder() {
   Ladder ladder;
   ladder.add(std::make_unique<UseArena>())
       .add(std::make_unique<InputAsBytes>())
+      .add(std::make_unique<InPlace>())
       .add(std::make_unique<FusedUpdate>())
       .add(std::make_unique<MicroBatches>());
   return ladder;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "brim/autograd/in_place.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/train/parts.h"
 #include "brim/train/upload.h"
@@ -71,6 +72,7 @@ auto Trainer::surviving(const Work& work) {
 }
 
 void Trainer::run() {
+  autograd::InPlaceScope in_place(options_.in_place);
   stopped_ = false;
   if (!options_.planner.empty()) replan("the training begins", options_.planner);
   try {

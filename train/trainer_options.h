@@ -40,6 +40,9 @@ struct TrainerOptions {
   /// Updates parameters during backward, as `TrainStepOptions::fused_update`: for updates in one
   /// part under an arena, which then cannot be undone.
   bool fused_update = false;
+  /// Elementwise ops write over inputs that nobody can read any more (autograd/in_place.h): the same
+  /// bits in fewer bytes.
+  bool in_place = true;
   /// Where checkpoints are kept: at the end of each epoch, when a run is told to stop, and when no
   /// micro-batch fits any more; null for none.
   Checkpoints* checkpoints = nullptr;

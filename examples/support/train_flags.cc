@@ -95,6 +95,8 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
       "--fused-update", f.fused_update,
       "update parameters during backward: fewer gradients at once, the same numbers, but a "
       "step that fails cannot be undone");
+  app.add_flag("--in-place,!--no-in-place", f.in_place,
+               "elementwise ops write over what nobody reads any more: the same numbers (default)");
   app.add_option("--max-batch", f.max_batch,
                  "the largest that auto and fastest may take (default: all images)")
       ->check(CLI::PositiveNumber);
@@ -249,6 +251,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .clip = flags.optimizer.clip,
           .micro_batch = flags.batch,
           .fused_update = flags.fused_update,
+          .in_place = flags.in_place,
           .checkpoint_every = flags.checkpoint_every,
           .early_stop = flags.early_stop};
 }

@@ -35,6 +35,7 @@ struct TrainFlags {
   double margin = 0;            ///< percent of the limit that are left free
   int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
   bool fused_update = false;
+  bool in_place = true;
   int64_t micro_batches = 0;  ///< parts of an update; 0: as many as the batches make it
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";

@@ -144,7 +144,10 @@ void normalize_rows(const KernelCall& call, const ChannelRows& rows,
 template <class T, Activation activation>
 void normalize_with(const KernelCall& call, const ChannelRows& rows,
                     const NormCoefficients<T>& by) {
-  bool residual = call.in[5].present, stream = worth_streaming(rows, call.out[0].as<T>());
+  const T* y = call.out[0].as<T>();
+  const bool residual = call.in[5].present;
+  const bool in_place = y == call.in[0].as<T>() || (residual && y == call.in[5].as<T>());
+  const bool stream = !in_place && worth_streaming(rows, y);
   if (residual && stream)
     normalize_rows<T, activation, true, true>(call, rows, by);
   else if (residual)

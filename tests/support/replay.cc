@@ -27,16 +27,39 @@ void ReplayObserver::ran(const autograd::OpEvent& event) {
     faults_.push_back(
         fmt::format("{} says that it was called at {}:{}, a path without 'test' in it", op_, file,
                     event.where.line()));
-  Tensors again = replay(event);
+  compare(replay(event), event, "replay");
+  check_overwriting(event);
+}
+
+void ReplayObserver::compare(const Tensors& again, const autograd::OpEvent& event,
+                             const char* how) {
   if (again.size() != event.outputs.size()) {
-    faults_.push_back(fmt::format("replay of {} gives {} outputs, not {}", op_, again.size(),
+    faults_.push_back(fmt::format("{} of {} gives {} outputs, not {}", how, op_, again.size(),
                                   event.outputs.size()));
     return;
   }
   for (size_t k = 0; k < again.size(); ++k)
     if (auto difference = bit_difference(again[k], event.outputs[k]); !difference.empty())
       faults_.push_back(
-          fmt::format("replay of {} gives another output {}: {}", op_, k, difference));
+          fmt::format("{} of {} gives another output {}: {}", how, op_, k, difference));
+}
+
+void ReplayObserver::check_overwriting(const autograd::OpEvent& event) {
+  for (int i : event.op.overwrites()) {
+    Tensors inputs = event.inputs;
+    Tensor& offered = inputs[static_cast<size_t>(i)];
+    offered = clone(offered);
+    autograd::ForwardContext context = event.context;
+    context.overwrite = i;
+    Tensors outputs = event.op.forward(inputs, context);
+    compare(outputs, event, "overwriting");
+    const Tensor& output = outputs.front();
+    const bool fits = output.numel() == offered.numel() && output.dtype() == offered.dtype();
+    if ((output.storage() == offered.storage()) != fits)
+      faults_.push_back(fmt::format("{} {} the place of input {} of shape {} for an output of {}",
+                                    op_, fits ? "does not take" : "takes", i,
+                                    to_string(offered.shape()), to_string(output.shape())));
+  }
 }
 
 void ReplayObserver::launched(const LaunchEvent& event) {

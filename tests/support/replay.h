@@ -16,7 +16,8 @@ namespace brim::testing {
 /// and context and another pattern in fresh memory, and compares all outputs bit for bit, those
 /// for backward included. Each op must name a line of a file with "test" in its path as its
 /// caller's. A replay must write to no buffer that was there before it. Needs the ledger of the
-/// account in force.
+/// account in force. Of what the op says that it `overwrites`, each input is offered to it in turn:
+/// it must take it where the first output has as many elements of its dtype, with the same bits.
 class ReplayObserver final : public autograd::OpObserver, public LaunchObserver {
  public:
   explicit ReplayObserver(Ledger& ledger) : ledger_(ledger) {}
@@ -29,6 +30,8 @@ class ReplayObserver final : public autograd::OpObserver, public LaunchObserver 
 
  private:
   Tensors replay(const autograd::OpEvent& event);
+  void compare(const Tensors& again, const autograd::OpEvent& event, const char* how);
+  void check_overwriting(const autograd::OpEvent& event);
 
   Ledger& ledger_;
   int ops_ = 0;

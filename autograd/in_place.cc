@@ -1,0 +1,40 @@
+#include "brim/autograd/in_place.h"
+
+#include <algorithm>
+
+namespace brim::autograd {
+namespace {
+
+thread_local bool enabled_here = false;
+
+bool is_given_up(const Tensor& tensor) {
+  return tensor.defined() && !(tensor.is_leaf() && tensor.requires_grad()) &&
+         tensor.storage()->category() == memory::Category::activations && is_unshared(tensor) &&
+         fills_storage(tensor);
+}
+
+}  // namespace
+
+bool in_place_enabled() { return enabled_here; }
+InPlaceScope::InPlaceScope(bool enabled) : before_(enabled_here) { enabled_here = enabled; }
+InPlaceScope::~InPlaceScope() { enabled_here = before_; }
+
+int input_to_overwrite(const Op& op, const Tensors& inputs, const Saves& saves) {
+  int best = -1;
+  for (int i : op.overwrites()) {
+    if (i >= static_cast<int>(inputs.size()) || std::ranges::count(saves.inputs, i) > 0) continue;
+    const Tensor& input = inputs[static_cast<size_t>(i)];
+    if (!is_given_up(input)) continue;
+    if (best < 0 || input.numel() > inputs[static_cast<size_t>(best)].numel()) best = i;
+  }
+  return best;
+}
+
+int input_overwritten(const ForwardContext& context, const Tensors& inputs,
+                      const Tensors& outputs) {
+  if (context.overwrite < 0) return -1;
+  const Tensor& input = inputs[static_cast<size_t>(context.overwrite)];
+  return outputs.front().storage() == input.storage() ? context.overwrite : -1;
+}
+
+}  // namespace brim::autograd
