@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "brim/autograd/backward.h"
+#include "brim/autograd/in_place.h"
 #include "brim/nn/init.h"
 #include "brim/nn/layers.h"
 #include "brim/ops/ops.h"
@@ -59,6 +60,18 @@ void holds() {
   // [/holds]
 }
 
+void in_place() {
+  // [in place]
+  autograd::InPlaceScope in_place(true);
+  Tensor a = ones({4});
+  const void* bytes_of_a = a.data();
+  Tensor b = relu(std::move(a));  // nobody else has a, and nothing saved it
+  check(b.data() == bytes_of_a, "written over a");
+  Tensor c = neg(b);  // b can still be read
+  check(c.data() != b.data(), "so it is left alone");
+  // [/in place]
+}
+
 // Bytes of activations after the forward pass of a block, in buffers.
 template <class Forward>
 double held_after(const Forward& forward) {
@@ -95,5 +108,6 @@ void block() {
 int main() {
   names();
   holds();
+  in_place();
   block();
 }
