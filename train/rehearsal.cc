@@ -21,10 +21,7 @@ class Rehearsal {
       : options_(options),
         model_(make_model(options)),
         updating_(options.make_updating(*model_)),
-        step_(*model_, *updating_.optimizer,
-              {.clip = options.trainer.clip,
-               .ema = updating_.ema.get(),
-               .fused_update = options.trainer.fused_update}) {
+        step_(*model_, *updating_.optimizer, step_options(options.trainer, updating_.ema.get())) {
     options_.trainer.input.device = Device::meta();
     Tensor& weights = options_.trainer.class_weights;
     if (weights.defined())
@@ -32,7 +29,6 @@ class Rehearsal {
   }
 
   void run() {
-    autograd::InPlaceScope in_place(options_.trainer.in_place);
     int64_t left = options_.trainer.steps;
     for (int epoch = 0; epoch < 2 && left > 0; ++epoch) {
       for (int64_t i = 0; i < std::min<int64_t>({2, left, options_.updates}); ++i)
@@ -85,6 +81,7 @@ class Rehearsal {
   }
 
   void evaluate() {
+    autograd::InPlaceScope in_place(options_.trainer.in_place);
     std::optional<optim::EmaScope> averaged;
     if (updating_.ema != nullptr) averaged.emplace(*updating_.ema);
     nn::EvalScope eval(*model_);

@@ -5,6 +5,7 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/effects.h"
+#include "brim/autograd/in_place.h"
 #include "brim/train/non_finite.h"
 
 namespace brim {
@@ -136,6 +137,7 @@ Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& opti
   autograd::RandomScope random(options_.seed, static_cast<uint64_t>(updates_),
                                options.first_sample);
   autograd::EffectScope effects(shadows_, share_of(options));
+  autograd::InPlaceScope in_place(options_.in_place);
   return loss();
 }
 

@@ -31,11 +31,7 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingD
       options_(std::move(options)),
       class_weights_(weights_of(options_.class_weights)),
       micro_batch_(options_.micro_batch > 0 ? options_.micro_batch : data.training.shape().images),
-      step_(model, optimizer,
-            {.seed = options_.seed,
-             .clip = options_.clip,
-             .ema = options_.ema,
-             .fused_update = options_.fused_update}),
+      step_(model, optimizer, step_options(options_)),
       replanning_(model, optimizer, data, options_) {
   expect<ValueError>(options_.steps >= 1, "trainer", "expected at least 1 step, got {}",
                      options_.steps);
@@ -72,7 +68,6 @@ auto Trainer::surviving(const Work& work) {
 }
 
 void Trainer::run() {
-  autograd::InPlaceScope in_place(options_.in_place);
   stopped_ = false;
   if (!options_.planner.empty()) replan("the training begins", options_.planner);
   try {
@@ -164,6 +159,7 @@ void Trainer::end_epoch() {
 }
 
 void Trainer::validate(EpochReport& report) {
+  autograd::InPlaceScope in_place(options_.in_place);
   std::optional<optim::EmaScope> averaged;
   if (options_.ema != nullptr) averaged.emplace(*options_.ema);
   report.validation = surviving([&] {

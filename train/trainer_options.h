@@ -5,11 +5,10 @@
 #include <string>
 
 #include "brim/core/tensor.h"
-#include "brim/optim/clip.h"
-#include "brim/optim/ema.h"
 #include "brim/optim/schedule.h"
 #include "brim/train/input.h"
 #include "brim/train/mix.h"
+#include "brim/train/train_step.h"
 
 namespace brim {
 
@@ -40,8 +39,7 @@ struct TrainerOptions {
   /// Updates parameters during backward, as `TrainStepOptions::fused_update`: for updates in one
   /// part under an arena, which then cannot be undone.
   bool fused_update = false;
-  /// Elementwise ops write over inputs that nobody can read any more (autograd/in_place.h): the same
-  /// bits in fewer bytes.
+  /// Elementwise ops write in place, as `TrainStepOptions::in_place`; in evaluations too.
   bool in_place = true;
   /// Where checkpoints are kept: at the end of each epoch, when a run is told to stop, and when no
   /// micro-batch fits any more; null for none.
@@ -51,5 +49,17 @@ struct TrainerOptions {
   /// Ends the training when the accuracy has not become better for so many epochs; 0: never.
   int64_t early_stop = 0;
 };
+
+/// The step that such a training takes; with `ema` in place of that of `options`.
+inline TrainStepOptions step_options(const TrainerOptions& options, optim::Ema* ema) {
+  return {.seed = options.seed,
+          .clip = options.clip,
+          .ema = ema,
+          .fused_update = options.fused_update,
+          .in_place = options.in_place};
+}
+inline TrainStepOptions step_options(const TrainerOptions& options) {
+  return step_options(options, options.ema);
+}
 
 }  // namespace brim

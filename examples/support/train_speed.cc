@@ -22,7 +22,7 @@ class TimedTraining {
         scope_(account_),
         model_(nn::make_model(flags.model, model_options(flags, data, flags.device))),
         updating_(make_updating(flags.optimizer, *model_)),
-        step_(*model_, *updating_.optimizer, {.clip = options_.clip, .ema = updating_.ema.get()}) {}
+        step_(*model_, *updating_.optimizer, step_options(options_, updating_.ema.get())) {}
 
   /// One micro-step and the update; the rate is 0, so that it can be done as often as one likes.
   void run() {
