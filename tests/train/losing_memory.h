@@ -36,6 +36,7 @@ struct LosingCase {
   bool averaged = false;
   std::vector<std::string> frozen = {};
   int64_t held = 0;  ///< bytes of the device that the user holds
+  int size = 8;      ///< of the images, in pixels
 };
 
 /// Calls `during` at the begin of each forward on the device, when the input is there.
@@ -66,7 +67,8 @@ inline std::vector<double> doubles_of(const std::vector<nn::NamedTensor>& tensor
 
 /// A model with all that trains it.
 struct LosingTraining {
-  explicit LosingTraining(const LosingCase& c) : model(c) {
+  explicit LosingTraining(const LosingCase& c)
+      : model(c), source({.images = kImages, .batches = kSteps / 2, .size = c.size}) {
     input.dtype = c.batch_norm ? Dtype::float32 : Dtype::float64;
     if (c.averaged) ema = std::make_unique<optim::Ema>(model, optim::EmaOptions{.decay = 0.8});
     if (!c.evaluated) return;
@@ -74,7 +76,7 @@ struct LosingTraining {
     for (int64_t i = 0; i < 20; ++i) labels.push_back(i % 2);
     validation = std::make_unique<data::Loader>(
         std::make_shared<Grey>(labels),
-        data::LoaderOptions{.batch = kImages, .size = 8, .workers = 0, .shuffle = false});
+        data::LoaderOptions{.batch = kImages, .size = c.size, .workers = 0, .shuffle = false});
   }
   TrainingData data() { return {source, validation.get()}; }
   TrainerOptions options(const std::string& planner) const {
@@ -103,19 +105,25 @@ struct LosingTraining {
   WatchedNet model;
   optim::Sgd sgd{model.named_parameters(), {.momentum = 0.9}};
   std::unique_ptr<optim::Ema> ema;
-  RandomBatches source{{.images = kImages, .batches = kSteps / 2}};
+  RandomBatches source;
   std::unique_ptr<data::Loader> validation;
   InputOptions input;
 };
 
-/// What the training holds with the whole batch: its device has as much as long as it loses none.
-inline int64_t whole_batch_bytes(const LosingCase& c, const std::string& planner) {
+/// What the training holds with micro-batches of so many images.
+inline int64_t predicted_bytes(const LosingCase& c, const std::string& planner,
+                               int64_t micro_batch) {
   auto account = memory::capped_host_account("direct");
   memory::AccountScope scope(account);
   LosingTraining t(c);
   TrainerOptions options = t.options(planner);
-  return predicted_memory({rehearsal_of(t.model, t.sgd, t.data(), options, kImages), planner})
+  return predicted_memory({rehearsal_of(t.model, t.sgd, t.data(), options, micro_batch), planner})
       .peak_reserved;
+}
+
+/// With the whole batch: its device has as much as long as it loses none.
+inline int64_t whole_batch_bytes(const LosingCase& c, const std::string& planner) {
+  return predicted_bytes(c, planner, kImages);
 }
 
 /// When the device loses bytes, and when they come back: counted in updates that are done, and in
