@@ -7,7 +7,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "brim/tests/train/grey.h"
 #include "brim/tests/train/plain_net.h"
 #include "brim/tests/train/small_net.h"
+#include "brim/tests/train/values.h"
 #include "brim/train/ladder.h"
 #include "brim/train/live_rehearsal.h"
 #include "brim/train/trainer.h"
@@ -56,14 +56,6 @@ struct WatchedNet final : nn::Module {
   std::unique_ptr<nn::Module> body;
   std::function<void()> during;
 };
-
-/// In order; float64 holds what float32 does.
-inline std::vector<double> doubles_of(const std::vector<nn::NamedTensor>& tensors) {
-  std::vector<double> all;
-  for (const nn::NamedTensor& each : tensors)
-    std::ranges::copy(each.tensor.to_vector<double>(), std::back_inserter(all));
-  return all;
-}
 
 /// A model with all that trains it.
 struct LosingTraining {
@@ -254,13 +246,6 @@ inline Outcome train(const LosingCase& c, const Schedule& schedule) {
   }
   CHECK(account->stats().live == 0);
   return outcome;
-}
-
-inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
-  return largest;
 }
 
 }  // namespace brim::testing

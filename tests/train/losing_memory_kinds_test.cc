@@ -1,5 +1,7 @@
 // A device that loses bytes and gets them back under trainings with more than a plain network has:
 // batch norm with averages and evaluations, frozen layers, tensors that are the user's.
+#include <cmath>
+
 #include "brim/tests/train/losing_memory.h"
 
 using namespace brim;

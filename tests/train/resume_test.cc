@@ -3,15 +3,14 @@
 // micro-batches, to the bit.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "brim/optim/adamw.h"
 #include "brim/optim/ema.h"
 #include "brim/optim/sgd.h"
 #include "brim/tests/support/temp_folder.h"
 #include "brim/tests/train/plain_net.h"
+#include "brim/tests/train/values.h"
 #include "brim/train/checkpoint.h"
 #include "brim/train/trainer.h"
 
@@ -72,8 +71,7 @@ Run train(const RunOptions& o) {
   std::vector<nn::NamedTensor> tensors = model.named_parameters();
   for (const auto& more : {optimizer->named_state(), ema.named_state()})
     tensors.insert(tensors.end(), more.begin(), more.end());
-  for (const nn::NamedTensor& each : tensors)
-    std::ranges::copy(each.tensor.to_vector<double>(), std::back_inserter(run.values));
+  run.values = doubles_of(tensors);
   return run;
 }
 
@@ -91,13 +89,6 @@ Run train_twice(RunOptions before, RunOptions after, int64_t updates) {
   second.losses = first.losses;
   second.epochs = first.epochs;
   return second;
-}
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
-  return largest;
 }
 
 void check_near(const Run& a, const Run& b) {
