@@ -10,6 +10,7 @@
 #include "brim/optim/sgd.h"
 #include "brim/tests/train/plain_net.h"
 #include "brim/tests/train/small_net.h"
+#include "brim/tests/train/values.h"
 #include "brim/train/trainer.h"
 
 using namespace brim;
@@ -51,18 +52,8 @@ Run train(const Case& c, int64_t micro_batch) {
     run.losses.push_back(step.loss);
   };
   trainer.run();
-  for (const nn::NamedTensor& parameter : model.named_parameters()) {
-    auto values = parameter.tensor.to_vector<double>();
-    run.parameters.insert(run.parameters.end(), values.begin(), values.end());
-  }
+  run.parameters = doubles_of(model.named_parameters());
   return run;
-}
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
-  return largest;
 }
 
 // The gradients of one update, as the optimizer gets them.

@@ -10,6 +10,7 @@
 #include "brim/ops/ops.h"
 #include "brim/optim/sgd.h"
 #include "brim/tests/support/temp_folder.h"
+#include "brim/tests/train/grey.h"
 #include "brim/tests/train/plain_net.h"
 #include "brim/tests/train/small_net.h"
 
@@ -92,25 +93,6 @@ TEST_CASE("device bytes are asked for in the same order, whatever the number of 
 }
 
 namespace {
-
-// Image i is all value 10 * i, of class labels[i].
-struct Grey final : data::Dataset {
-  explicit Grey(std::vector<int64_t> given, std::set<int64_t> unreadable = {})
-      : labels(std::move(given)), bad(std::move(unreadable)) {}
-  int64_t size() const override { return static_cast<int64_t>(labels.size()); }
-  const std::vector<std::string>& class_names() const override { return names; }
-  int64_t label(int64_t i) const override { return labels[static_cast<size_t>(i)]; }
-  data::Image read(int64_t i, int) const override {
-    if (bad.count(i)) raise<FileError>("grey", "'{}' is bad", i);
-    data::Image image(8, 8);
-    std::ranges::fill(image.pixels, static_cast<uint8_t>(10 * i));
-    return image;
-  }
-  std::string describe(int64_t i) const override { return std::to_string(i); }
-  std::vector<int64_t> labels;
-  std::set<int64_t> bad;
-  std::vector<std::string> names{"dark", "light"};
-};
 
 // Logits (0, mean of the image - threshold); notes its mode.
 struct Threshold final : nn::Module {
