@@ -5,6 +5,7 @@
 #include "brim/autograd/in_place.h"
 #include "brim/autograd/node.h"
 #include "brim/autograd/op.h"
+#include "brim/autograd/save.h"
 
 namespace brim::autograd {
 namespace {
@@ -24,12 +25,6 @@ Edge edge_to(const Tensor& tensor) {
   return {nullptr, 0, tensor.shared_body()};
 }
 
-std::vector<std::pair<int, SavedTensor>> save(const std::vector<int>& which, const Tensors& from) {
-  std::vector<std::pair<int, SavedTensor>> saved;
-  for (int i : which) saved.emplace_back(i, SavedTensor(from[static_cast<size_t>(i)]));
-  return saved;
-}
-
 Needs needs_of(const Tensors& inputs) {
   Needs needs;
   for (const Tensor& input : inputs) needs.push_back(input.requires_grad());
@@ -37,15 +32,14 @@ Needs needs_of(const Tensors& inputs) {
 }
 
 std::shared_ptr<Node> make_node(std::shared_ptr<const Op> op, const Tensors& inputs,
-                                const Tensors& outputs, const Saves& saves) {
+                                const Tensors& outputs) {
   auto node = std::make_shared<Node>();
   for (const Tensor& input : inputs) node->edges.push_back(edge_to(input));
   node->inputs = infos_of(inputs);
   node->outputs = infos_of(outputs);
-  node->saved_inputs = save(saves.inputs, inputs);
-  node->saved_outputs = save(saves.outputs, outputs);
   node->op = std::move(op);
   node->sequence = next_sequence++;
+  node->values.resize(outputs.size());
   return node;
 }
 
@@ -85,6 +79,11 @@ double Op::flops(std::span<const TensorInfo>, std::span<const TensorInfo> output
   return count;
 }
 
+Tensors Op::forward_again(const Tensors& inputs, const Tensors&,
+                          const ForwardContext& context) const {
+  return forward(inputs, context);
+}
+
 bool grad_enabled() { return recording; }
 GradModeScope::GradModeScope(bool enabled) : before_(recording) { recording = enabled; }
 GradModeScope::~GradModeScope() { recording = before_; }
@@ -118,10 +117,11 @@ Tensors apply(std::shared_ptr<const Op> op, Inputs given, Where where) {
   notify({*op, Phase::forward, inputs, outputs, context, where, module, nullptr, overwritten});
   int visible = op->visible_outputs();
   if (record) {
-    auto node = make_node(op, inputs, outputs, saves);
+    auto node = make_node(op, inputs, outputs);
     node->context = context;
     node->where = where;
     node->module = &module;
+    save(node, inputs, outputs, saves);
     attach(node, outputs, visible);
   }
   outputs.resize(static_cast<size_t>(visible));

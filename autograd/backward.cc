@@ -130,6 +130,7 @@ class Engine {
       Tensor& grad = grads[static_cast<size_t>(output)];
       if (grad.defined()) grad = run_hook(hook, std::move(grad));
     }
+    node.make_saved_resident();
     ModuleScope module(node.module);
     memory::SiteScope site({.op = node.op->name(),
                             .module = node.module,

@@ -29,15 +29,34 @@ void destroy_iteratively(std::vector<Edge>& edges) {
 
 Node::~Node() { destroy_iteratively(edges); }
 
+void Node::make_saved_resident() {
+  for (auto* saved : {&saved_inputs, &saved_outputs})
+    for (const auto& [i, tensor] : *saved)
+      if (Value* value = tensor.value(); value != nullptr && !value->is_resident())
+        tensor.get(op->name());  // held from now on: this node reads it
+}
+
 void Node::release_saved() {
   released = true;
   saved_inputs.clear();
   saved_outputs.clear();
+  replay_inputs.clear();
   hooks.clear();  // one may have captured its own tensor, which holds this node
 }
 
 std::shared_ptr<Node> producer_of(const Tensor& tensor) {
   return std::static_pointer_cast<Node>(tensor.body()->producer);
+}
+
+std::shared_ptr<Value> value_of(const Tensor& tensor) {
+  if (!tensor.defined()) return nullptr;
+  std::shared_ptr<Node> producer = producer_of(tensor);
+  if (producer == nullptr) return std::make_shared<Value>(tensor);
+  const int output = tensor.body()->output;
+  std::shared_ptr<Value>& value = producer->values[static_cast<size_t>(output)];
+  if (value == nullptr)
+    value = std::make_shared<Value>(tensor, producer, output, Fate::keep, Segment{});
+  return value->is_of(tensor) ? value : std::make_shared<Value>(tensor);
 }
 
 }  // namespace brim::autograd

@@ -38,6 +38,9 @@ class Node {
   std::vector<Edge> edges;  ///< one per input
   std::vector<TensorInfo> inputs, outputs;
   std::vector<std::pair<int, SavedTensor>> saved_inputs, saved_outputs;  ///< by number
+  /// One per input, to run the call again with; empty where it will not be.
+  std::vector<SavedTensor> replay_inputs;
+  std::vector<std::shared_ptr<Value>> values;  ///< one per output; null where nobody asked yet
   ForwardContext context;
   Where where;
   const std::string* module = nullptr;
@@ -49,10 +52,15 @@ class Node {
   Tensors grads;
   bool queued = false;
 
+  /// Makes again what backward will read and was dropped.
+  void make_saved_resident();
   void release_saved();
 };
 
 /// The producer of a tensor; null for leaves.
 std::shared_ptr<Node> producer_of(const Tensor& tensor);
+/// What the tape knows of a tensor; null for an undefined one. A tensor that was written to since
+/// its producer made it is a value of its own.
+std::shared_ptr<Value> value_of(const Tensor& tensor);
 
 }  // namespace brim::autograd

@@ -100,6 +100,15 @@ class Op {
   /// Validates, infers shapes, allocates, launches. Outputs beyond `visible_outputs()` are for
   /// backward alone.
   virtual Tensors forward(const Tensors& inputs, const ForwardContext& context) const = 0;
+  /// `forward` once more, for backward, with the same inputs and the same bits. An op that saved
+  /// statistics among its outputs can start from those that are defined in `known`.
+  virtual Tensors forward_again(const Tensors& inputs, const Tensors& known,
+                                const ForwardContext& context) const;
+  /// Does it make each element of its outputs from a few elements of its inputs, or from statistics
+  /// that it saved? To run it again then costs one pass over memory.
+  virtual bool is_one_pass() const { return false; }
+  /// Outputs that `forward_again` starts from: they are not dropped. Small ones.
+  virtual std::vector<int> anchors() const { return {}; }
   virtual int visible_outputs() const { return 1; }
   virtual Saves saves(const Needs&) const { return {}; }
   /// Inputs in whose place forward can write its first output, since it reads each of their
@@ -160,10 +169,11 @@ class NoGradScope : public GradModeScope {
   NoGradScope() : GradModeScope(false) {}
 };
 
-enum class Phase { forward, backward };
+enum class Phase { forward, backward, recompute };
 
-/// One run of an op, forward (inputs, all outputs) or backward (gradients of the outputs, of which
-/// those that the op took are undefined by now, and of the inputs).
+/// One run of an op, forward (inputs, all outputs), backward (gradients of the outputs, of which
+/// those that the op took are undefined by now, and of the inputs), or forward once more to make a
+/// dropped value again (recompute).
 struct OpEvent {
   const Op& op;
   Phase phase;
@@ -172,7 +182,7 @@ struct OpEvent {
   const ForwardContext& context;
   const Where& where;
   const std::string& module;
-  const Node* node = nullptr;  ///< of backward: the recorded call
+  const Node* node = nullptr;  ///< of backward and recompute: the recorded call
   int overwritten = -1;  ///< of forward: the input that holds the first output's values by now
 };
 

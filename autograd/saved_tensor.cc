@@ -1,21 +1,89 @@
 #include "brim/autograd/saved_tensor.h"
 
+#include <utility>
+
+#include "brim/autograd/node.h"
+#include "brim/autograd/rebuild.h"
+
 namespace brim::autograd {
 
-SavedTensor::SavedTensor(const Tensor& tensor) {
-  if (!tensor.defined()) return;
-  layout_ = tensor.layout();
-  hold_ = TapeHold(tensor.storage());
-  version_ = tensor.storage()->version();
+Value::Value(const Tensor& tensor)
+    : layout_(tensor.layout()), storage_(tensor.storage()), version_(tensor.storage()->version()) {}
+
+Value::Value(const Tensor& tensor, std::weak_ptr<Node> producer, int output, Fate fate,
+             const Segment& segment)
+    : Value(tensor) {
+  producer_ = std::move(producer);
+  output_ = output;
+  fate_ = fate;
+  segment_ = segment;
 }
 
-Tensor SavedTensor::get(const char* op) const {
-  const auto& storage = hold_.storage();
-  if (storage == nullptr) return {};
-  expect<AutogradError>(storage->version() == version_, op,
-                        "a saved tensor of shape {} was overwritten by '{}' after the forward pass",
-                        to_string(layout_.shape), storage->last_writer());
-  return Tensor(storage, layout_);
+bool Value::is_of(const Tensor& tensor) const {
+  return storage_.lock() == tensor.storage() && tensor.storage()->version() == version_;
+}
+
+std::shared_ptr<Storage> Value::resident_storage() const {
+  std::shared_ptr<Storage> storage = storage_.lock();
+  return storage && storage->version() == version_ ? storage : nullptr;
+}
+
+void Value::raise_overwritten(const char* op, const Storage& storage) const {
+  raise<AutogradError>(op,
+                       "a saved tensor of shape {} was overwritten by '{}' after the forward pass",
+                       to_string(layout_.shape), storage.last_writer());
+}
+
+Tensor Value::get(const char* op) {
+  if (auto storage = resident_storage()) return Tensor(std::move(storage), layout_);
+  if (is_held()) raise_overwritten(op, *hold_.storage());
+  return rebuild(*this, op);
+}
+
+void Value::add_reader(const Reading& reading) {
+  users_ += reading.in_backward ? 1 : 0;
+  holders_ += reading.holds ? 1 : 0;
+  if (reading.holds && !is_held()) hold_ = TapeHold(storage_.lock());
+}
+
+void Value::remove_reader(const Reading& reading) {
+  users_ -= reading.in_backward ? 1 : 0;
+  holders_ -= reading.holds ? 1 : 0;
+  if (holders_ == 0 && (users_ == 0 || fate_ == Fate::remake)) hold_ = TapeHold();
+}
+
+void Value::set(const Tensor& tensor, const Value& rebuilt_for) {
+  layout_ = tensor.layout();
+  storage_ = tensor.storage();
+  version_ = tensor.storage()->version();
+  const bool is_wanted = &rebuilt_for == this;
+  const bool is_retained = fate_ != Fate::remake && segment_.depth <= rebuilt_for.segment_.depth;
+  if (users_ > 0 && (is_wanted || is_retained)) hold_ = TapeHold(tensor.storage());
+}
+
+void Value::leave_segment(const Segment& outer) {
+  segment_ = outer;
+  if (outer.id == 0) fate_ = Fate::keep;
+}
+
+int64_t Value::bytes() const { return numel(layout_.shape) * size_of(layout_.dtype); }
+
+SavedTensor::SavedTensor(std::shared_ptr<Value> value, const Reading& reading)
+    : value_(std::move(value)), reading_(reading) {
+  if (value_) value_->add_reader(reading_);
+}
+
+SavedTensor::SavedTensor(SavedTensor&& other) noexcept
+    : value_(std::move(other.value_)), reading_(other.reading_) {}
+
+SavedTensor& SavedTensor::operator=(SavedTensor&& other) noexcept {
+  std::swap(value_, other.value_);
+  std::swap(reading_, other.reading_);
+  return *this;
+}
+
+SavedTensor::~SavedTensor() {
+  if (value_) value_->remove_reader(reading_);
 }
 
 }  // namespace brim::autograd

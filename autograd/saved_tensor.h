@@ -1,25 +1,92 @@
-// What backward needs is held in saved tensors, and in nothing else. Today a saved tensor is
-// resident: it holds the storage. It remembers the storage's version, so that a value which was
-// overwritten in the meantime is refused rather than used.
+// What backward needs is held in saved tensors, and in nothing else. A saved tensor refers to a
+// `Value`, a result of an op (or a leaf) as the tape knows it, which is
+//
+//   resident  the tape, or somebody else, holds its storage; or
+//   dropped   nobody does: its producer is run again when the value is needed.
+//
+// Which of them is the policy's choice (save_policy.h); without one all that is saved is held. A
+// value remembers its storage's version: one that was overwritten in the meantime is refused where
+// it was held, and made again where it was dropped.
 #pragma once
 
+#include <memory>
+
+#include "brim/autograd/save_policy.h"
 #include "brim/core/tensor.h"
 
 namespace brim::autograd {
 
+class Node;
+
+/// What a saved tensor wants of its value.
+struct Reading {
+  bool holds = true;        ///< it must stay resident; else it may be dropped and made again
+  bool in_backward = true;  ///< by a backward function; else only to make others again
+};
+
+class Value {
+ public:
+  /// A leaf, or what was computed without a record: it can be held, not made again.
+  explicit Value(const Tensor& tensor);
+  /// Output `output` of `producer`, made in `segment`.
+  Value(const Tensor& tensor, std::weak_ptr<Node> producer, int output, Fate fate,
+        const Segment& segment);
+
+  /// Is `tensor` what this is a value of, unchanged?
+  bool is_of(const Tensor& tensor) const;
+  /// Can it be had without running anything? Also where only others hold it.
+  bool is_resident() const { return resident_storage() != nullptr; }
+  /// Does the tape hold it?
+  bool is_held() const { return hold_.storage() != nullptr; }
+  bool can_be_made_again() const { return !producer_.expired(); }
+  /// The values, unknown to the tape; made again where they were dropped (rebuild.h). Throws
+  /// `AutogradError`, naming the op that wrote to it, for a held one that was overwritten.
+  Tensor get(const char* op);
+
+  void add_reader(const Reading& reading);
+  void remove_reader(const Reading& reading);
+
+  /// For rebuilding: the result of running the producer again, held where `rebuilt_for` says.
+  void set(const Tensor& tensor, const Value& rebuilt_for);
+  std::shared_ptr<Node> producer() const { return producer_.lock(); }
+  /// Where a function ends whose results its caller keeps (checkpoint.h).
+  void leave_segment(const Segment& outer);
+  Fate fate() const { return fate_; }
+  const Segment& segment() const { return segment_; }
+  int64_t bytes() const;
+
+ private:
+  std::shared_ptr<Storage> resident_storage() const;
+  [[noreturn]] void raise_overwritten(const char* op, const Storage& storage) const;
+
+  Layout layout_;
+  std::weak_ptr<Storage> storage_;
+  TapeHold hold_;
+  uint32_t version_ = 0;
+  std::weak_ptr<Node> producer_;
+  int output_ = 0;
+  Fate fate_ = Fate::keep;
+  Segment segment_;
+  int holders_ = 0, users_ = 0;  // among its readers
+};
+
+/// A reader of a value.
 class SavedTensor {
  public:
   SavedTensor() = default;
-  explicit SavedTensor(const Tensor& tensor);
+  /// An undefined tensor for null.
+  SavedTensor(std::shared_ptr<Value> value, const Reading& reading);
+  SavedTensor(SavedTensor&& other) noexcept;
+  SavedTensor& operator=(SavedTensor&& other) noexcept;
+  ~SavedTensor();
 
-  /// The tensor, unknown to the tape. Throws `AutogradError`, naming the op that wrote to it,
-  /// when it changed since it was saved.
-  Tensor get(const char* op) const;
+  /// The tensor, unknown to the tape; see `Value::get`.
+  Tensor get(const char* op) const { return value_ ? value_->get(op) : Tensor(); }
+  Value* value() const { return value_.get(); }
 
  private:
-  Layout layout_;
-  TapeHold hold_;
-  uint32_t version_ = 0;
+  std::shared_ptr<Value> value_;
+  Reading reading_;
 };
 
 }  // namespace brim::autograd

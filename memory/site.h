@@ -9,9 +9,9 @@
 
 namespace brim::memory {
 
-enum class Phase : uint8_t { other, forward, backward, update };
+enum class Phase : uint8_t { other, forward, backward, update, recompute };
 constexpr const char* to_string(Phase phase) {
-  constexpr const char* kNames[] = {"other", "forward", "backward", "update"};
+  constexpr const char* kNames[] = {"other", "forward", "backward", "update", "recompute"};
   return kNames[static_cast<int>(phase)];
 }
 

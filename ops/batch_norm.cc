@@ -33,6 +33,10 @@ class BatchNorm final : public autograd::Op {
 
   const char* name() const override { return "batch_norm"; }
   Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override;
+  Tensors forward_again(const Tensors& in, const Tensors& known,
+                        const autograd::ForwardContext& context) const override;
+  std::vector<int> anchors() const override { return {kMean, kVariance}; }
+  bool is_one_pass() const override { return true; }
   void apply_effects(const Tensors& in, const Tensors& out) const override;
   std::vector<int> overwrites() const override {
     return has_residual_ ? std::vector{kX, residual_index()} : std::vector{kX};
@@ -58,6 +62,8 @@ class BatchNorm final : public autograd::Op {
 
   void validate(const Tensors& in) const;
   void statistics(const Tensors& in, const Tensor& x, Tensor& mean, Tensor& variance) const;
+  Tensor normalise(const Tensors& in, const Tensor& mean, const Tensor& variance,
+                   const autograd::ForwardContext& context) const;
 
   BatchNormAttributes attributes_;
   double momentum_;
@@ -112,15 +118,29 @@ void BatchNorm::statistics(const Tensors& in, const Tensor& x, Tensor& mean,
 
 Tensors BatchNorm::forward(const Tensors& in, const autograd::ForwardContext& context) const {
   validate(in);
-  Tensor x = contiguous(in[kX]), residual, mean, variance;
+  Tensor mean, variance;
+  statistics(in, contiguous(in[kX]), mean, variance);
+  Tensor y = normalise(in, mean, variance, context);
+  if (!context.for_backward && !attributes_.training) return {y, Tensor(), Tensor()};
+  return {y, mean, variance};
+}
+
+Tensors BatchNorm::forward_again(const Tensors& in, const Tensors& known,
+                                 const autograd::ForwardContext& context) const {
+  const Tensor &mean = known[kMean], &variance = known[kVariance];
+  if (!mean.defined() || !variance.defined()) return forward(in, context);
+  return {normalise(in, mean, variance, context), mean, variance};
+}
+
+Tensor BatchNorm::normalise(const Tensors& in, const Tensor& mean, const Tensor& variance,
+                            const autograd::ForwardContext& context) const {
+  Tensor x = contiguous(in[kX]), residual;
   if (has_residual_) residual = contiguous(in[static_cast<size_t>(residual_index())]);
-  statistics(in, x, mean, variance);
   Tensor y = output_over(in, context, x);
   launch(kernel::batch_norm, x.dtype(),
          {x, contiguous(in[kWeight]), contiguous(in[kBias]), mean, variance, residual}, {y},
          attributes_);
-  if (!context.for_backward && !attributes_.training) return {y, Tensor(), Tensor()};
-  return {y, mean, variance};
+  return y;
 }
 
 void BatchNorm::apply_effects(const Tensors& in, const Tensors& out) const {

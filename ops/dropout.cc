@@ -20,6 +20,7 @@ class Dropout final : public autograd::Op {
   }
 
   std::vector<int> overwrites() const override { return {0}; }
+  bool is_one_pass() const override { return true; }
 
   Tensors backward(autograd::BackwardCall& call) const override {
     Tensor dy = call.take_grad(), dx = reuse_or_empty(dy);

@@ -28,6 +28,7 @@ bool has_bad_input(const autograd::OpEvent& event) {
 }  // namespace
 
 void NonFiniteFinder::ran(const autograd::OpEvent& event) {
+  if (event.phase == autograd::Phase::recompute) return;  // forward had the same
   if (!report_.empty() || !std::ranges::any_of(event.outputs, has_non_finite)) return;
   bool forward = event.phase == autograd::Phase::forward;
   bool bad_inputs = has_bad_input(event);

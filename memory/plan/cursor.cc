@@ -30,7 +30,10 @@ bool Cursor::same_op(int64_t i, const Site& site) const {
 bool Cursor::same_site(int64_t i, const Site& site) const {
   const PlannedSite& planned = plan_->sites[static_cast<size_t>(program_->request(i).site)];
   // A recording names phases that the program leaves open.
-  bool same_way = (planned.phase == Phase::backward) == (site.phase == Phase::backward);
+  auto way = [](Phase phase) {
+    return phase == Phase::backward || phase == Phase::recompute ? phase : Phase::forward;
+  };
+  bool same_way = way(planned.phase) == way(site.phase);
   return same_op(i, site) && same_way && planned.module == site.path();
 }
 

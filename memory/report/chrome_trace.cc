@@ -97,8 +97,10 @@ int64_t bytes_of(const Trace& trace, const std::vector<int64_t>& ids) {
 }
 
 Json op_event(const Trace& trace, const TraceOp& op, const TraceClock& clock) {
-  const bool backward = op.origin.phase == Phase::backward;
-  Json event = slice(kOps, op.origin.op + (backward ? " backward" : ""), clock.of(op));
+  const Phase phase = op.origin.phase;
+  const bool says = phase == Phase::backward || phase == Phase::recompute;
+  const std::string way = says ? std::string(" ") + to_string(phase) : "";
+  Json event = slice(kOps, op.origin.op + way, clock.of(op));
   event["cat"] = to_string(op.origin.phase);
   Json& args = event["args"];
   args = {{"module", op.origin.module},

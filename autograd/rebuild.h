@@ -1,0 +1,20 @@
+// Making a dropped value again: its producer runs with the inputs and the random address that it
+// had, and so gives the same bits; inputs that were dropped too are made first. Nothing recurses,
+// so a chain may be as long as it likes. Side effects (`Op::apply_effects`) do not happen again.
+//
+// What is made on the way is let go after its last use within the rebuilding, but for values that
+// backward will read too and that are retained.
+#pragma once
+
+#include "brim/core/tensor.h"
+
+namespace brim::autograd {
+
+class Value;
+
+/// The values of `wanted`, which is dropped. Throws `AutogradError` where its producer is gone, an
+/// input was overwritten, or the op now gives another shape or dtype; `memory::OutOfMemory`.
+/// Observers see `Phase::recompute`. Errors name `reader`, the op that asks.
+Tensor rebuild(Value& wanted, const char* reader);
+
+}  // namespace brim::autograd

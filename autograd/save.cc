@@ -1,0 +1,53 @@
+#include "brim/autograd/save.h"
+
+#include <algorithm>
+
+namespace brim::autograd {
+namespace {
+
+using Values = std::vector<std::shared_ptr<Value>>;
+
+// What was made in a segment is dropped within it, and held for who reads it outside.
+SavedTensor reader_of(std::shared_ptr<Value> value, const Segment& segment, bool in_backward) {
+  if (value == nullptr) return {};
+  const bool drops = value->fate() != Fate::keep && value->segment().id == segment.id;
+  return SavedTensor(std::move(value), {.holds = !drops, .in_backward = in_backward});
+}
+
+void make_values(const std::shared_ptr<Node>& node, const Tensors& outputs, Decision decision) {
+  check(decision.fates.size() == outputs.size(), "a policy decides on each output");
+  for (int anchor : node->op->anchors()) decision.fates[static_cast<size_t>(anchor)] = Fate::keep;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i].defined())
+      node->values[i] = std::make_shared<Value>(outputs[i], node, static_cast<int>(i),
+                                                decision.fates[i], decision.segment);
+}
+
+}  // namespace
+
+void save(const std::shared_ptr<Node>& node, const Tensors& inputs, const Tensors& outputs,
+          const Saves& saves) {
+  SavePolicy* policy = save_policy();
+  Values values(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (policy != nullptr || std::ranges::count(saves.inputs, static_cast<int>(i)) > 0)
+      values[i] = value_of(inputs[i]);
+  Decision decision = policy != nullptr ? policy->decide({*node, values, saves}) : Decision();
+  const Segment segment = decision.segment;
+  if (!decision.fates.empty()) {
+    make_values(node, outputs, std::move(decision));
+    for (const auto& value : values)
+      node->replay_inputs.push_back(reader_of(value, segment, /*in_backward=*/false));
+  }
+  for (int i : saves.inputs)
+    node->saved_inputs.emplace_back(i, reader_of(values[static_cast<size_t>(i)], segment, true));
+  for (int i : saves.outputs) {
+    std::shared_ptr<Value>& value = node->values[static_cast<size_t>(i)];
+    const Tensor& output = outputs[static_cast<size_t>(i)];
+    if (value == nullptr && output.defined())
+      value = std::make_shared<Value>(output, node, i, Fate::keep, Segment{});
+    node->saved_outputs.emplace_back(i, reader_of(value, segment, true));
+  }
+}
+
+}  // namespace brim::autograd

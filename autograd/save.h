@@ -1,0 +1,13 @@
+// What the tape keeps of a call that is being recorded: the saved tensors of a node, and, where the
+// policy drops some of its results, what is needed to run it again. For `apply` alone.
+#pragma once
+
+#include "brim/autograd/node.h"
+
+namespace brim::autograd {
+
+/// `node` has its op, and room for its values.
+void save(const std::shared_ptr<Node>& node, const Tensors& inputs, const Tensors& outputs,
+          const Saves& saves);
+
+}  // namespace brim::autograd

@@ -1,0 +1,68 @@
+// Which results of recorded ops the tape holds until backward, and which it lets go as soon as
+// nobody else holds them, to run their producers again. The policy is asked once for each recorded
+// call. Without one everything that is saved is held. Ready policies: `checkpoint` (checkpoint.h),
+// `FreeRecomputation` (free_recomputation.h).
+//
+// No policy changes a bit of what is computed: a producer runs again with the same inputs and the
+// same random address, and its side effects do not happen again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace brim::autograd {
+
+class Node;
+class Value;
+struct Saves;
+
+/// What becomes of a result that only backward will read.
+enum class Fate {
+  keep,    ///< held until backward has used it
+  retain,  ///< dropped; made again for its first use and then held to its last
+  remake,  ///< dropped; made again for each use
+};
+
+/// A stretch of the tape that is made again as a whole. What is made in it is dropped, but for what
+/// is read outside of it.
+struct Segment {
+  uint64_t id = 0;  ///< 0: none; of nested ones, the outermost
+  int depth = 0;    ///< how many are around; what lies deeper than what is wanted is not retained
+};
+
+struct Decision {
+  /// Of each output; empty: all are kept, and the call will not be made again.
+  std::vector<Fate> fates;
+  Segment segment;
+};
+
+/// A call that is being recorded.
+struct RecordedCall {
+  const Node& node;
+  const std::vector<std::shared_ptr<Value>>& inputs;  ///< null for undefined ones
+  const Saves& saves;
+};
+
+class SavePolicy {
+ public:
+  virtual ~SavePolicy() = default;
+  virtual Decision decide(const RecordedCall& call) = 0;
+};
+
+/// The policy of this thread, the innermost; null for none.
+SavePolicy* save_policy();
+
+/// Sets it until the scope ends; null: everything is held.
+class SavePolicyScope {
+ public:
+  explicit SavePolicyScope(SavePolicy* policy);
+  ~SavePolicyScope();
+  SavePolicyScope(const SavePolicyScope&) = delete;
+  SavePolicyScope& operator=(const SavePolicyScope&) = delete;
+
+ private:
+  SavePolicy* before_;
+};
+
+}  // namespace brim::autograd

@@ -1,0 +1,297 @@
+// Results that are dropped and made again: the same bits, fewer bytes, side effects once, whatever
+// is checkpointed and however deep.
+#include <doctest/doctest.h>
+
+#include "brim/autograd/backward.h"
+#include "brim/autograd/checkpoint.h"
+#include "brim/autograd/effects.h"
+#include "brim/autograd/free_recomputation.h"
+#include "brim/autograd/in_place.h"
+#include "brim/memory/out_of_memory.h"
+#include "brim/nn/layers.h"
+#include "brim/ops/ops.h"
+#include "brim/tests/support/compare.h"
+
+using namespace brim;
+using autograd::checkpoint;
+
+namespace {
+
+/// Convolutions, batch norm with residual and activation, dropout: what a step must not do twice.
+struct Net final : nn::Module {
+  Net() {
+    register_modules({{"conv1", conv1},
+                      {"bn1", bn1},
+                      {"conv2", conv2},
+                      {"bn2", bn2},
+                      {"conv3", conv3},
+                      {"bn3", bn3},
+                      {"drop", drop},
+                      {"fc", fc}});
+    nn::initialize(*this, /*seed=*/3);
+  }
+  Tensor block(Tensor x) {
+    Tensor y = bn2(conv2(x), {.activation = Activation::hardswish});
+    return bn3(conv3(std::move(y)), {.residual = std::move(x), .activation = Activation::relu});
+  }
+  Tensor stem(Tensor x) { return drop(bn1(conv1(std::move(x)), {.activation = Activation::relu})); }
+  Tensor forward(Tensor x) override { return fc(global_avg_pool(block(stem(std::move(x))))); }
+
+  nn::Conv2d conv1{3, 8, {.kernel = 3, .padding = 1, .bias = false}};
+  nn::BatchNorm2d bn1{8};
+  nn::Conv2d conv2{8, 8, {.kernel = 3, .padding = 1, .bias = false}};
+  nn::BatchNorm2d bn2{8};
+  nn::Conv2d conv3{8, 8, {.kernel = 3, .padding = 1, .bias = false}};
+  nn::BatchNorm2d bn3{8};
+  nn::Dropout drop{0.3};
+  nn::Linear fc{8, 4};
+};
+
+Tensor images() { return uniform({4, 16, 16, 3}, -1, 1, {1}); }
+
+struct Result {
+  std::vector<std::vector<float>> numbers;  // loss, gradients, buffers
+  int64_t saved_bytes = 0;                  // live after forward, but for the model
+  int recomputed = 0;
+};
+
+struct Replays final : autograd::OpObserver {
+  void ran(const autograd::OpEvent& event) override {
+    if (event.phase == autograd::Phase::recompute) ++count;
+  }
+  int count = 0;
+};
+
+using Forward = std::function<Tensor(Net&, Tensor)>;
+
+Result run(const Forward& forward, Dtype dtype = Dtype::float32) {
+  auto account = std::make_shared<memory::Account>(
+      Device::cpu(), std::make_unique<memory::HostSource>(), memory::planner_named("direct"));
+  memory::AccountScope of(account);
+  Result result;
+  {
+    Net net;
+    net.to(dtype);
+    const int64_t before = account->stats().live;
+    autograd::RandomScope random(/*seed=*/5, /*update=*/0, /*first_sample=*/0);
+    Replays replays;
+    Tensor x = convert_to(images(), {.dtype = dtype});
+    Tensor loss = mean(forward(net, std::move(x)));
+    result.saved_bytes = account->stats().live - before;
+    result.numbers.push_back(loss.to_vector<float>());
+    CHECK(replays.count == 0);
+    backward(std::move(loss));
+    result.recomputed = replays.count;
+    for (const auto& [name, parameter] : net.named_parameters()) {
+      REQUIRE(parameter.grad().defined());
+      result.numbers.push_back(parameter.grad().to_vector<float>());
+    }
+    for (const auto& [name, buffer] : net.named_buffers())
+      result.numbers.push_back(buffer.to_vector<float>());
+  }
+  CHECK(account->stats().live == 0);
+  return result;
+}
+
+Tensor head(Net& net, Tensor y) { return net.fc(global_avg_pool(std::move(y))); }
+
+Tensor in_one_piece(Net& net, Tensor x) {
+  return checkpoint([&](Tensor t) { return net(std::move(t)); }, std::move(x));
+}
+Tensor in_two_pieces(Net& net, Tensor x) {
+  x = checkpoint([&](Tensor t) { return net.stem(std::move(t)); }, std::move(x));
+  x = checkpoint([&](Tensor t) { return net.block(std::move(t)); }, std::move(x));
+  return head(net, std::move(x));
+}
+Tensor nested(Net& net, Tensor x) {
+  return checkpoint([&](Tensor t) { return in_two_pieces(net, std::move(t)); }, std::move(x));
+}
+Tensor freely(Net& net, Tensor x) {
+  autograd::FreeRecomputation policy;
+  autograd::SavePolicyScope scope(&policy);
+  return net(std::move(x));
+}
+Tensor freely_with_a_checkpoint(Net& net, Tensor x) {
+  autograd::FreeRecomputation policy;
+  autograd::SavePolicyScope scope(&policy);
+  x = net.stem(std::move(x));
+  x = checkpoint([&](Tensor t) { return net.block(std::move(t)); }, std::move(x));
+  return head(net, std::move(x));
+}
+
+}  // namespace
+
+TEST_CASE("every way to recompute gives the same bits with fewer bytes") {
+  for (Dtype dtype : {Dtype::float32, Dtype::float64}) {
+    const Result kept = run([](Net& net, Tensor x) { return net(std::move(x)); }, dtype);
+    CHECK(kept.recomputed == 0);
+    for (const Forward& forward : {Forward(in_one_piece), Forward(in_two_pieces), Forward(nested),
+                                   Forward(freely), Forward(freely_with_a_checkpoint)})
+      for (bool in_place : {false, true}) {
+        autograd::InPlaceScope scope(in_place);
+        Result result = run(forward, dtype);
+        CHECK(result.numbers == kept.numbers);
+        CHECK(result.saved_bytes < kept.saved_bytes);
+        CHECK(result.recomputed > 0);
+      }
+  }
+}
+
+TEST_CASE("each call of a checkpoint runs again once, and of a nested one at most twice") {
+  // conv1 bn1 drop | conv2 bn2 conv3 bn3 | avgpool fc mean: of those that are not last in theirs.
+  CHECK(run(in_one_piece).recomputed == 8);
+  CHECK(run(in_two_pieces).recomputed <= 7);
+  CHECK(run(nested).recomputed <= 2 * 9);
+}
+
+TEST_CASE("a checkpoint saves its inputs, its results, and what statistics take") {
+  const int64_t input = 4 * 16 * 16 * 3 * 4, statistics = 3 * 2 * 8 * 8;
+  const int64_t result = 4 * 4 * 4, loss = 4;
+  // Each rounded up to the alignment: three pairs of statistics, and small change.
+  CHECK(run(in_one_piece).saved_bytes <= input + 6 * 64 + statistics + result + loss + 2 * 64);
+}
+
+TEST_CASE("results that are read outside stay, those that are not do not") {
+  Tensor w = uniform({64, 64}, -1, 1, {1}).set_requires_grad();
+  Tensor x = uniform({64, 64}, -1, 1, {2});
+  auto [a, b] = checkpoint(
+      [&](Tensor t) {
+        Tensor first = tanh(matmul(t, w));
+        Tensor second = sigmoid(matmul(first, w));
+        return std::pair(first, second);
+      },
+      x);
+  std::shared_ptr<Storage> of_a = a.storage();
+  Tensor loss = sum(mul(exp(std::move(a)), std::move(b)));
+  backward(loss);
+  Tensor again = w.grad();
+  w.set_grad({});
+  Tensor first = tanh(matmul(x, w)), second = sigmoid(matmul(first, w));
+  backward(sum(mul(exp(first), second)));
+  CHECK(again.to_vector<float>() == w.grad().to_vector<float>());
+}
+
+TEST_CASE("inputs that want no gradient, other arguments, and functions without tensors in") {
+  Tensor w = uniform({8, 8}, -1, 1, {1}).set_requires_grad();
+  Tensor mask = uniform({8, 8}, 0, 1, {2});
+  auto function = [](const Tensor& weight, const Tensor& by, int times, const std::string& kind) {
+    Tensor y = weight;
+    for (int i = 0; i < times; ++i) y = kind == "tanh" ? tanh(mul(y, by)) : y;
+    return y;
+  };
+  backward(sum(function(w, mask, 3, "tanh")));
+  const std::vector<float> expected = w.grad().to_vector<float>();
+  w.set_grad({});
+  backward(sum(checkpoint(function, w, mask, 3, std::string("tanh"))));
+  CHECK(w.grad().to_vector<float>() == expected);
+  w.set_grad({});
+  backward(sum(checkpoint([&] { return function(w, mask, 3, "tanh"); })));
+  CHECK(w.grad().to_vector<float>() == expected);
+}
+
+TEST_CASE("a chain of a hundred thousand calls is made again without recursion") {
+  Tensor w = full({1}, 0.5).set_requires_grad();
+  Tensor y = checkpoint(
+      [](Tensor x) {
+        for (int i = 0; i < 100'000; ++i) x = neg(std::move(x));
+        return mul(exp(x), x);
+      },
+      w);
+  backward(sum(std::move(y)));
+  CHECK(w.grad().item<double>() == doctest::Approx(std::exp(0.5) * 1.5).epsilon(1e-6));
+}
+
+TEST_CASE("an exception in a checkpointed function leaves nothing behind") {
+  Tensor w = uniform({8, 8}, -1, 1, {1}).set_requires_grad();
+  CHECK_THROWS_AS(checkpoint(
+                      [&](Tensor t) {
+                        Tensor y = tanh(std::move(t));
+                        if (y.defined()) throw std::runtime_error("no");
+                        return y;
+                      },
+                      w),
+                  std::runtime_error);
+  CHECK(autograd::save_policy() == nullptr);
+  Replays replays;
+  backward(sum(tanh(tanh(w))));
+  CHECK(replays.count == 0);  // no segment is open
+}
+
+TEST_CASE("an input that was overwritten since is refused, and named with what wrote it") {
+  Tensor w = uniform({8, 8}, -1, 1, {1}).set_requires_grad();
+  Tensor x = uniform({8, 8}, -1, 1, {2});
+  Tensor y = checkpoint([&](const Tensor& t) { return tanh(tanh(mul(t, w))); }, x);
+  fill(x, 0);
+  CHECK_THROWS_WITH_AS(backward(sum(std::move(y))), doctest::Contains("overwritten by 'fill'"),
+                       AutogradError);
+}
+
+TEST_CASE("a graph that is retained is gone through again") {
+  Tensor w = uniform({8, 8}, -1, 1, {1}).set_requires_grad();
+  Tensor y = sum(checkpoint([](const Tensor& t) { return tanh(tanh(exp(t))); }, w));
+  backward(y, {.retain_graph = true});
+  const std::vector<float> once = w.grad().to_vector<float>();
+  w.set_grad({});
+  backward(y);
+  CHECK(w.grad().to_vector<float>() == once);
+  CHECK_THROWS_AS(backward(y), AutogradError);
+}
+
+TEST_CASE("an op that gives another shape when it runs again is named") {
+  struct Growing final : autograd::Op {
+    const char* name() const override { return "growing"; }
+    Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+      return {zeros({in[0].size(0) + calls++})};
+    }
+    Tensors backward(autograd::BackwardCall& call) const override {
+      return {zeros(call.input_info(0).shape)};
+    }
+    mutable int calls = 0;
+  };
+  Tensor w = zeros({4}).set_requires_grad();
+  Tensor y = checkpoint(
+      [](const Tensor& t) {
+        return exp(exp(autograd::apply_one(std::make_shared<Growing>(), {Tensor(t)},
+                                           std::source_location::current())));
+      },
+      w);
+  CHECK_THROWS_WITH_AS(backward(sum(std::move(y))),
+                       doctest::Contains("growing: run again for backward it gives [5]"),
+                       AutogradError);
+}
+
+TEST_CASE("refused requests in backward leave the bytes as they were, and what is made is freed") {
+  auto account = std::make_shared<memory::Account>(
+      Device::cpu(), std::make_unique<memory::HostSource>(), memory::planner_named("direct"));
+  memory::AccountScope of(account);
+  Net net;
+  for (const Forward& forward : {Forward(in_one_piece), Forward(nested), Forward(freely)}) {
+    for (int64_t n = 0;; ++n) {
+      REQUIRE(n < 500);
+      const int64_t before = account->stats().live;
+      bool failed = false;
+      {
+        autograd::RandomScope random(5, 0, 0);
+        Tensor loss = mean(forward(net, images()));
+        account->fail_nth(n + 1);
+        try {
+          backward(std::move(loss));
+        } catch (const memory::OutOfMemory&) {
+          failed = true;
+        }
+        account->fail_nth(0);
+        for (const auto& [name, parameter] : net.named_parameters()) parameter.set_grad({});
+      }
+      CHECK(account->stats().live == before);
+      if (!failed) break;
+    }
+  }
+}
+
+TEST_CASE("free recomputation keeps one tensor for each convolution and batch norm") {
+  // Of the convolutions the outputs, of the block its input, which everything else is made from.
+  const Result free = run(freely), kept = run([](Net&net, Tensor x) { return net(std::move(x)); });
+  const int64_t activation = 4 * 16 * 16 * 8 * 4;
+  CHECK(kept.saved_bytes - free.saved_bytes >= 2 * activation);
+  CHECK(free.recomputed <= 4);
+}
