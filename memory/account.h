@@ -114,6 +114,8 @@ class Account {
   PlannerStats planner_stats() const;
   Device device() const { return device_; }
   std::string planner_name() const;
+  /// That the planner follows; null for none.
+  std::shared_ptr<const Plan> plan() const;
   /// Which requests did not follow the plan of the planner that is there now, and which buffers
   /// were in its way; "" for none.
   std::string mismatch_report() const;

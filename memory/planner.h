@@ -24,6 +24,8 @@ struct Request {
   const Site* site = nullptr;  ///< who asks; never null under an account
 };
 
+struct Plan;
+
 /// What a planner gave. `token` is the planner's own; it comes back with the release.
 struct Placement {
   void* address = nullptr;
@@ -67,6 +69,9 @@ class Planner {
   virtual void empty_cache() noexcept {}
 
   virtual PlannerStats stats() const { return {}; }
+
+  /// The plan that it follows (memory/plan/plan.h); null for a planner that has none.
+  virtual std::shared_ptr<const Plan> plan() const { return nullptr; }
 
   /// A training step begins, or ended, done or undone.
   virtual void begin_step() {}

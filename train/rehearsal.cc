@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "brim/base/instructions.h"
+#include "brim/base/parallel.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/eval_scope.h"
 #include "brim/train/evaluate.h"
@@ -107,6 +109,19 @@ class Rehearsal {
 };
 
 }  // namespace
+
+std::string plan_identity(const RehearsalOptions& options) {
+  const TrainerOptions& t = options.trainer;
+  return fmt::format(
+      "{0}x{0}, batch {1}, {2} an update, {3} updates an epoch, {4} in a last one, {5} updates in "
+      "all, {6} evaluated by {7}, {8} as {9}; clip norm {10}, value {11}, fused {12}, mixup {13}, "
+      "cutmix {14}, label smoothing {15}, class weights {16}; {17}, {18} threads",
+      options.size, options.batch, options.update_images(), options.updates, options.last_update,
+      t.steps, options.evaluated, options.evaluation_batch, to_string(t.input.dtype),
+      t.input.as_bytes ? "bytes" : "numbers", t.clip.norm, t.clip.value, t.fused_update,
+      t.mix.mixup, t.mix.cutmix, t.label_smoothing, t.class_weights.defined(),
+      to_string(instructions()), num_threads());
+}
 
 void rehearse(const RehearsalOptions& options, const std::function<void()>& state_is_held) {
   Rehearsal rehearsal(options);

@@ -36,4 +36,11 @@ TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions&
   return result;
 }
 
+StepMemory memory_of(const memory::Plan& plan) {
+  return {.peak_reserved = plan.arena_bytes,
+          .peak_live = plan.lower_bound,
+          .state = plan.kept_bytes,
+          .at_peak = plan.at_peak};
+}
+
 }  // namespace brim

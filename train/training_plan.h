@@ -26,4 +26,7 @@ memory::Trace trace_on_meta(const MetaProgram& program);
 /// `program` as of `measure_on_meta`.
 TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions& options = {});
 
+/// What a run under the plan will hold.
+StepMemory memory_of(const memory::Plan& plan);
+
 }  // namespace brim

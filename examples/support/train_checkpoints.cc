@@ -62,6 +62,12 @@ void add_checkpoint_flags(CLI::App& app, TrainFlags& f) {
   app.add_flag("--resume", f.resume, "go on from the newest checkpoint, if there is one");
 }
 
+std::string kept_plan(const TrainFlags& flags) {
+  if (!flags.resume || flags.checkpoint.empty() || !flags.plan.empty()) return "";
+  NewestCheckpoint found = newest_checkpoint_in(flags.checkpoint);
+  return found.checkpoint ? found.checkpoint->plan : "";
+}
+
 RunCheckpoints::RunCheckpoints(const TrainFlags& flags, const TrainData& data) : flags_(flags) {
   if (flags.checkpoint.empty()) {
     expect<ValueError>(!flags.resume && flags.checkpoint_every == 0, "flags",

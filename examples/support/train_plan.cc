@@ -14,6 +14,7 @@
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/train_speed.h"
 #include "brim/memory/arena_planner.h"
+#include "brim/train/kept_plan.h"
 #include "brim/train/parts.h"
 #include "brim/train/predicted_time.h"
 
@@ -88,11 +89,20 @@ MemoryPlan find_plan(const TrainFlags& flags, const TrainData& data) {
   if (flags.plan.empty()) return predict_memory(flags, data, flags.batch);
   try {
     TrainingPlan kept = load_plan(flags.plan, identity_of(flags, data, flags.batch));
-    return {.predicted = kept.predicted, .training = std::move(kept)};
+    return {.from = "file", .predicted = kept.predicted, .training = std::move(kept)};
   } catch (const FileError& error) {
     std::cerr << "train: " << error.what() << "; planning again" << std::endl;
     return predict_memory(flags, data, flags.batch);
   }
+}
+
+void require_batch_asked_for(const TrainFlags& flags, int64_t batch) {
+  expect<FileError>(
+      (flags.max_batch == 0 || batch <= flags.max_batch) && batch % flags.batch_multiple == 0,
+      "plan",
+      "the plan of the checkpoint is for batch {}, which --max-batch or "
+      "--batch-multiple leaves out",
+      batch);
 }
 
 /// Nothing where the model cannot train with so few images.
@@ -133,6 +143,27 @@ void take_fastest(TrainFlags& flags, const TrainData& data, const TunedBatch& tu
 }
 
 }  // namespace
+
+KeptMemory take_up_plan(TrainFlags& flags, const TrainData& data, const std::string& kept) {
+  if (kept.empty() || flags.planner != "arena") return {};
+  const bool open = flags.batch == 0;
+  try {
+    KeptPlan found = kept_plan_from(kept, flags.limit(), [&](int64_t images) {
+      return identity_of(flags, data, open ? images : flags.batch);
+    });
+    if (open) require_batch_asked_for(flags, found.micro_batch);
+    flags = with_batch(flags, found.micro_batch);
+    MemoryPlan plan{.from = "checkpoint",
+                    .predicted = memory_of(*found.plan),
+                    .training = {.plan = std::move(found.plan)}};
+    plan.training.predicted = plan.predicted;
+    return {.plan = plan,
+            .said = fmt::format("under the memory plan that it has: batch {}, {}", flags.batch,
+                                in_mib(plan.predicted.peak_reserved))};
+  } catch (const FileError& error) {
+    return {.plan = {}, .said = fmt::format("{}; planned again", error.what())};
+  }
+}
 
 LadderResult climb_ladder(const TrainFlags& flags, const TrainData& data) {
   return standard_ladder().climb({rehearsal_of(flags, data, flags.batch), flags.planner},
@@ -228,15 +259,17 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
              in_mib(tuned.memory.peak_reserved), beyond, tuned.rehearsals, seconds.count());
 }
 
-MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events) {
-  MemoryPlan plan = find_plan(flags, data);
+MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events,
+                       std::optional<MemoryPlan> kept) {
+  MemoryPlan plan = kept ? std::move(*kept) : find_plan(flags, data);
   const StepMemory& need = plan.predicted;
   if (need.peak_reserved > flags.limit()) refuse(flags, data, need, events);
-  if (!flags.save_plan.empty()) save_plan(flags.save_plan, plan.training);
-  if (!flags.trace.empty() && !plan.training.plan)
+  const bool wants_trace = !flags.trace.empty() || !flags.save_plan.empty();
+  if (wants_trace && plan.training.trace.buffers.empty())
     plan.training.trace = trace_on_meta([&](const auto& state_is_held) {
       rehearse(rehearsal_of(flags, data, flags.batch), state_is_held);
     });
+  if (!flags.save_plan.empty()) save_plan(flags.save_plan, plan.training);
   Json event{{"event", "plan"},
              {"batch", flags.batch},
              {"micro_batches", count_parts(flags.update_images(), flags.batch)},
@@ -245,7 +278,8 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
              {"predicted_peak_live_bytes", need.peak_live},
              {"relative_time", relative_time(flags, data)},
              {"remedies", remedies_in_force(flags)},
-             {"precision", "f32"}};
+             {"precision", "f32"},
+             {"plan_from", plan.from}};
   if (flags.budget > 0) event["budget_bytes"] = flags.budget;
   events.write(event);
   return plan;

@@ -194,7 +194,7 @@ TEST_CASE("progress and notes come back exactly, also without a model") {
   TempFolder folder;
   Checkpoints checkpoints(folder.path(), options_of());
   Training training;
-  const io::Metadata notes{{"plan", "{\"a\": [1]}"}, {"micro-batch", "8"}, {"empty", ""}};
+  const io::Metadata notes{{"budget", "{\"a\": [1]}"}, {"micro-batch", "8"}, {"empty", ""}};
   checkpoints.set_notes(notes);
   for (double value : {0.1, 1.0 / 3, -0.0, 1e300, -2.5, Limits::max(), Limits::denorm_min(),
                        Limits::min(), std::nextafter(1.0, 2.0)}) {
@@ -320,8 +320,8 @@ TEST_CASE("where none is whole nothing is found, and every reason told") {
 TEST_CASE("a later version of the format is refused, not passed over") {
   TwoCheckpoints two;
   io::write_safetensors(two.paths[1], {},
-                        {{"checkpoint.version", "2"}, {"who.knows", "what this is"}});
-  check_refused(two.checkpoints, two.training, {"version 2", "later than 1"});
+                        {{"checkpoint.version", "3"}, {"who.knows", "what this is"}});
+  check_refused(two.checkpoints, two.training, {"version 3", "later than 2"});
   CHECK_THROWS_AS(two.checkpoints.newest(), FileError);
 }
 
@@ -418,7 +418,7 @@ TEST_CASE("options out of range are refused before there is a folder") {
   CHECK(contains(refused({.identity = {{"data", "\xff"}}}), "not UTF-8"));
   CHECK(contains(refused({.identity = {{"a\nb", "c"}}}), "cannot be a name"));
   Checkpoints checkpoints(path, options_of());
-  CHECK_THROWS_AS(checkpoints.set_notes({{"plan", "\xff"}}), ValueError);
+  CHECK_THROWS_AS(checkpoints.set_notes({{"budget", "\xff"}}), ValueError);
 }
 
 TEST_CASE("a folder that cannot be used is refused at once") {
