@@ -8,10 +8,9 @@
 #include <optional>
 
 #include "brim/base/bytes.h"
-#include "brim/base/instructions.h"
-#include "brim/base/parallel.h"
 #include "brim/examples/support/plan_file.h"
 #include "brim/examples/support/program.h"
+#include "brim/examples/support/run_identity.h"
 #include "brim/examples/support/train_speed.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/train/kept_plan.h"
@@ -67,21 +66,8 @@ TrainFlags with_batch(TrainFlags flags, int64_t batch) {
   return flags;
 }
 
-/// What the bytes of the run follow from.
-std::string identity_of(const TrainFlags& asked, const TrainData& data, int64_t batch) {
-  const TrainFlags flags = with_batch(asked, batch);
-  const OptimizerFlags& o = flags.optimizer;
-  return fmt::format(
-      "{}, {} classes, {}x{}, batch {}, {} steps, {} an epoch, {} evaluated, {} an update; {}, "
-      "momentum {}, "
-      "no decay {}, clip {} {}, ema {}, freeze {}, fused {}; mixup {}, cutmix {}, label smoothing "
-      "{}; {}, "
-      "{} threads",
-      flags.model, data.classes, flags.size, flags.size, batch, data.steps(flags),
-      data.batches(flags), evaluated(data), flags.update_images(), o.name, o.momentum.value_or(0),
-      fmt::join(o.no_decay, " "), o.clip.norm, o.clip.value, o.ema, fmt::join(o.freeze, " "),
-      flags.fused_update, flags.augment.mix.mixup, flags.augment.mix.cutmix, flags.label_smoothing,
-      to_string(instructions()), num_threads());
+std::string identity_of(const TrainFlags& flags, const TrainData& data, int64_t batch) {
+  return bytes_identity(with_batch(flags, batch), data, rehearsal_of(flags, data, batch));
 }
 
 /// From `--plan`, where that is the answer; else made.
