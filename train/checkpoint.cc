@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <system_error>
 
 #include "brim/base/nearest.h"
@@ -191,6 +192,7 @@ struct Whole {
 struct Found {
   std::unique_ptr<Whole> newest;  // null for none
   std::vector<std::string> passed_over;
+  std::set<std::string> damaged;  // their paths
 };
 
 /// Paths of checkpoints, the newest first.
@@ -211,6 +213,7 @@ Found find_newest(const std::string& folder) {
       found.newest = std::make_unique<Whole>(path);
     } catch (const FileError& error) {
       found.passed_over.emplace_back(error.what());
+      found.damaged.insert(path);
       continue;
     }
     expect<FileError>(
@@ -264,13 +267,16 @@ void Checkpoints::set_notes(io::Metadata notes) {
 std::vector<std::string> Checkpoints::files() const { return checkpoints_in(folder_); }
 
 NewestCheckpoint Checkpoints::newest() const {
-  return described(find_newest(folder_, options_.identity));
+  Found found = find_newest(folder_, options_.identity);
+  damaged_.merge(found.damaged);
+  return described(std::move(found));
 }
 
 NewestCheckpoint Checkpoints::load_newest(const TrainingState& state) const {
   require_no_scope(state);
   const ByName tensors = tensors_of(state);
   Found found = find_newest(folder_, options_.identity);
+  damaged_.merge(found.damaged);
   if (!found.newest) return described(std::move(found));
   const auto& [file, version, record] = *found.newest;
   require_averages(record, state, file.path());
@@ -311,8 +317,10 @@ std::string Checkpoints::save(const TrainingState& state, const TrainingProgress
 }
 
 void Checkpoints::remove_beyond_keep(const std::string& written) const {
+  damaged_.erase(written);
   std::vector<std::string> paths = files();
-  std::erase(paths, written);
+  std::erase_if(paths,
+                [&](const auto& path) { return path == written || damaged_.contains(path); });
   for (; static_cast<int64_t>(paths.size()) >= options_.keep; paths.pop_back())
     remove_file(paths.back());
 }

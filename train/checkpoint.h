@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,7 +75,8 @@ struct NewestCheckpoint {
 NewestCheckpoint newest_checkpoint_in(const std::string& folder);
 
 struct CheckpointOptions {
-  /// Files that stay; from 1.
+  /// Files that stay; from 1. Those that were passed over as damaged stay beside them, uncounted,
+  /// and what was not read counts as whole.
   int64_t keep = 3;
   /// What the numbers of the training follow from, by name: model, data, batch, seed, optimizer,
   /// schedule. A checkpoint in which one differs is refused.
@@ -128,6 +130,7 @@ class Checkpoints {
   std::string folder_;
   CheckpointOptions options_;
   io::Metadata notes_;
+  mutable std::set<std::string> damaged_;  // files that were passed over
 };
 
 }  // namespace brim
