@@ -70,6 +70,9 @@ class Planner {
 
   virtual PlannerStats stats() const { return {}; }
 
+  /// Whether all bytes of a step are its own before the step begins, so that no request of it runs
+  /// out: for what cannot be undone midway, like an update fused into backward.
+  virtual bool reserves_steps() const { return false; }
   /// The plan that it follows (memory/plan/plan.h); null for a planner that has none.
   virtual std::shared_ptr<const Plan> plan() const { return nullptr; }
 

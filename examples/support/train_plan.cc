@@ -201,11 +201,10 @@ RehearsalOptions rehearsal_of(const TrainFlags& asked, const TrainData& data, in
 MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch) {
   RehearsalOptions options = rehearsal_of(flags, data, batch);
   auto program = [&](const auto& state_is_held) { rehearse(options, state_is_held); };
-  if (flags.planner != "arena")
-    return {.predicted = predicted_memory({std::move(options), flags.planner}, flags.limit())};
-  MemoryPlan plan{.training = plan_on_meta(program, {.identity = identity_of(flags, data, batch)})};
-  plan.predicted = plan.training.predicted;
-  return plan;
+  TrainingPlan training =
+      plan_under(flags.planner, program,
+                 {.identity = identity_of(flags, data, batch), .capacity = flags.limit()});
+  return {.predicted = training.predicted, .training = std::move(training)};
 }
 
 void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
