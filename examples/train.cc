@@ -26,11 +26,12 @@ void train(TrainFlags flags) {
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
   TrainData data = open_data(flags);
   check_weight_flags(flags, data);
+  KeptMemory kept = take_up_plan(flags, data, kept_plan(flags));
   choose_batch(flags, data, events);
   TrainerOptions options = trainer_options(flags, data);
   RunCheckpoints checkpoints(flags, data);
   options.checkpoints = checkpoints.folder();
-  MemoryPlan plan = plan_memory(flags, data, events);
+  MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
   open_loaders(flags, data);
   auto account = std::make_shared<memory::Account>(
       flags.device, std::make_unique<memory::HostSource>(flags.limit()), plan.planner(flags));
@@ -57,6 +58,7 @@ void train(TrainFlags flags) {
     trainer.on_best = [&](const EpochReport&) { save_best_weights(flags, data, *model); };
     trainer.should_stop = [&] { return checkpoints.stop_requested(); };
     report.say(checkpoints.resume(trainer));
+    report.say(kept.said);
     trainer.run();
     trace.finish();
     if (trainer.stopped()) throw Stopped{checkpoints.stopped_message(trainer)};

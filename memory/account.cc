@@ -300,6 +300,16 @@ std::string Account::planner_name() const {
   return std::string(planner_->name());
 }
 
+bool Account::reserves_steps() const {
+  std::lock_guard lock(mutex_);
+  return planner_->reserves_steps();
+}
+
+std::shared_ptr<const Plan> Account::plan() const {
+  std::lock_guard lock(mutex_);
+  return planner_->plan();
+}
+
 void Account::set_cap(int64_t bytes) {
   std::lock_guard lock(mutex_);
   source_->set_capacity(bytes);

@@ -114,6 +114,10 @@ class Account {
   PlannerStats planner_stats() const;
   Device device() const { return device_; }
   std::string planner_name() const;
+  /// As its planner says (`Planner::reserves_steps`).
+  bool reserves_steps() const;
+  /// That the planner follows; null for none.
+  std::shared_ptr<const Plan> plan() const;
   /// Which requests did not follow the plan of the planner that is there now, and which buffers
   /// were in its way; "" for none.
   std::string mismatch_report() const;

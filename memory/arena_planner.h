@@ -53,6 +53,8 @@ class ArenaPlanner final : public Planner {
   /// Keeps the arena.
   void empty_cache() noexcept override { beyond_.empty_cache(); }
   PlannerStats stats() const override;
+  bool reserves_steps() const override { return true; }
+  std::shared_ptr<const Plan> plan() const override { return plan_; }
   /// Of something that was placed, from the start of the arena; -1 when it is beyond.
   int64_t offset_of(const Placement& placement) const;
 

@@ -24,6 +24,8 @@ struct Request {
   const Site* site = nullptr;  ///< who asks; never null under an account
 };
 
+struct Plan;
+
 /// What a planner gave. `token` is the planner's own; it comes back with the release.
 struct Placement {
   void* address = nullptr;
@@ -67,6 +69,12 @@ class Planner {
   virtual void empty_cache() noexcept {}
 
   virtual PlannerStats stats() const { return {}; }
+
+  /// Whether all bytes of a step are its own before the step begins, so that no request of it runs
+  /// out: for what cannot be undone midway, like an update fused into backward.
+  virtual bool reserves_steps() const { return false; }
+  /// The plan that it follows (memory/plan/plan.h); null for a planner that has none.
+  virtual std::shared_ptr<const Plan> plan() const { return nullptr; }
 
   /// A training step begins, or ended, done or undone.
   virtual void begin_step() {}

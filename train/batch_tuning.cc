@@ -77,9 +77,7 @@ class Search {
 
   // What it takes without a limit.
   StepMemory plan(int64_t batch) {
-    MetaProgram run = program(tuning_.rehearsal(batch));
-    return is_arena() ? plan_on_meta(run).predicted
-                      : measure_on_meta(memory::planner_named(tuning_.planner), run);
+    return plan_under(tuning_.planner, program(tuning_.rehearsal(batch))).predicted;
   }
 
   // As few parts as the largest batch needs, or the next number of them that fits: scratch may grow

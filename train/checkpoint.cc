@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <system_error>
 
 #include "brim/base/nearest.h"
@@ -169,25 +170,81 @@ void require_averages(const CheckpointRecord& record, const TrainingState& state
                     there ? "averages" : "no averages");
 }
 
-Checkpoint described(const std::string& path, CheckpointRecord record) {
-  return {path, record.updates, record.progress, std::move(record.notes)};
-}
-
-}  // namespace
+// ---- The newest.
 
 /// A file whose bytes are those that were written.
-struct Checkpoints::Whole {
+struct Whole {
   explicit Whole(const std::string& path) : file(path) {
     version = checkpoint_version(file.metadata(), path);
     if (version > kCheckpointVersion) return;  // who knows how it is read
     record = record_of(file.metadata(), path);
     require_checksum(file, record.checksum);
   }
+  Checkpoint described() const {
+    return {file.path(), record.updates, record.progress, record.notes, record.plan};
+  }
 
   io::SafetensorsFile file;
   int64_t version = 0;
   CheckpointRecord record;
 };
+
+struct Found {
+  std::unique_ptr<Whole> newest;  // null for none
+  std::vector<std::string> passed_over;
+  std::set<std::string> damaged;  // their paths
+};
+
+/// Paths of checkpoints, the newest first.
+std::vector<std::string> checkpoints_in(const std::string& folder) {
+  std::map<int64_t, std::string, std::greater<>> by_updates;
+  for (const std::string& name : names_in(folder))
+    if (std::optional<int64_t> updates = updates_of(name))
+      by_updates.emplace(*updates, path_in(folder, name));
+  std::vector<std::string> paths;
+  for (auto& [updates, path] : by_updates) paths.push_back(std::move(path));
+  return paths;
+}
+
+Found find_newest(const std::string& folder) {
+  Found found;
+  for (const std::string& path : checkpoints_in(folder)) {
+    try {
+      found.newest = std::make_unique<Whole>(path);
+    } catch (const FileError& error) {
+      found.passed_over.emplace_back(error.what());
+      found.damaged.insert(path);
+      continue;
+    }
+    expect<FileError>(
+        found.newest->version <= kCheckpointVersion, kTag,
+        "'{}' is of version {} of the format, later than {}: a newer program wrote it", path,
+        found.newest->version, kCheckpointVersion);
+    break;
+  }
+  return found;
+}
+
+Found find_newest(const std::string& folder, const io::Metadata& identity) {
+  Found found = find_newest(folder);
+  if (found.newest)
+    require_identity(found.newest->record.identity, identity, found.newest->file.path());
+  return found;
+}
+
+NewestCheckpoint described(Found found) {
+  NewestCheckpoint result{.checkpoint = {}, .passed_over = std::move(found.passed_over)};
+  if (found.newest) result.checkpoint = found.newest->described();
+  return result;
+}
+
+}  // namespace
+
+NewestCheckpoint newest_checkpoint_in(const std::string& folder) {
+  std::error_code error;
+  if (fs::status(folder, error).type() == fs::file_type::not_found) return {};
+  return described(find_newest(folder));
+}
 
 Checkpoints::Checkpoints(std::string folder, CheckpointOptions options)
     : folder_(std::move(folder)), options_(std::move(options)) {
@@ -207,70 +264,43 @@ void Checkpoints::set_notes(io::Metadata notes) {
   notes_ = std::move(notes);
 }
 
-std::vector<std::string> Checkpoints::files() const {
-  std::map<int64_t, std::string, std::greater<>> by_updates;
-  for (const std::string& name : names_in(folder_))
-    if (std::optional<int64_t> updates = updates_of(name))
-      by_updates.emplace(*updates, path_in(folder_, name));
-  std::vector<std::string> paths;
-  for (auto& [updates, path] : by_updates) paths.push_back(std::move(path));
-  return paths;
-}
-
-std::unique_ptr<Checkpoints::Whole> Checkpoints::find_newest(
-    std::vector<std::string>& passed_over) const {
-  for (const std::string& path : files()) {
-    std::unique_ptr<Whole> found;
-    try {
-      found = std::make_unique<Whole>(path);
-    } catch (const FileError& error) {
-      passed_over.emplace_back(error.what());
-      continue;
-    }
-    expect<FileError>(
-        found->version <= kCheckpointVersion, kTag,
-        "'{}' is of version {} of the format, later than {}: a newer program wrote it", path,
-        found->version, kCheckpointVersion);
-    require_identity(found->record.identity, options_.identity, path);
-    return found;
-  }
-  return nullptr;
-}
+std::vector<std::string> Checkpoints::files() const { return checkpoints_in(folder_); }
 
 NewestCheckpoint Checkpoints::newest() const {
-  NewestCheckpoint result;
-  if (auto found = find_newest(result.passed_over))
-    result.checkpoint = described(found->file.path(), std::move(found->record));
-  return result;
+  Found found = find_newest(folder_, options_.identity);
+  damaged_.merge(found.damaged);
+  return described(std::move(found));
 }
 
 NewestCheckpoint Checkpoints::load_newest(const TrainingState& state) const {
   require_no_scope(state);
   const ByName tensors = tensors_of(state);
-  NewestCheckpoint result;
-  auto found = find_newest(result.passed_over);
-  if (found == nullptr) return result;
-  require_averages(found->record, state, found->file.path());
-  require_tensors(found->file, tensors);
+  Found found = find_newest(folder_, options_.identity);
+  damaged_.merge(found.damaged);
+  if (!found.newest) return described(std::move(found));
+  const auto& [file, version, record] = *found.newest;
+  require_averages(record, state, file.path());
+  require_tensors(file, tensors);
   {
     memory::StagingScope staging;
-    for (const auto& [name, tensor] : tensors) found->file.read_into(name, tensor);
+    for (const auto& [name, tensor] : tensors) file.read_into(name, tensor);
   }
-  state.optimizer.set_steps(found->record.optimizer_steps);
-  state.step.set_updates(found->record.updates);
-  if (state.ema != nullptr) state.ema->set_updates(*found->record.ema_updates);
-  result.checkpoint = described(found->file.path(), std::move(found->record));
-  return result;
+  state.optimizer.set_steps(record.optimizer_steps);
+  state.step.set_updates(record.updates);
+  if (state.ema != nullptr) state.ema->set_updates(*record.ema_updates);
+  return described(std::move(found));
 }
 
-std::string Checkpoints::save(const TrainingState& state, const TrainingProgress& progress) const {
+std::string Checkpoints::save(const TrainingState& state, const TrainingProgress& progress,
+                              const std::string& plan) const {
   require_no_scope(state);
   state.model.require_values();
   CheckpointRecord record{.identity = options_.identity,
                           .notes = notes_,
                           .progress = progress,
                           .updates = state.step.updates(),
-                          .optimizer_steps = state.optimizer.steps()};
+                          .optimizer_steps = state.optimizer.steps(),
+                          .plan = plan};
   if (state.ema != nullptr) record.ema_updates = state.ema->updates();
   memory::StagingScope staging;
   io::Checksum sum = sum_of(to_metadata(record));
@@ -287,8 +317,10 @@ std::string Checkpoints::save(const TrainingState& state, const TrainingProgress
 }
 
 void Checkpoints::remove_beyond_keep(const std::string& written) const {
+  damaged_.erase(written);
   std::vector<std::string> paths = files();
-  std::erase(paths, written);
+  std::erase_if(paths,
+                [&](const auto& path) { return path == written || damaged_.contains(path); });
   for (; static_cast<int64_t>(paths.size()) >= options_.keep; paths.pop_back())
     remove_file(paths.back());
 }

@@ -12,12 +12,14 @@
 //
 // A checkpoint is a safetensors file, "step-00000123.safetensors" after update 123. Its tensors are
 // "model.<name>", "optimizer.<name>" and "ema.<name>", laid out as they are in memory, so PyTorch
-// sees convolution weights as [out,R,S,in]. The rest is in its metadata, with a checksum of all.
+// sees convolution weights as [out,R,S,in]. The rest is in its metadata, with a checksum of all but
+// the memory plan, which has its own: a training can do without it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,9 @@ struct Checkpoint {
   int64_t updates = 0;
   TrainingProgress progress;
   io::Metadata notes;
+  /// The memory plan that it was written under (train/kept_plan.h), perhaps damaged though all else
+  /// is whole; "" for none.
+  std::string plan;
 };
 
 struct NewestCheckpoint {
@@ -64,8 +69,14 @@ struct NewestCheckpoint {
   std::vector<std::string> passed_over;
 };
 
+/// The newest checkpoint in a folder that is whole, of whatever training it is: for what must be
+/// known before a training can say which it is. Nothing where there is no such folder. Throws as
+/// `Checkpoints::newest`.
+NewestCheckpoint newest_checkpoint_in(const std::string& folder);
+
 struct CheckpointOptions {
-  /// Files that stay; from 1.
+  /// Files that stay; from 1. Those that were passed over as damaged stay beside them, uncounted,
+  /// and what was not read counts as whole.
   int64_t keep = 3;
   /// What the numbers of the training follow from, by name: model, data, batch, seed, optimizer,
   /// schedule. A checkpoint in which one differs is refused.
@@ -82,7 +93,7 @@ class Checkpoints {
   Checkpoints(std::string folder, CheckpointOptions options);
 
   /// What a training that goes on may want to know but may also change, in each checkpoint from now
-  /// on: micro-batch, budget, a plan. Throws `ValueError` for what is no text.
+  /// on: micro-batch, budget. Throws `ValueError` for what is no text.
   void set_notes(io::Metadata notes);
 
   /// Paths of the checkpoints that are there, whole or not, the newest first. Throws `FileError`
@@ -104,21 +115,22 @@ class Checkpoints {
   /// the account in force.
   NewestCheckpoint load_newest(const TrainingState& state) const;
 
-  /// Writes a checkpoint, replacing one of the same update, and returns its path. Once it is on the
+  /// Writes a checkpoint, replacing one of the same update, and returns its path. `plan` is what
+  /// `Checkpoint::plan` gives back. Once it is on the
   /// disk, files beyond those to keep are removed, the oldest first, this one never. Throws
   /// `FileError` where it cannot be written, and then those before it stay; `ValueError` for a
   /// number out of range, parameters without values or inside an `EmaScope`; `DeviceError` as
   /// `load_newest` does. Takes host memory for one tensor at a time, where one is not contiguous.
-  std::string save(const TrainingState& state, const TrainingProgress& progress) const;
+  std::string save(const TrainingState& state, const TrainingProgress& progress,
+                   const std::string& plan = "") const;
 
  private:
-  struct Whole;
-  std::unique_ptr<Whole> find_newest(std::vector<std::string>& passed_over) const;
   void remove_beyond_keep(const std::string& written) const;
 
   std::string folder_;
   CheckpointOptions options_;
   io::Metadata notes_;
+  mutable std::set<std::string> damaged_;  // files that were passed over
 };
 
 }  // namespace brim

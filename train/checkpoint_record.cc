@@ -9,7 +9,8 @@
 namespace brim {
 namespace {
 
-constexpr std::string_view kVersion = "checkpoint.version", kChecksum = "checkpoint.checksum";
+constexpr std::string_view kVersion = "checkpoint.version", kChecksum = "checkpoint.checksum",
+                           kPlan = "checkpoint.plan";
 constexpr std::string_view kProgress = "progress.", kIdentity = "identity.", kNotes = "notes.";
 constexpr size_t kLongestShown = 60;  // of a value that is refused
 
@@ -80,6 +81,10 @@ class Reader {
     return value;
   }
 
+  std::string text_if_any(std::string_view name) {
+    return left_.contains(name) ? take(std::string(name)) : "";
+  }
+
   io::Metadata strings(std::string_view prefix) {
     io::Metadata strings;
     for (auto at = left_.lower_bound(prefix); at != left_.end() && at->first.starts_with(prefix);
@@ -117,6 +122,7 @@ io::Metadata to_metadata(const CheckpointRecord& record) {
   io::Metadata metadata{{std::string(kVersion), fmt::format("{}", kCheckpointVersion)},
                         {std::string(kChecksum), fmt::format("{}", record.checksum)}};
   for_each_number(record, Writer(metadata));
+  if (!record.plan.empty()) metadata[std::string(kPlan)] = record.plan;
   for (const auto& [name, value] : record.identity) metadata[std::string(kIdentity) + name] = value;
   for (const auto& [name, value] : record.notes) metadata[std::string(kNotes) + name] = value;
   return metadata;
@@ -132,6 +138,7 @@ CheckpointRecord record_of(const io::Metadata& metadata, const std::string& path
   reader.number<int64_t>(std::string(kVersion));
   record.checksum = reader.number<uint64_t>(std::string(kChecksum));
   for_each_number(record, [&](const char* name, auto& value) { reader(name, value); });
+  record.plan = reader.text_if_any(kPlan);
   record.identity = reader.strings(kIdentity);
   record.notes = reader.strings(kNotes);
   reader.require_empty();
@@ -141,7 +148,7 @@ CheckpointRecord record_of(const io::Metadata& metadata, const std::string& path
 io::Checksum sum_of(const io::Metadata& metadata) {
   io::Checksum sum;
   for (const auto& [name, value] : metadata) {
-    if (name == kChecksum) continue;
+    if (name == kChecksum || name == kPlan) continue;
     sum.add(name);
     sum.add(value);
   }

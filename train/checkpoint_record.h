@@ -14,14 +14,15 @@ namespace brim {
 
 inline constexpr const char* kCheckpointsTag = "checkpoints";
 /// The format's; a reader refuses later ones, of which it cannot know what they mean.
-inline constexpr int64_t kCheckpointVersion = 1;
+inline constexpr int64_t kCheckpointVersion = 2;
 
 struct CheckpointRecord {
   io::Metadata identity, notes;
   TrainingProgress progress;
   int64_t updates = 0, optimizer_steps = 0;
   std::optional<int64_t> ema_updates = {};  ///< nothing for a training without averages
-  uint64_t checksum = 0;                    ///< of everything else in the file
+  uint64_t checksum = 0;  ///< of everything else in the file but the plan, which has its own
+  std::string plan;       ///< text of a `KeptPlan`; "" for none
   friend bool operator==(const CheckpointRecord&, const CheckpointRecord&) = default;
 };
 
@@ -34,7 +35,8 @@ int64_t checkpoint_version(const io::Metadata& metadata, const std::string& path
 /// Throws `FileError` naming `path` for an entry that is missing, unknown or not what it should be.
 CheckpointRecord record_of(const io::Metadata& metadata, const std::string& path);
 
-/// The sum of the metadata, which may have its checksum already: a start for that of the file.
+/// The sum of the metadata but its checksum, if it has it already, and the plan: a start for that
+/// of the file.
 io::Checksum sum_of(const io::Metadata& metadata);
 
 }  // namespace brim

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "brim/base/bytes.h"
-#include "brim/memory/out_of_memory.h"
 #include "brim/train/predicted_time.h"
 #include "brim/train/training_plan.h"
 
@@ -109,15 +108,7 @@ class Climb {
 
 StepMemory predicted_memory(const TrainingSetup& setup, int64_t capacity) {
   auto program = [&](const auto& state_is_held) { rehearse(setup.rehearsal, state_is_held); };
-  if (setup.planner == "arena") return plan_on_meta(program).predicted;
-  auto measure = [&](int64_t bytes) {
-    return measure_on_meta(memory::planner_named(setup.planner), program, {.capacity = bytes});
-  };
-  try {
-    return measure(capacity);
-  } catch (const memory::OutOfMemory&) {
-    return measure(memory::Source::kUnlimited);
-  }
+  return plan_under(setup.planner, program, {.capacity = capacity}).predicted;
 }
 
 Ladder& Ladder::add(std::unique_ptr<Remedy> remedy) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "brim/nn/module.h"
 #include "brim/optim/optimizer.h"
@@ -37,6 +38,10 @@ struct RehearsalOptions {
 
   int64_t update_images() const { return std::max(batch, effective_batch); }
 };
+
+/// What the bytes of the rehearsed training follow from, beside the model and what updates it: the
+/// part of a plan's identity that any training has.
+std::string plan_identity(const RehearsalOptions& options);
 
 /// Builds model and optimizer, calls `state_is_held`, and runs two epochs of at most three updates
 /// and as many batches of evaluation as differ. A planner's state settles within that.

@@ -5,6 +5,7 @@
 #include "brim/memory/arena_planner.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/train/batch_tuning.h"
+#include "brim/train/kept_plan.h"
 #include "brim/train/ladder.h"
 #include "brim/train/parts.h"
 
@@ -32,6 +33,43 @@ bool Replanning::may_grow(int64_t micro_batch) const {
 
 RehearsalOptions Replanning::rehearsal(int64_t micro_batch) const {
   return rehearsal_of(model_, optimizer_, data_, options_, micro_batch);
+}
+
+// Model and optimizer are those of the checkpoint, which says so by itself; what is frozen it does
+// not say.
+std::string Replanning::identity(int64_t micro_batch) const {
+  const auto parts = model_.named_modules();
+  const auto training = std::ranges::count_if(
+      parts, [](const nn::NamedModule& part) { return part.module.training(); });
+  return fmt::format(
+      "{} of {} modules in training mode, {} parameters updated, up to {} images at "
+      "once; {}",
+      training, parts.size(), optimizer_.parameters().size(), wanted_,
+      plan_identity(rehearsal(micro_batch)));
+}
+
+std::string Replanning::kept(int64_t micro_batch) const {
+  auto plan = account_->plan();
+  return plan == nullptr ? "" : to_text({plan, micro_batch, planned_});
+}
+
+ReplanReport Replanning::take_up(const std::string& kept) {
+  const int64_t capacity = account_->cap();
+  const KeptPlan found =
+      kept_plan_from(kept, capacity, [this](int64_t micro_batch) { return identity(micro_batch); });
+  try {
+    account_->replan(memory::arena_planner(found.plan, {.device = account_->device()}));
+  } catch (const memory::OutOfMemory& error) {
+    raise<FileError>("plan", "the plan of the checkpoint does not fit beside what else is held: {}",
+                     error.what());
+  }
+  planned_ = capacity;
+  return {.why = "the training goes on as it was planned",
+          .micro_batch = found.micro_batch,
+          .micro_batches = count_parts(data_.training.shape().images, found.micro_batch),
+          .capacity = capacity,
+          .predicted = memory_of(*found.plan),
+          .kept = true};
 }
 
 std::optional<StepMemory> Replanning::predict(int64_t batch) const {
@@ -89,7 +127,8 @@ void Replanning::move_to(const std::string& planner, int64_t micro_batch) {
   if (planner != "arena") return account_->replan(memory::planner_named(planner));
   const RehearsalOptions training = rehearsal(micro_batch);
   TrainingPlan planned =
-      plan_on_meta([&](const auto& state_is_held) { rehearse(training, state_is_held); });
+      plan_on_meta([&](const auto& state_is_held) { rehearse(training, state_is_held); },
+                   {.identity = identity(micro_batch)});
   account_->replan(memory::arena_planner(planned.plan, {.device = account_->device()}));
 }
 

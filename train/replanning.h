@@ -19,6 +19,7 @@ struct ReplanReport {
   int64_t micro_batch = 0, micro_batches = 0;
   int64_t capacity = 0;  ///< bytes that the device has now
   StepMemory predicted;  ///< of the training, without what others hold of the account
+  bool kept = false;     ///< nothing was planned: the plan is that of the checkpoint
 };
 
 class Replanning {
@@ -41,12 +42,21 @@ class Replanning {
   /// steps. Throws `memory::OutOfMemory` where none fits; nothing has changed then. `planner` is ""
   /// for the account's own kind.
   ReplanReport plan(const std::string& why, const std::string& planner = "");
+  /// The arena's plan that is in force, for training with such micro-batches, as text
+  /// (kept_plan.h);
+  /// "" where there is none.
+  std::string kept(int64_t micro_batch) const;
+  /// Moves the training to a plan that `kept` gave, without a rehearsal. Throws `FileError` with
+  /// the reason where it is damaged, of another training, or the device has not the bytes that it
+  /// had; nothing has changed then.
+  ReplanReport take_up(const std::string& kept);
   /// What training with batches of so many images, in one part each, would hold under the account's
   /// planner, or nothing where the model cannot train with so few.
   std::optional<StepMemory> predict(int64_t batch) const;
 
  private:
   RehearsalOptions rehearsal(int64_t micro_batch) const;
+  std::string identity(int64_t micro_batch) const;
   void move_to(const std::string& planner, int64_t micro_batch);
   [[noreturn]] void refuse(int64_t least_bytes) const;
 

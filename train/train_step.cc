@@ -32,7 +32,7 @@ std::string text_of(const std::exception_ptr& error) {
 
 // On the meta device the plan is about to be made.
 void require_planned(const memory::Account& account) {
-  expect<ValueError>(account.device().is_meta() || account.planner_name() == "arena", "train step",
+  expect<ValueError>(account.device().is_meta() || account.reserves_steps(), "train step",
                      "a fused update cannot be undone, so its bytes must be reserved before it "
                      "begins: train under memory::arena_planner with a plan of it, not under the "
                      "{} planner, or leave fused_update off",

@@ -69,13 +69,27 @@ auto Trainer::surviving(const Work& work) {
 
 void Trainer::run() {
   stopped_ = false;
-  if (!options_.planner.empty()) replan("the training begins", options_.planner);
+  begin_plan();
   try {
     run_epochs();
   } catch (const memory::OutOfMemory& shortage) {
     checkpoint_after(shortage);
     throw;
   }
+}
+
+void Trainer::begin_plan() {
+  const std::string kept = std::exchange(kept_plan_, "");
+  if (options_.planner.empty()) return;
+  std::string why = "the training begins";
+  if (options_.planner == "arena" && !kept.empty()) {
+    try {
+      return follow(replanning_.take_up(kept));
+    } catch (const FileError& error) {
+      why = error.what();
+    }
+  }
+  replan(why, options_.planner);
 }
 
 void Trainer::run_epochs() {
@@ -98,7 +112,9 @@ NewestCheckpoint Trainer::resume() {
   expect<ValueError>(options_.checkpoints != nullptr, "trainer",
                      "there is no folder of checkpoints to go on from");
   NewestCheckpoint found = options_.checkpoints->load_newest(state());
-  if (found.checkpoint) progress_ = found.checkpoint->progress;
+  if (!found.checkpoint) return found;
+  progress_ = found.checkpoint->progress;
+  kept_plan_ = found.checkpoint->plan;
   return found;
 }
 
@@ -115,7 +131,7 @@ void Trainer::checkpoint_after(const memory::OutOfMemory& shortage) {
 
 void Trainer::checkpoint() {
   if (options_.checkpoints == nullptr) return;
-  std::string path = options_.checkpoints->save(state(), progress_);
+  std::string path = options_.checkpoints->save(state(), progress_, replanning_.kept(micro_batch_));
   if (on_checkpoint) on_checkpoint(path);
 }
 
@@ -176,9 +192,13 @@ void Trainer::validate(EpochReport& report) {
 
 void Trainer::replan(const std::string& why, const std::string& planner) {
   ReplanReport report = replanning_.plan(why, planner);
+  ++counts_.replans;
+  follow(std::move(report));
+}
+
+void Trainer::follow(ReplanReport report) {
   report.step = step_.updates();
   micro_batch_ = report.micro_batch;
-  ++counts_.replans;
   if (on_replan) on_replan(report);
 }
 

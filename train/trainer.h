@@ -75,8 +75,10 @@ class Trainer {
   std::function<bool()> should_stop;
 
   /// Brings the training to the newest checkpoint of `TrainerOptions::checkpoints`; `run` goes on
-  /// from there with the same bits, or with other micro-batches up to rounding. Throws what
-  /// `Checkpoints::load_newest` throws.
+  /// from there with the same bits, or with other micro-batches up to rounding. Where `planner` is
+  /// "arena", `run` then takes the plan that the checkpoint keeps, micro-batch included; where that
+  /// is damaged, for another training or for other memory, it plans anew, and `on_replan` gets the
+  /// reason. Throws what `Checkpoints::load_newest` throws.
   NewestCheckpoint resume();
 
   /// Trains in the mode that each module is in, and evaluates after each epoch, or when the steps
@@ -93,6 +95,7 @@ class Trainer {
   bool stopped() const { return stopped_; }
 
  private:
+  void begin_plan();
   void run_epochs();
   void run_epoch();
   void run_steps();
@@ -105,6 +108,7 @@ class Trainer {
   bool is_done() const;
   TrainingState state() { return {model_, optimizer_, step_, options_.ema}; }
   void replan(const std::string& why, const std::string& planner = "");
+  void follow(ReplanReport report);
   template <class Work>
   auto surviving(const Work& work);
 
@@ -118,6 +122,7 @@ class Trainer {
   Replanning replanning_;
   TrainerCounts counts_;
   TrainingProgress progress_;
+  std::string kept_plan_;  // of the checkpoint that was resumed, until it runs
   bool stopped_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include "brim/autograd/trace_recorder.h"
 #include "brim/memory/arena_planner.h"
+#include "brim/memory/out_of_memory.h"
 
 namespace brim {
 namespace {
@@ -34,6 +35,26 @@ TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions&
   result.pack_seconds = seconds_since(start);
   result.predicted = measure_on_meta(memory::arena_planner(result.plan), program);
   return result;
+}
+
+TrainingPlan plan_under(const std::string& planner, const MetaProgram& program,
+                        const PlanUnderOptions& options) {
+  if (planner == "arena") return plan_on_meta(program, {.identity = options.identity});
+  const memory::MakePlanner make = memory::planner_named(planner);
+  TrainingPlan result;
+  try {
+    result.predicted = measure_on_meta(make, program, {.capacity = options.capacity});
+  } catch (const memory::OutOfMemory&) {
+    result.predicted = measure_on_meta(make, program);
+  }
+  return result;
+}
+
+StepMemory memory_of(const memory::Plan& plan) {
+  return {.peak_reserved = plan.arena_bytes,
+          .peak_live = plan.lower_bound,
+          .state = plan.kept_bytes,
+          .at_peak = plan.at_peak};
 }
 
 }  // namespace brim

@@ -61,7 +61,7 @@ void holds() {
 }
 
 void in_place() {
-  // [in_place]
+  // [overwriting]
   autograd::InPlaceScope in_place(true);
   Tensor a = ones({4});
   const void* bytes_of_a = a.data();
@@ -69,7 +69,7 @@ void in_place() {
   check(b.data() == bytes_of_a, "written over a");
   Tensor c = neg(b);  // b can still be read
   check(c.data() != b.data(), "so it is left alone");
-  // [/in_place]
+  // [/overwriting]
 }
 
 // Bytes of activations after the forward pass of a block, in buffers.

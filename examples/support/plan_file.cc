@@ -29,10 +29,7 @@ TrainingPlan load_plan(const std::string& path, const std::string& identity) {
     TrainingPlan result;
     memory::Plan plan = memory::plan_from_json(text.substr(0, line), identity);
     result.trace = memory::trace_from_json(text.substr(line));
-    result.predicted = {.peak_reserved = plan.arena_bytes,
-                        .peak_live = plan.lower_bound,
-                        .state = plan.kept_bytes,
-                        .at_peak = plan.at_peak};
+    result.predicted = memory_of(plan);
     result.plan = std::make_shared<memory::Plan>(std::move(plan));
     return result;
   } catch (const Error& error) {

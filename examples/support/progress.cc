@@ -50,10 +50,12 @@ bool Progress::due(bool quarter) const {
 
 std::string Progress::time_left(int64_t step) const {
   double spent = std::chrono::duration<double>(Clock::now() - start_).count();
-  return minutes(spent / static_cast<double>(step) * static_cast<double>(plan_.steps - step));
+  return minutes(spent / static_cast<double>(step - before_) *
+                 static_cast<double>(plan_.steps - step));
 }
 
 void Progress::step(const StepReport& report) {
+  if (before_ < 0) before_ = report.step - 1;
   smooth_loss_ = smooth(smooth_loss_, report.loss);
   smooth_norm_ = smooth(smooth_norm_, report.gradient_norm.value_or(0));
   smooth_rate_ = smooth(smooth_rate_, static_cast<double>(report.images) / report.seconds);

@@ -39,6 +39,7 @@ class Progress {
   Plan plan_;
   bool terminal_, line_open_ = false;
   std::chrono::steady_clock::time_point start_, shown_;
+  int64_t before_ = -1;  // steps that another run had done; -1 until the first of this one
   double smooth_loss_ = 0, smooth_norm_ = 0, smooth_rate_ = 0;
   std::string accuracy_;  // of the last evaluation
 };

@@ -1,45 +1,15 @@
 #include "brim/examples/support/train_checkpoints.h"
 
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
 
 #include "brim/base/instructions.h"
 #include "brim/base/parallel.h"
+#include "brim/examples/support/run_identity.h"
 
 namespace brim::examples {
 namespace {
 
-/// What the numbers of the run follow from. What changes them by rounding alone is in the notes.
-io::Metadata identity_of(const TrainFlags& flags, const TrainData& data) {
-  const OptimizerFlags& o = flags.optimizer;
-  const AugmentFlags& a = flags.augment;
-  auto number = [](const auto& value) { return fmt::format("{}", value); };
-  return {
-      {"model", flags.model},
-      {"classes", number(data.classes)},
-      {"size", number(flags.size)},
-      {"data", data.train_set ? fmt::format("{} of {} images", flags.data, data.train_set->size())
-                              : flags.data},
-      {"effective batch", number(flags.update_images())},
-      {"steps", number(data.steps(flags))},
-      {"seed", number(flags.seed)},
-      {"optimizer", o.name},
-      {"learning rate", number(rate_for(o, flags.update_images(), 0).rate)},
-      {"momentum", number(o.momentum.value_or(0))},
-      {"weight decay", number(o.weight_decay.value())},
-      {"no decay", fmt::format("{}", fmt::join(o.no_decay, " "))},
-      {"clip", fmt::format("norm {}, value {}", o.clip.norm, o.clip.value)},
-      {"ema", number(o.ema)},
-      {"freeze", fmt::format("{}", fmt::join(o.freeze, " "))},
-      {"schedule", fmt::format("{}, warm-up {}", flags.schedule,
-                               rate_for(o, flags.update_images(), flags.warmup).warmup)},
-      {"label smoothing", number(flags.label_smoothing)},
-      {"augmentation", fmt::format("color {}, erasing {}, mixup {}, cutmix {}", a.color_jitter_text,
-                                   a.random_erasing, a.mix.mixup, a.mix.cutmix)},
-      {"bad images", flags.skip_bad_images ? "skipped" : "refused"}};
-}
-
+/// What changes the numbers by rounding alone.
 io::Metadata notes_of(const TrainFlags& flags, int64_t micro_batch) {
   return {{"micro-batch", fmt::format("{}", micro_batch)},
           {"budget", fmt::format("{}", flags.budget)},
@@ -62,14 +32,21 @@ void add_checkpoint_flags(CLI::App& app, TrainFlags& f) {
   app.add_flag("--resume", f.resume, "go on from the newest checkpoint, if there is one");
 }
 
+std::string kept_plan(const TrainFlags& flags) {
+  if (!flags.resume || flags.checkpoint.empty() || !flags.plan.empty()) return "";
+  NewestCheckpoint found = newest_checkpoint_in(flags.checkpoint);
+  return found.checkpoint ? found.checkpoint->plan : "";
+}
+
 RunCheckpoints::RunCheckpoints(const TrainFlags& flags, const TrainData& data) : flags_(flags) {
   if (flags.checkpoint.empty()) {
     expect<ValueError>(!flags.resume && flags.checkpoint_every == 0, "flags",
                        "--{} needs --checkpoint DIR", flags.resume ? "resume" : "checkpoint-every");
     return;
   }
-  checkpoints_.emplace(flags.checkpoint,
-                       CheckpointOptions{.keep = flags.keep, .identity = identity_of(flags, data)});
+  checkpoints_.emplace(
+      flags.checkpoint,
+      CheckpointOptions{.keep = flags.keep, .identity = numbers_identity(flags, data)});
   const std::vector<std::string> files = checkpoints_->files();
   expect<FileError>(flags.resume || files.empty(), "checkpoints",
                     "'{}' is there already: go on from it with --resume, or take another folder",

@@ -19,6 +19,10 @@ namespace brim::examples {
 /// Declares the flags; `flags` must outlive the parsing.
 void add_checkpoint_flags(CLI::App& app, TrainFlags& flags);
 
+/// The plan in the checkpoint from which the flags ask to go on; "" where there is none, or
+/// `--plan` says what to take. Throws what `newest_checkpoint_in` throws.
+std::string kept_plan(const TrainFlags& flags);
+
 /// The checkpoints of a run, if it has any, and the wish to stop.
 class RunCheckpoints {
  public:

@@ -8,12 +8,12 @@
 #include <optional>
 
 #include "brim/base/bytes.h"
-#include "brim/base/instructions.h"
-#include "brim/base/parallel.h"
 #include "brim/examples/support/plan_file.h"
 #include "brim/examples/support/program.h"
+#include "brim/examples/support/run_identity.h"
 #include "brim/examples/support/train_speed.h"
 #include "brim/memory/arena_planner.h"
+#include "brim/train/kept_plan.h"
 #include "brim/train/parts.h"
 #include "brim/train/predicted_time.h"
 
@@ -66,21 +66,8 @@ TrainFlags with_batch(TrainFlags flags, int64_t batch) {
   return flags;
 }
 
-/// What the bytes of the run follow from.
-std::string identity_of(const TrainFlags& asked, const TrainData& data, int64_t batch) {
-  const TrainFlags flags = with_batch(asked, batch);
-  const OptimizerFlags& o = flags.optimizer;
-  return fmt::format(
-      "{}, {} classes, {}x{}, batch {}, {} steps, {} an epoch, {} evaluated, {} an update; {}, "
-      "momentum {}, "
-      "no decay {}, clip {} {}, ema {}, freeze {}, fused {}; mixup {}, cutmix {}, label smoothing "
-      "{}; {}, "
-      "{} threads",
-      flags.model, data.classes, flags.size, flags.size, batch, data.steps(flags),
-      data.batches(flags), evaluated(data), flags.update_images(), o.name, o.momentum.value_or(0),
-      fmt::join(o.no_decay, " "), o.clip.norm, o.clip.value, o.ema, fmt::join(o.freeze, " "),
-      flags.fused_update, flags.augment.mix.mixup, flags.augment.mix.cutmix, flags.label_smoothing,
-      to_string(instructions()), num_threads());
+std::string identity_of(const TrainFlags& flags, const TrainData& data, int64_t batch) {
+  return bytes_identity(with_batch(flags, batch), data, rehearsal_of(flags, data, batch));
 }
 
 /// From `--plan`, where that is the answer; else made.
@@ -88,11 +75,20 @@ MemoryPlan find_plan(const TrainFlags& flags, const TrainData& data) {
   if (flags.plan.empty()) return predict_memory(flags, data, flags.batch);
   try {
     TrainingPlan kept = load_plan(flags.plan, identity_of(flags, data, flags.batch));
-    return {.predicted = kept.predicted, .training = std::move(kept)};
+    return {.from = "file", .predicted = kept.predicted, .training = std::move(kept)};
   } catch (const FileError& error) {
     std::cerr << "train: " << error.what() << "; planning again" << std::endl;
     return predict_memory(flags, data, flags.batch);
   }
+}
+
+void require_batch_asked_for(const TrainFlags& flags, int64_t batch) {
+  expect<FileError>(
+      (flags.max_batch == 0 || batch <= flags.max_batch) && batch % flags.batch_multiple == 0,
+      "plan",
+      "the plan of the checkpoint is for batch {}, which --max-batch or "
+      "--batch-multiple leaves out",
+      batch);
 }
 
 /// Nothing where the model cannot train with so few images.
@@ -133,6 +129,27 @@ void take_fastest(TrainFlags& flags, const TrainData& data, const TunedBatch& tu
 }
 
 }  // namespace
+
+KeptMemory take_up_plan(TrainFlags& flags, const TrainData& data, const std::string& kept) {
+  if (kept.empty() || flags.planner != "arena") return {};
+  const bool open = flags.batch == 0;
+  try {
+    KeptPlan found = kept_plan_from(kept, flags.limit(), [&](int64_t images) {
+      return identity_of(flags, data, open ? images : flags.batch);
+    });
+    if (open) require_batch_asked_for(flags, found.micro_batch);
+    flags = with_batch(flags, found.micro_batch);
+    MemoryPlan plan{.from = "checkpoint",
+                    .predicted = memory_of(*found.plan),
+                    .training = {.plan = std::move(found.plan)}};
+    plan.training.predicted = plan.predicted;
+    return {.plan = plan,
+            .said = fmt::format("under the memory plan that it has: batch {}, {}", flags.batch,
+                                in_mib(plan.predicted.peak_reserved))};
+  } catch (const FileError& error) {
+    return {.plan = {}, .said = fmt::format("{}; planned again", error.what())};
+  }
+}
 
 LadderResult climb_ladder(const TrainFlags& flags, const TrainData& data) {
   return standard_ladder().climb({rehearsal_of(flags, data, flags.batch), flags.planner},
@@ -184,11 +201,10 @@ RehearsalOptions rehearsal_of(const TrainFlags& asked, const TrainData& data, in
 MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch) {
   RehearsalOptions options = rehearsal_of(flags, data, batch);
   auto program = [&](const auto& state_is_held) { rehearse(options, state_is_held); };
-  if (flags.planner != "arena")
-    return {.predicted = predicted_memory({std::move(options), flags.planner}, flags.limit())};
-  MemoryPlan plan{.training = plan_on_meta(program, {.identity = identity_of(flags, data, batch)})};
-  plan.predicted = plan.training.predicted;
-  return plan;
+  TrainingPlan training =
+      plan_under(flags.planner, program,
+                 {.identity = identity_of(flags, data, batch), .capacity = flags.limit()});
+  return {.predicted = training.predicted, .training = std::move(training)};
 }
 
 void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
@@ -228,15 +244,17 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
              in_mib(tuned.memory.peak_reserved), beyond, tuned.rehearsals, seconds.count());
 }
 
-MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events) {
-  MemoryPlan plan = find_plan(flags, data);
+MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events,
+                       std::optional<MemoryPlan> kept) {
+  MemoryPlan plan = kept ? std::move(*kept) : find_plan(flags, data);
   const StepMemory& need = plan.predicted;
   if (need.peak_reserved > flags.limit()) refuse(flags, data, need, events);
-  if (!flags.save_plan.empty()) save_plan(flags.save_plan, plan.training);
-  if (!flags.trace.empty() && !plan.training.plan)
+  const bool wants_trace = !flags.trace.empty() || !flags.save_plan.empty();
+  if (wants_trace && plan.training.trace.buffers.empty())
     plan.training.trace = trace_on_meta([&](const auto& state_is_held) {
       rehearse(rehearsal_of(flags, data, flags.batch), state_is_held);
     });
+  if (!flags.save_plan.empty()) save_plan(flags.save_plan, plan.training);
   Json event{{"event", "plan"},
              {"batch", flags.batch},
              {"micro_batches", count_parts(flags.update_images(), flags.batch)},
@@ -245,7 +263,8 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
              {"predicted_peak_live_bytes", need.peak_live},
              {"relative_time", relative_time(flags, data)},
              {"remedies", remedies_in_force(flags)},
-             {"precision", "f32"}};
+             {"precision", "f32"},
+             {"plan_from", plan.from}};
   if (flags.budget > 0) event["budget_bytes"] = flags.budget;
   events.write(event);
   return plan;

@@ -15,8 +15,11 @@
 namespace brim::examples {
 
 struct MemoryPlan {
+  /// "rehearsal", "file" for that of `--plan`, "checkpoint" where a run goes on.
+  std::string from = "rehearsal";
   StepMemory predicted;
-  /// For another planner than the arena it has a trace at most, and that for `--trace`.
+  /// For another planner than the arena it has no plan. A trace it has where it was rehearsed, and
+  /// for `--trace` and `--save-plan`.
   TrainingPlan training;
   /// Makes the planner that the flags name.
   memory::MakePlanner planner(const TrainFlags& flags) const;
@@ -43,13 +46,24 @@ struct Refusal {
 Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
                    const LadderResult& ladder);
 
+/// What `--resume` finds of a plan.
+struct KeptMemory {
+  std::optional<MemoryPlan> plan;
+  std::string said;  ///< for people, of what it is, or why it is not taken; "" for nothing
+};
+
+/// The plan of a checkpoint (`Checkpoint::plan`) where it is for the run of the flags and their
+/// memory, and its batch, where the flags leave that open.
+KeptMemory take_up_plan(TrainFlags& flags, const TrainData& data, const std::string& kept);
+
 /// Chooses the batch where the flags leave that to the budget, and what depends on it; says so.
 /// Throws `DoesNotFit`, after writing the event "refused", where none fits.
 void choose_batch(TrainFlags& flags, const TrainData& data, Events& events);
 
-/// The plan for the batch of the flags, from `--plan` where that file answers the same question,
-/// kept in `--save-plan`, and written as the event "plan". Throws `DoesNotFit`, after writing the
-/// event "refused", where it is above the budget.
-MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events);
+/// The plan for the batch of the flags: `kept`, or from `--plan` where that file answers the same
+/// question, or made; kept in `--save-plan`, and written as the event "plan". Throws `DoesNotFit`,
+/// after writing the event "refused", where it is above the budget.
+MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events,
+                       std::optional<MemoryPlan> kept = {});
 
 }  // namespace brim::examples

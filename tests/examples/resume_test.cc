@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "brim/base/random.h"
@@ -167,6 +168,76 @@ TEST_CASE("so many checkpoints stay, and the older one serves where the newest i
   CHECK(end.out.find("going on from " + files[0].string() + ", after 28 updates") !=
         std::string::npos);
   CHECK(bytes_of(folder + "/again") == bytes_of(folder + "/calm"));
+}
+
+TEST_CASE("a run goes on under the plan of its checkpoint, or says why it is planned again") {
+  Place place;
+  const std::string& folder = place.folder.path();
+  place.common.replace(place.common.find("--quiet "), 8, "");
+  place.common.replace(place.common.find("--batch 8"), 9, "--batch auto --effective-batch 8");
+  Finished four = train(place.common + "--batch 4 --json -");
+  REQUIRE(four.code == 0);
+  const int64_t peak = events_of(four.out).front()["predicted_peak_bytes"], budget = peak + 1000;
+  const std::string flags = " --budget " + std::to_string(budget) + " ";
+  REQUIRE(train(place.kept("a") + "--keep 2 --save " + folder + "/calm" + flags).code == 0);
+  fs::remove(folder + "/a/step-00000030.safetensors");
+  const std::string newest = "/step-00000028.safetensors";
+
+  bool same_weights = false;
+  /// From a copy of the folder, changed.
+  auto resume = [&](const std::string& name, const std::string& more,
+                    const std::function<void(const std::string& file)>& change = {}) {
+    fs::copy(folder + "/a", folder + "/" + name);
+    if (change) change(folder + "/" + name + newest);
+    Finished run = train(place.kept(name) + "--resume --save " + folder + "/again --json " +
+                         folder + "/events " + more);
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    same_weights = bytes_of(folder + "/again") == bytes_of(folder + "/calm");
+    return run.out;
+  };
+  auto event = [&](size_t from_end = 0) {
+    auto events = events_of(bytes_of(folder + "/events"));
+    return from_end == 0 ? events.front() : events.back();
+  };
+
+  const std::string page = folder + "/page.html";
+  const std::string same = resume("b", flags + "--trace " + page);
+  CHECK(same.find("going on from " + folder + "/b" + newest) != std::string::npos);
+  CHECK(same.find("under the memory plan that it has: batch 4, ") != std::string::npos);
+  CHECK(same_weights);
+  CHECK(same.find("rehearsals") == std::string::npos);
+  CHECK(event()["plan_from"] == "checkpoint");
+  CHECK(event()["batch"] == 4);
+  CHECK(event(1)["mismatches"] == 0);
+  CHECK(event(1)["peak_bytes"] == event()["predicted_peak_bytes"]);
+  CHECK(bytes_of(page).find("\"largest_difference\":0") != std::string::npos);
+
+  const std::string other = resume("c", " --budget " + std::to_string(budget + 64) + " ");
+  CHECK(same_weights);
+  CHECK(other.find("the plan of the checkpoint was made for ") != std::string::npos);
+  CHECK(other.find("(" + std::to_string(budget + 64) + " bytes) now; planned again") !=
+        std::string::npos);
+  CHECK(event()["plan_from"] == "rehearsal");
+
+  const std::string damaged = resume("d", flags, [](const std::string& file) {
+    std::string all = bytes_of(file);
+    char& digit = all[all.find("\\\"version\\\":") + 12];
+    REQUIRE(digit >= '0');
+    REQUIRE(digit <= '9');
+    digit ^= 1;
+    std::ofstream(file, std::ios::binary) << all;
+  });
+  CHECK(same_weights);
+  CHECK(damaged.find("going on from " + folder + "/d" + newest) != std::string::npos);
+  CHECK(damaged.find("the plan of the checkpoint is damaged: its checksum is ") !=
+        std::string::npos);
+  CHECK(event()["plan_from"] == "rehearsal");
+  CHECK(event(1)["mismatches"] == 0);
+
+  const std::string asked = resume("e", flags + "--batch 2");
+  CHECK(asked.find("it answers another question") != std::string::npos);
+  CHECK(event()["batch"] == 2);
 }
 
 TEST_CASE("checkpoints: what cannot be is said before training") {

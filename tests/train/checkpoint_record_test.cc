@@ -20,7 +20,8 @@ CheckpointRecord record() {
           .updates = 4,
           .optimizer_steps = 5,
           .ema_updates = 6,
-          .checksum = UINT64_MAX};
+          .checksum = UINT64_MAX,
+          .plan = "1 2 3 {}"};
 }
 
 std::string refused(const io::Metadata& metadata) {
@@ -37,6 +38,7 @@ TEST_CASE("a record comes back") {
   less.ema_updates.reset();
   less.progress.best.reset();
   less.identity.clear();
+  less.plan.clear();
   CHECK(record_of(to_metadata(less), "here") == less);
   CHECK(checkpoint_version(to_metadata(less), "here") == kCheckpointVersion);
 }
@@ -44,7 +46,8 @@ TEST_CASE("a record comes back") {
 TEST_CASE("an entry that is missing or unknown is named") {
   for (const auto& [name, value] : to_metadata(record())) {
     bool may_be_missing = name == "progress.best" || name == "progress.ema_updates" ||
-                          name.starts_with("identity.") || name.starts_with("notes.");
+                          name == "checkpoint.plan" || name.starts_with("identity.") ||
+                          name.starts_with("notes.");
     if (may_be_missing) continue;
     io::Metadata metadata = to_metadata(record());
     metadata.erase(name);

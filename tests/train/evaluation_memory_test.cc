@@ -117,7 +117,7 @@ TEST_CASE("where no evaluation fits, a checkpoint is left; bytes come back, and 
       run.check_untouched();
       CHECK(run.trainer.updates() == kSteps);
       REQUIRE(checkpoints.newest().checkpoint);
-      CHECK(checkpoints.newest().checkpoint->updates == kSteps);
+      CHECK(checkpoints.newest().checkpoint.value().updates == kSteps);
       if (!resumed) {
         run.account->set_cap(cap);
         run.trainer.run();
@@ -157,7 +157,7 @@ TEST_CASE("whatever request of an evaluation is refused, it stops there, and run
       CAPTURE(refused);
       CHECK(!run.last);
       run.check_untouched();
-      CHECK(checkpoints.newest().checkpoint->updates == kSteps);
+      CHECK(checkpoints.newest().checkpoint.value().updates == kSteps);
       REQUIRE(++refused < 1000);
       run.account->fail_nth(refused + 1);
     }

@@ -218,6 +218,59 @@ TEST_CASE("gradients are never all held at once, and bytes are as predicted") {
   }
 }
 
+namespace {
+
+// One piece of the source, never used twice; says of itself what it is told to.
+class Slab final : public memory::Planner {
+ public:
+  Slab(memory::Source& source, bool reserves)
+      : Planner(source), reserves_(reserves), base_(static_cast<char*>(source.allocate(kSlab))) {}
+  ~Slab() override { source().deallocate(base_, kSlab); }
+  std::string_view name() const override { return "slab"; }
+  memory::Placement place(const memory::Request& request) override {
+    if (request.bytes > kSlab - top_) return {};
+    char* address = base_ + std::exchange(top_, top_ + request.bytes);
+    live_ += request.bytes;
+    return {address, reinterpret_cast<void*>(request.bytes)};
+  }
+  void release(const memory::Placement& placement) noexcept override {
+    live_ -= reinterpret_cast<intptr_t>(placement.token);
+  }
+  int64_t cached() const override { return kSlab - live_; }
+  bool reserves_steps() const override { return reserves_; }
+
+ private:
+  static constexpr int64_t kSlab = 32 << 20;
+  bool reserves_;
+  char* base_;
+  int64_t top_ = 0, live_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a planner that someone wrote says itself whether it has a step's bytes beforehand") {
+  double expected = 0;
+  {
+    Planned planned({});
+    expected = Run({}).update();
+  }
+  for (bool reserves : {true, false}) {
+    auto account = std::make_shared<memory::Account>(
+        Device::cpu(), std::make_unique<memory::HostSource>(),
+        [&](memory::Source& source) { return std::make_unique<Slab>(source, reserves); });
+    memory::AccountScope scope(account);
+    CHECK(account->reserves_steps() == reserves);
+    Run run({});
+    if (reserves)
+      CHECK(run.update() == expected);
+    else
+      CHECK_THROWS_WITH_AS(run.update(), doctest::Contains("not under the slab planner"),
+                           ValueError);
+  }
+  for (const char* ours : {"caching", "direct"})
+    CHECK(!memory::capped_host_account(ours)->reserves_steps());
+}
+
 TEST_CASE("what fused updates cannot do is refused, with the reason") {
   auto model = make_model({}, Device::cpu());
   auto sgd = make_optimizer({}, *model);

@@ -56,9 +56,7 @@ inline MetaProgram rehearsal_of(const TrainingCase& c) {
 
 /// What it will hold under a planner, by name.
 inline StepMemory predicted(const TrainingCase& c, const std::string& planner) {
-  MetaProgram program = rehearsal_of(c);
-  return planner == "arena" ? plan_on_meta(program).predicted
-                            : measure_on_meta(memory::planner_named(planner), program);
+  return plan_under(planner, rehearsal_of(c)).predicted;
 }
 
 /// Two whole batches of random pixels and a smaller one.

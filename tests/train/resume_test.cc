@@ -5,13 +5,10 @@
 
 #include <cmath>
 
-#include "brim/optim/adamw.h"
 #include "brim/optim/ema.h"
-#include "brim/optim/sgd.h"
-#include "brim/tests/support/temp_folder.h"
+#include "brim/tests/train/checkpointed_training.h"
 #include "brim/tests/train/plain_net.h"
 #include "brim/tests/train/values.h"
-#include "brim/train/checkpoint.h"
 #include "brim/train/trainer.h"
 
 using namespace brim;
@@ -35,11 +32,6 @@ struct RunOptions {
   Checkpoints* checkpoints = nullptr;
   int64_t stop_after = 0;  // updates; 0: to the end
 };
-
-std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, nn::Module& model) {
-  if (name == "adamw") return std::make_unique<optim::AdamW>(model.named_parameters());
-  return std::make_unique<optim::Sgd>(model.named_parameters(), optim::SgdOptions{.momentum = 0.9});
-}
 
 /// Goes on from the newest checkpoint, if there is one.
 Run train(const RunOptions& o) {

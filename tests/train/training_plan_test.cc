@@ -62,6 +62,29 @@ TEST_CASE("the direct and the caching planner hold what the meta device says, to
     }
 }
 
+TEST_CASE("under each planner by its name: a plan for the arena, bytes for the others") {
+  const MetaProgram program = rehearsal_of({.model = "resnet20"});
+  TrainingPlan arena = plan_under("arena", program, {.identity = "this one"});
+  REQUIRE(arena.plan != nullptr);
+  CHECK(arena.plan->identity == "this one");
+  CHECK(arena.predicted.peak_reserved == arena.plan->arena_bytes);
+  for (const char* planner : {"caching", "direct"}) {
+    CAPTURE(planner);
+    const StepMemory all = measure_on_meta(memory::planner_named(planner), program);
+    TrainingPlan other = plan_under(planner, program);
+    CHECK(other.plan == nullptr);
+    CHECK(other.predicted.peak_reserved == all.peak_reserved);
+    CHECK(other.predicted.peak_live == all.peak_live);
+    // With too little it runs out, and what it would take is told.
+    const int64_t little = all.peak_live / 2;
+    CHECK_THROWS_AS(measure_on_meta(memory::planner_named(planner), program, {.capacity = little}),
+                    memory::OutOfMemory);
+    CHECK(plan_under(planner, program, {.capacity = little}).predicted.peak_reserved ==
+          all.peak_reserved);
+  }
+  CHECK_THROWS_AS(plan_under("arenas", program), ValueError);
+}
+
 TEST_CASE("a budget of the predicted peak is enough; with one unit less nothing begins") {
   for (const TrainingCase& c : {TrainingCase{"resnet20"}, TrainingCase{"mobilenet_v2"}}) {
     CAPTURE(c.name());

@@ -1,0 +1,62 @@
+#include "brim/examples/support/run_identity.h"
+
+#include <fmt/ranges.h>
+
+namespace brim::examples {
+namespace {
+
+struct Setting {
+  std::string name, value;
+  /// Whether model, optimizer or averages are made otherwise with it, and so have other bytes.
+  bool of_state = false;
+};
+
+/// All that numbers follow from. Bytes follow from those of the state, and from the rehearsal.
+std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data) {
+  const OptimizerFlags& o = flags.optimizer;
+  const AugmentFlags& a = flags.augment;
+  const optim::ScaledRate scaled = rate_for(o, flags.update_images(), flags.warmup);
+  auto text = [](const auto& value) { return fmt::format("{}", value); };
+  auto joined = [](const auto& values) { return fmt::format("{}", fmt::join(values, " ")); };
+  return {
+      {"model", flags.model, true},
+      {"classes", text(data.classes), true},
+      {"optimizer", o.name, true},
+      {"momentum", text(o.momentum.value_or(0)), true},
+      {"no decay", joined(o.no_decay), true},
+      {"ema", text(o.ema), true},
+      {"freeze", joined(o.freeze), true},
+      {"size", text(flags.size)},
+      {"data", data.train_set ? fmt::format("{} of {} images", flags.data, data.train_set->size())
+                              : flags.data},
+      {"effective batch", text(flags.update_images())},
+      {"steps", text(data.steps(flags))},
+      {"seed", text(flags.seed)},
+      {"learning rate", text(rate_for(o, flags.update_images(), 0).rate)},
+      {"weight decay", text(o.weight_decay.value())},
+      {"clip", fmt::format("norm {}, value {}", o.clip.norm, o.clip.value)},
+      {"schedule", fmt::format("{}, warm-up {}", flags.schedule, scaled.warmup)},
+      {"label smoothing", text(flags.label_smoothing)},
+      {"augmentation", fmt::format("color {}, erasing {}, mixup {}, cutmix {}", a.color_jitter_text,
+                                   a.random_erasing, a.mix.mixup, a.mix.cutmix)},
+      {"bad images", flags.skip_bad_images ? "skipped" : "refused"}};
+}
+
+}  // namespace
+
+std::string bytes_identity(const TrainFlags& flags, const TrainData& data,
+                           const RehearsalOptions& rehearsal) {
+  std::string state;
+  for (const Setting& setting : settings_of(flags, data))
+    if (setting.of_state) state += fmt::format("{} {}, ", setting.name, setting.value);
+  return state + plan_identity(rehearsal);
+}
+
+io::Metadata numbers_identity(const TrainFlags& flags, const TrainData& data) {
+  io::Metadata identity;
+  for (Setting& setting : settings_of(flags, data))
+    identity.emplace(std::move(setting.name), std::move(setting.value));
+  return identity;
+}
+
+}  // namespace brim::examples
