@@ -127,3 +127,50 @@ TEST_CASE("what a killed writer left is removed, and nothing of others") {
   std::ranges::sort(expected);
   CHECK(names_in(two.folder.path()) == expected);
 }
+
+TEST_CASE("damaged files stay, and no whole one goes for them") {
+  TempFolder folder;
+  CheckpointedTraining training;
+  auto save = [&](const Checkpoints& checkpoints, int64_t updates) {
+    training.step->set_updates(updates);
+    return checkpoints.save(training.state(), {});
+  };
+  auto path = [&](int updates) {
+    return fmt::format("{}/step-{:08}.safetensors", folder.path(), updates);
+  };
+  const Checkpoints before(folder.path(), options_of(/*keep=*/5));
+  for (int64_t updates : {1, 2, 7, 8, 9}) save(before, updates);
+  for (int damaged : {7, 8, 9}) fs::resize_file(path(damaged), fs::file_size(path(damaged)) / 2);
+
+  const Checkpoints checkpoints(folder.path(), options_of(/*keep=*/2));
+  SUBCASE("found when it was loaded") {
+    CHECK(checkpoints.load_newest(training.state()).checkpoint->updates == 2);
+  }
+  SUBCASE("found when it was looked for") { CHECK(checkpoints.newest().passed_over.size() == 3); }
+  save(checkpoints, 3);
+  CHECK(checkpoints.files() == Names{path(9), path(8), path(7), path(3), path(2)});
+  save(checkpoints, 4);
+  CHECK(checkpoints.files() == Names{path(9), path(8), path(7), path(4), path(3)});
+  CHECK(checkpoints.newest().checkpoint->path == path(4));
+  // Written anew it is whole, and counts.
+  save(checkpoints, 8);
+  CHECK(checkpoints.files() == Names{path(9), path(8), path(7), path(4)});
+  save(checkpoints, 10);
+  CHECK(checkpoints.files() == Names{path(10), path(9), path(8), path(7)});
+  // What was once seen to be damaged is so behind a whole one too.
+  CHECK(checkpoints.newest().passed_over.empty());
+  save(checkpoints, 11);
+  CHECK(checkpoints.files() == Names{path(11), path(10), path(9), path(7)});
+}
+
+TEST_CASE("where all files are damaged a training that begins anew keeps its own") {
+  TwoCheckpoints two;
+  for (const std::string& path : two.paths) overwrite(path, "nothing");
+  const Checkpoints checkpoints(two.folder.path(), options_of(/*keep=*/1));
+  CheckpointedTraining training;
+  REQUIRE(!checkpoints.load_newest(training.state()).checkpoint);
+  training.train(1);
+  const std::string first = checkpoints.save(training.state(), {});  // in the place of one of them
+  CHECK(checkpoints.files() == Names{two.paths[1], first});
+  CHECK(checkpoints.newest().checkpoint->path == first);
+}

@@ -140,7 +140,7 @@ TEST_CASE("options out of range are refused before there is a folder") {
   CHECK(contains(refused({.identity = {{"data", "\xff"}}}), "not UTF-8"));
   CHECK(contains(refused({.identity = {{"a\nb", "c"}}}), "cannot be a name"));
   Checkpoints checkpoints(path, options_of());
-  CHECK_THROWS_AS(checkpoints.set_notes({{"plan", "\xff"}}), ValueError);
+  CHECK_THROWS_AS(checkpoints.set_notes({{"budget", "\xff"}}), ValueError);
 }
 
 TEST_CASE("a folder that cannot be used is refused at once") {
