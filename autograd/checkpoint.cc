@@ -1,17 +1,15 @@
 #include "brim/autograd/checkpoint.h"
 
-#include <atomic>
-
 #include "brim/autograd/node.h"
+#include "brim/autograd/segments.h"
 
 namespace brim::autograd {
 namespace {
 
 thread_local Segment current;
-std::atomic<uint64_t> next_id = 1;
 
 Segment inside(const Segment& outer) {
-  return {.id = outer.id != 0 ? outer.id : next_id++, .depth = outer.depth + 1};
+  return {.id = outer.id != 0 ? outer.id : new_segments(1), .depth = outer.depth + 1};
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ void save(const std::shared_ptr<Node>& node, const Tensors& inputs, const Tensor
   for (size_t i = 0; i < inputs.size(); ++i)
     if (policy != nullptr || std::ranges::count(saves.inputs, static_cast<int>(i)) > 0)
       values[i] = value_of(inputs[i]);
-  Decision decision = policy != nullptr ? policy->decide({*node, values, saves}) : Decision();
+  Decision decision = policy != nullptr ? policy->decide({*node, outputs, values, saves}) : Decision();
   const Segment segment = decision.segment;
   if (!decision.fates.empty()) {
     make_values(node, outputs, std::move(decision));

@@ -11,7 +11,13 @@
 #include <memory>
 #include <vector>
 
-namespace brim::autograd {
+#include "brim/core/tensor.h"
+
+namespace brim {
+
+using Tensors = std::vector<Tensor>;
+
+namespace autograd {
 
 class Node;
 class Value;
@@ -40,6 +46,7 @@ struct Decision {
 /// A call that is being recorded.
 struct RecordedCall {
   const Node& node;
+  const Tensors& outputs;                             ///< all of them
   const std::vector<std::shared_ptr<Value>>& inputs;  ///< null for undefined ones
   const Saves& saves;
 };
@@ -65,4 +72,5 @@ class SavePolicyScope {
   SavePolicy* before_;
 };
 
-}  // namespace brim::autograd
+}  // namespace autograd
+}  // namespace brim

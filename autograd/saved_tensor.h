@@ -49,6 +49,9 @@ class Value {
   /// For rebuilding: the result of running the producer again, held where `rebuilt_for` says.
   void set(const Tensor& tensor, const Value& rebuilt_for);
   std::shared_ptr<Node> producer() const { return producer_.lock(); }
+  int output() const { return output_; }  ///< of the producer
+  /// Where the values were at first; null where that is gone.
+  std::shared_ptr<Storage> storage() const { return storage_.lock(); }
   /// Where a function ends whose results its caller keeps (checkpoint.h).
   void leave_segment(const Segment& outer);
   Fate fate() const { return fate_; }

@@ -35,7 +35,9 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   Events events(outputs.json);
   TrainData data = open_data(flags);
   choose_batch(flags, data, events);
+  const std::optional<RecomputeChoice> recompute = choose_recompute(flags, data, events);
   PlanResult result = make_plan_result(flags, data);
+  result.recompute = recompute;
   write_files(result, flags, outputs);
   events.write(plan_json(result, flags));
   if (!flags.quiet && !events.owns_stdout()) print_plan(result, flags, data);

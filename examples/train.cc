@@ -26,8 +26,11 @@ void train(TrainFlags flags) {
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
   TrainData data = open_data(flags);
   check_weight_flags(flags, data);
+  const bool open = flags.batch == 0;
+  if (!open) choose_recompute(flags, data, events);
   KeptMemory kept = take_up_plan(flags, data, kept_plan(flags));
   choose_batch(flags, data, events);
+  if (open) choose_recompute(flags, data, events);
   TrainerOptions options = trainer_options(flags, data);
   RunCheckpoints checkpoints(flags, data);
   options.checkpoints = checkpoints.folder();

@@ -56,13 +56,13 @@ autograd::EffectShare share_of(const MicroStepOptions& part) {
 }  // namespace
 
 TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options)
-    : optimizer_(optimizer), options_(options) {
-  expect<ValueError>(!options.fused_update || options.clip.norm == optim::ClipOptions::kNone,
+    : optimizer_(optimizer), options_(std::move(options)) {
+  expect<ValueError>(!options_.fused_update || options_.clip.norm == optim::ClipOptions::kNone,
                      "train step",
                      "a fused update cannot clip to a norm of {}: it is that of all gradients, and "
                      "parameters are updated before the last one is known. Clip by value, or leave "
                      "fused_update off",
-                     options.clip.norm);
+                     options_.clip.norm);
   for (const nn::NamedTensor& parameter : model.named_parameters())
     parameters_.push_back(parameter.tensor);
   model.name_in_account();
@@ -138,6 +138,8 @@ Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& opti
                                options.first_sample);
   autograd::EffectScope effects(shadows_, share_of(options));
   autograd::InPlaceScope in_place(options_.in_place);
+  const auto policy = options_.recompute.make_policy ? options_.recompute.make_policy() : nullptr;
+  autograd::SavePolicyScope saving(policy.get());
   return loss();
 }
 

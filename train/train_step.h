@@ -23,6 +23,7 @@
 #include "brim/nn/module.h"
 #include "brim/optim/ema.h"
 #include "brim/optim/optimizer.h"
+#include "brim/train/recompute_options.h"
 
 namespace brim {
 
@@ -40,9 +41,11 @@ struct TrainStepOptions {
   /// step's bytes must be reserved before it begins: train under `memory::arena_planner` with a
   /// plan of this step (train/training_plan.h), rehearsed with the same option.
   bool fused_update = false;
-  /// Elementwise ops write over inputs that nobody can read any more (autograd/in_place.h): the same
-  /// bits in fewer bytes.
+  /// Elementwise ops write over inputs that nobody can read any more (autograd/in_place.h): the
+  /// same bits in fewer bytes.
   bool in_place = true;
+  /// What is dropped and made again for backward: of each forward pass.
+  RecomputeOptions recompute = {};
 };
 
 /// A fused update failed after parameters had changed: some are those of the next update, others

@@ -41,6 +41,8 @@ struct TrainerOptions {
   bool fused_update = false;
   /// Elementwise ops write in place, as `TrainStepOptions::in_place`; in evaluations too.
   bool in_place = true;
+  /// What is dropped and made again for backward: the same numbers in fewer bytes, and more time.
+  RecomputeOptions recompute = {};
   /// Where checkpoints are kept: at the end of each epoch, when a run is told to stop, and when no
   /// micro-batch fits any more; null for none.
   Checkpoints* checkpoints = nullptr;
@@ -56,7 +58,8 @@ inline TrainStepOptions step_options(const TrainerOptions& options, optim::Ema* 
           .clip = options.clip,
           .ema = ema,
           .fused_update = options.fused_update,
-          .in_place = options.in_place};
+          .in_place = options.in_place,
+          .recompute = options.recompute};
 }
 inline TrainStepOptions step_options(const TrainerOptions& options) {
   return step_options(options, options.ema);

@@ -155,6 +155,18 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
             {"pack_seconds", result.training.pack_seconds},
             {"relative_time", 1.0},
             {"prediction", "exact"}};
+  if (result.recompute) {
+    const RecomputeChoice& choice = *result.recompute;
+    const double kept = choice.plan.seconds - choice.plan.extra_seconds;
+    json["recompute_seconds_predicted"] = choice.plan.extra_seconds;
+    json["relative_time"] = choice.plan.seconds / kept;
+    json["relative_time_bound"] = 1 + choice.plan.bound_seconds / kept;
+    json["dropped"] = choice.dropped;
+    json["offloaded"] = 0;
+    json["least_possible_bytes"] =
+        choice.fits ? choice.plan.least_peak : choice.memory.peak_reserved;
+    json["solve_seconds"] = choice.seconds;
+  }
   if (result.ladder) json["ladder"] = ladder_json(*result.ladder);
   if (result.refusal) {
     json["least_possible_bytes"] = result.refusal->smaller.least.memory.peak_reserved;

@@ -48,6 +48,21 @@ std::string check_batch(const std::string& text) {
   return fmt::format("expected a number of images above 0, auto or fastest, got {}", text);
 }
 
+/// Of "segments=N"; 0 for another text.
+int64_t parse_segments(std::string_view text) {
+  constexpr std::string_view kName = "segments=";
+  if (!text.starts_with(kName)) return 0;
+  text.remove_prefix(kName.size());
+  int64_t count = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  return error == std::errc{} && end == text.data() + text.size() && count > 0 ? count : 0;
+}
+
+std::string check_recompute(const std::string& text) {
+  if (text == "off" || text == "free" || text == "auto" || parse_segments(text) > 0) return {};
+  return fmt::format("expected off, free, auto or segments=N, got {}", text);
+}
+
 void add_training_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--epochs", f.epochs, "passes over the data (default 10; shapes 3)")
       ->check(CLI::PositiveNumber);
@@ -97,6 +112,12 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
       "step that fails cannot be undone");
   app.add_flag("--in-place,!--no-in-place", f.in_place,
                "elementwise ops write over what nobody reads any more: the same numbers (default)");
+  app.add_option(
+         "--recompute", f.recompute_text,
+         "saved tensors to drop and make again, the same numbers: off; free, where it costs "
+         "next to nothing; auto, what the budget asks, at the least time (default with "
+         "--budget and a number as --batch, else free); segments=N")
+      ->check(check_recompute);
   app.add_option("--max-batch", f.max_batch,
                  "the largest that auto and fastest may take (default: all images)")
       ->check(CLI::PositiveNumber);
@@ -220,6 +241,8 @@ void check_flags(TrainFlags& f) {
   expect<ValueError>(f.planner == "arena" || (f.plan.empty() && f.save_plan.empty()), "flags",
                      "--plan and --save-plan are for the arena planner, not for {}", f.planner);
   check_fused_update(f);
+  f.segments = parse_segments(f.recompute_text);
+  if (f.recompute_text != "off" && f.segments == 0) f.recompute = free_recomputation();
   expect<ValueError>(!f.resume || f.batch_text != kFastestBatch, "flags",
                      "--batch fastest may find another batch now: with --resume give the one that "
                      "was trained with");
@@ -252,6 +275,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .micro_batch = flags.batch,
           .fused_update = flags.fused_update,
           .in_place = flags.in_place,
+          .recompute = flags.recompute,
           .checkpoint_every = flags.checkpoint_every,
           .early_stop = flags.early_stop};
 }

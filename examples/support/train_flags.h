@@ -36,7 +36,11 @@ struct TrainFlags {
   int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
   bool fused_update = false;
   bool in_place = true;
-  int64_t micro_batches = 0;  ///< parts of an update; 0: as many as the batches make it
+  std::string
+      recompute_text;    ///< "off", "free", "auto", "segments=N", or "" for what the budget asks
+  int64_t segments = 0;  ///< of the text; 0 for none
+  RecomputeOptions recompute = {};  ///< what the text comes to; see `choose_recompute`
+  int64_t micro_batches = 0;        ///< parts of an update; 0: as many as the batches make it
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};
@@ -58,6 +62,11 @@ struct TrainFlags {
   std::string save_plan, plan, trace;  ///< files; "" for none
   int64_t budget = 0;                  ///< bytes; 0 for none
 
+  /// Whether recomputation is planned where the run does not fit otherwise.
+  bool plans_recompute() const {
+    return recompute_text == "auto" || (recompute_text.empty() && budget > 0 && !finds_batch());
+  }
+  bool finds_batch() const { return batch_text == kAutoBatch || batch_text == kFastestBatch; }
   /// Images of an update; 0 until there is a batch.
   int64_t update_images() const { return effective_batch > 0 ? effective_batch : batch; }
   /// Device bytes that tensors may take: the budget, or what the device has, less the margin.

@@ -101,17 +101,18 @@ std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const Train
   }
 }
 
-/// Against one micro-batch an update.
+/// Against one micro-batch an update with everything kept.
 double relative_time(const TrainFlags& flags, const TrainData& data) {
   RehearsalOptions asked = rehearsal_of(flags, data, flags.batch);
-  if (asked.update_images() == asked.batch) return 1;
   RehearsalOptions whole = asked;
   whole.batch = asked.update_images();
+  whole.trainer.recompute = {};
   return predicted_seconds(asked) / predicted_seconds(whole);
 }
 
 Json remedies_in_force(const TrainFlags& flags) {
   Json remedies = Json::array();
+  if (flags.recompute.make_policy) remedies.push_back("recompute");
   if (flags.update_images() > flags.batch) remedies.push_back("micro-batches");
   if (flags.fused_update) remedies.push_back("fused update");
   return remedies;
@@ -212,7 +213,14 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
   constexpr int64_t kMost = 1 << 20;  // of random pixels
   int64_t images = data.train_set ? data.train_set->size() : kMost;
   if (flags.effective_batch > 0) images = flags.effective_batch;
-  BatchTuning tuning{.rehearsal = [&](int64_t batch) { return rehearsal_of(flags, data, batch); },
+  auto rehearsal = [&](int64_t batch) {
+    RehearsalOptions options = rehearsal_of(flags, data, batch);
+    if (flags.plans_recompute())
+      options.trainer.recompute =
+          choose_recomputation({options, flags.planner}, flags.limit()).recompute;
+    return options;
+  };
+  BatchTuning tuning{.rehearsal = rehearsal,
                      .planner = flags.planner,
                      .limit = flags.limit(),
                      .most = flags.max_batch > 0 ? std::min(flags.max_batch, images) : images,
@@ -242,6 +250,29 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
                                         flags.update_images(), tuned.largest, in_mib(tuning.limit));
   fmt::print("batch {}: {}, with {}; {} ({} rehearsals, {:.2f} s)\n", tuned.batch, found,
              in_mib(tuned.memory.peak_reserved), beyond, tuned.rehearsals, seconds.count());
+}
+
+std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainData& data,
+                                                Events& events) {
+  if (flags.segments > 0) {
+    const auto calls = std::ssize(record_step(rehearsal_of(flags, data, flags.batch)).values);
+    flags.recompute = segmented_recomputation(flags.segments, ceil_div(calls, flags.segments));
+  }
+  if (!flags.plans_recompute()) return {};
+  const TrainingSetup setup{rehearsal_of(flags, data, flags.batch), flags.planner};
+  RecomputeChoice choice = choose_recomputation(setup, flags.limit());
+  if (choice.plan.saving.empty()) return {};
+  if (!choice.fits) return choice;
+  flags.recompute = choice.recompute;
+  if (!flags.quiet && !events.owns_stdout())
+    fmt::print(
+        "recomputing {} of {} saved tensors for {}: {} at {:.1f}% more time, predicted "
+        "({:.2f} s)\n",
+        choice.dropped, choice.plan.saving.size(), in_mib(flags.limit()),
+        in_mib(choice.memory.peak_reserved),
+        100 * choice.plan.extra_seconds / (choice.plan.seconds - choice.plan.extra_seconds),
+        choice.seconds);
+  return choice;
 }
 
 MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events,

@@ -10,6 +10,7 @@
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
 #include "brim/train/ladder.h"
+#include "brim/train/recompute_plan.h"
 #include "brim/train/remedies.h"
 
 namespace brim::examples {
@@ -59,6 +60,11 @@ KeptMemory take_up_plan(TrainFlags& flags, const TrainData& data, const std::str
 /// Chooses the batch where the flags leave that to the budget, and what depends on it; says so.
 /// Throws `DoesNotFit`, after writing the event "refused", where none fits.
 void choose_batch(TrainFlags& flags, const TrainData& data, Events& events);
+
+/// Chooses what is recomputed, for the batch of the flags, where they leave that to the budget;
+/// says so. What was chosen, where something was planned.
+std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainData& data,
+                                                Events& events);
 
 /// The plan for the batch of the flags: `kept`, or from `--plan` where that file answers the same
 /// question, or made; kept in `--save-plan`, and written as the event "plan". Throws `DoesNotFit`,

@@ -8,6 +8,7 @@
 #include "brim/autograd/free_recomputation.h"
 #include "brim/autograd/in_place.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/nn/checkpoint_sequential.h"
 #include "brim/nn/layers.h"
 #include "brim/ops/ops.h"
 #include "brim/tests/support/compare.h"
@@ -294,4 +295,36 @@ TEST_CASE("free recomputation keeps one tensor for each convolution and batch no
   const int64_t activation = 4 * 16 * 16 * 8 * 4;
   CHECK(kept.saved_bytes - free.saved_bytes >= 2 * activation);
   CHECK(free.recomputed <= 4);
+}
+
+TEST_CASE("a chain of modules in segments gives the same bits, its names and fewer bytes") {
+  auto run_in = [](int64_t segments) {
+    auto account = std::make_shared<memory::Account>(
+        Device::cpu(), std::make_unique<memory::HostSource>(), memory::planner_named("direct"));
+    memory::AccountScope of(account);
+    nn::Sequential chain;
+    for (int i = 0; i < 6; ++i) {
+      chain.add<nn::Conv2d>(3, 3, nn::ConvOptions{.kernel = 3, .padding = 1});
+      chain.add<nn::ReLU>();
+    }
+    nn::initialize(chain, 1);
+    Tensor x = images();
+    Tensor y = segments == 0 ? chain(x) : nn::checkpoint_sequential(chain, segments, x);
+    const int64_t saved = account->stats().live;
+    backward(sum(std::move(y)));
+    std::vector<std::vector<float>> grads;
+    for (const auto& [name, parameter] : chain.named_parameters())
+      grads.push_back(parameter.grad().to_vector<float>());
+    return std::pair(grads, saved);
+  };
+  const auto [expected, all] = run_in(0);
+  for (int64_t segments : {1, 2, 3, 5, 12}) {
+    CAPTURE(segments);
+    const auto [grads, saved] = run_in(segments);
+    CHECK(grads == expected);
+    CHECK((segments == 1 ? saved == all : saved < all));
+  }
+  nn::Sequential empty;
+  CHECK_THROWS_WITH_AS(nn::checkpoint_sequential(empty, 1, images()),
+                       doctest::Contains("expected 1 to 0 segments"), ValueError);
 }

@@ -1,0 +1,30 @@
+// Which saved tensors a training drops and makes again for backward. The numbers stay the same, to
+// the bit. `Trainer` and rehearsals take one; train/recompute_plan.h makes one for a budget.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "brim/autograd/planned_recomputation.h"
+#include "brim/autograd/save_policy.h"
+
+namespace brim {
+
+struct RecomputeOptions {
+  /// "off", "free", "3 segments of 40 calls": bytes follow from it, so two that drop different
+  /// tensors have different names.
+  std::string name = "off";
+  /// Of one forward pass; null: everything that is saved is held.
+  std::function<std::unique_ptr<autograd::SavePolicy>()> make_policy = {};
+};
+
+/// Elementwise and normalised results are never kept where one pass makes them again
+/// (autograd/free_recomputation.h).
+RecomputeOptions free_recomputation();
+/// In segments of `calls` recorded calls each (autograd/planned_recomputation.h).
+RecomputeOptions segmented_recomputation(int64_t segments, int64_t calls);
+/// What was planned for each result.
+RecomputeOptions planned_recomputation(std::shared_ptr<const autograd::Fates> fates);
+
+}  // namespace brim

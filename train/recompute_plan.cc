@@ -1,0 +1,99 @@
+#include "brim/train/recompute_plan.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace brim {
+namespace {
+
+using autograd::Fate;
+using memory::Saving;
+
+constexpr int kAttempts = 8;  // at a plan that fits also when it is packed
+
+Fate fate_of(Saving saving) {
+  if (saving == Saving::keep) return Fate::keep;
+  return saving == Saving::retain ? Fate::retain : Fate::remake;
+}
+
+// A value that no backward function reads is kept for those that are made from it, and where there
+// are none not at all.
+std::vector<Saving> without_idle(const RecordedStep& step, std::vector<Saving> saving) {
+  std::vector<bool> is_wanted(saving.size());
+  for (const auto& backward : step.graph.steps)
+    for (int32_t value : backward.reads) is_wanted[static_cast<size_t>(value)] = true;
+  for (size_t k = 0; k < step.graph.ops.size(); ++k) {
+    const bool runs_again = std::ranges::any_of(step.values[k], [&](int32_t value) {
+      return value >= 0 && saving[static_cast<size_t>(value)] != Saving::keep;
+    });
+    if (!runs_again) continue;
+    for (int32_t value : step.graph.ops[k].reads) is_wanted[static_cast<size_t>(value)] = true;
+  }
+  for (size_t i = 0; i < saving.size(); ++i)
+    if (!is_wanted[i] && step.graph.values[i].may_drop) saving[i] = Saving::retain;
+  return saving;
+}
+
+class Choosing {
+ public:
+  Choosing(const TrainingSetup& setup, int64_t limit) : setup_(setup), limit_(limit) {}
+
+  RecomputeChoice run() {
+    RecomputeChoice choice = rehearsed({});
+    if (choice.fits) return choice;
+    step_ = record_step(setup_.rehearsal);
+    memory::RecomputePlanner planner(step_.graph);
+    for (int64_t target = limit_, attempt = 0; attempt < kAttempts; ++attempt) {
+      memory::RecomputePlan plan = planner.plan(target);
+      const bool is_last = !plan.fits;
+      choice = rehearsed(std::move(plan));
+      if (choice.fits || is_last) break;
+      target -= choice.memory.peak_reserved - limit_;
+    }
+    return choice;
+  }
+
+ private:
+  RecomputeChoice rehearsed(memory::RecomputePlan plan) {
+    TrainingSetup setup = setup_;
+    RecomputeChoice choice{.recompute = setup.rehearsal.trainer.recompute};
+    if (!plan.saving.empty()) {
+      choice.dropped =
+          std::ranges::count_if(plan.saving, [](Saving saving) { return saving != Saving::keep; });
+      choice.recompute =
+          planned_recomputation(std::make_shared<autograd::Fates>(fates_of(step_, plan.saving)));
+    }
+    choice.plan = std::move(plan);
+    setup.rehearsal.trainer.recompute = choice.recompute;
+    choice.memory = predicted_memory(setup, limit_);
+    choice.fits = choice.memory.peak_reserved <= limit_;
+    return choice;
+  }
+
+  TrainingSetup setup_;
+  int64_t limit_;
+  RecordedStep step_;
+};
+
+}  // namespace
+
+autograd::Fates fates_of(const RecordedStep& step, const std::vector<Saving>& given) {
+  const std::vector<Saving> saving = without_idle(step, given);
+  autograd::Fates fates;
+  for (const std::vector<int32_t>& outputs : step.values) {
+    std::vector<Fate>& of_call = fates.emplace_back();
+    for (int32_t value : outputs)
+      of_call.push_back(value < 0 ? Fate::keep : fate_of(saving[static_cast<size_t>(value)]));
+    if (std::ranges::count(of_call, Fate::keep) == std::ssize(of_call)) of_call.clear();
+  }
+  return fates;
+}
+
+RecomputeChoice choose_recomputation(const TrainingSetup& setup, int64_t limit) {
+  auto start = std::chrono::steady_clock::now();
+  RecomputeChoice choice = Choosing(setup, limit).run();
+  choice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return choice;
+}
+
+}  // namespace brim
