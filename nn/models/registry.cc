@@ -4,6 +4,7 @@
 
 #include "brim/base/nearest.h"
 #include "brim/nn/creation.h"
+#include "brim/nn/models/alexnet.h"
 #include "brim/nn/models/mobilenet_v1.h"
 #include "brim/nn/models/mobilenet_v2.h"
 #include "brim/nn/models/mobilenet_v3.h"
@@ -51,6 +52,12 @@ Entry mobilenet_v3(std::string name, const MobileNetV3Layout& layout) {
           }};
 }
 
+std::unique_ptr<Module> alexnet(const ModelOptions& o) {
+  AlexNetOptions options{.classes = o.classes};
+  if (o.dropout) options.dropout = *o.dropout;
+  return std::make_unique<AlexNet>(options);
+}
+
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       resnet("resnet18", kResNet18),
@@ -68,6 +75,7 @@ const std::vector<Entry>& entries() {
       {"mobilenet_v2", mobilenet_v2},
       mobilenet_v3("mobilenet_v3_small", kMobileNetV3Small),
       mobilenet_v3("mobilenet_v3_large", kMobileNetV3Large),
+      {"alexnet", alexnet},
   };
   return all;
 }

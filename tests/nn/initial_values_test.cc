@@ -1,0 +1,47 @@
+// Proves that models draw their initial values as torchvision's do, by deviations. Where
+// torchvision leaves PyTorch's own rule, that is uniform in +-1/sqrt(fan in), which has a deviation
+// of 1/sqrt(3 fan in).
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "brim/nn/models/registry.h"
+
+using namespace brim;
+
+namespace {
+
+double worst(const Tensor& tensor) {
+  double most = 0;
+  for (double v : tensor.to_vector<double>()) most = std::max(most, std::abs(v));
+  return most;
+}
+
+void check_deviation(const Tensor& tensor, double deviation) {
+  double squares = 0;
+  for (double value : tensor.to_vector<double>()) squares += value * value;
+  auto n = static_cast<double>(tensor.numel());
+  // A sample's deviation is off by 1 / sqrt(2 n) of itself on average; five times that.
+  CHECK(std::abs(std::sqrt(squares / n) / deviation - 1) < 5 / std::sqrt(2 * n));
+}
+
+}  // namespace
+
+TEST_CASE("initial values: the classifiers of MobileNets have a deviation of 0.01") {
+  for (auto [model, weight] : {std::pair{"mobilenet_v1", "classifier.weight"},
+                               std::pair{"mobilenet_v2", "classifier.1.weight"},
+                               std::pair{"mobilenet_v3_small", "classifier.0.weight"},
+                               std::pair{"mobilenet_v3_large", "classifier.3.weight"}}) {
+    CAPTURE(model);
+    check_deviation(nn::make_model(model)->tensor(weight), 0.01);
+  }
+}
+
+TEST_CASE("initial values: AlexNet") {
+  auto alexnet = nn::make_model("alexnet");
+  check_deviation(alexnet->tensor("features.3.weight"), 1 / std::sqrt(3 * 1600.0));
+  check_deviation(alexnet->tensor("features.3.bias"), 1 / std::sqrt(3 * 1600.0));
+  CHECK(worst(alexnet->tensor("features.3.bias")) <= 1 / std::sqrt(1600.0));
+  check_deviation(alexnet->tensor("classifier.6.weight"), 1 / std::sqrt(3 * 4096.0));
+}
