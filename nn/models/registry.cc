@@ -10,6 +10,7 @@
 #include "brim/nn/models/mobilenet_v3.h"
 #include "brim/nn/models/resnet.h"
 #include "brim/nn/models/resnet_cifar.h"
+#include "brim/nn/models/vgg.h"
 
 namespace brim::nn {
 namespace {
@@ -58,6 +59,14 @@ std::unique_ptr<Module> alexnet(const ModelOptions& o) {
   return std::make_unique<AlexNet>(options);
 }
 
+Entry vgg(std::string name, const VggLayout& layout) {
+  return {std::move(name), [=](const ModelOptions& o) {
+            VggOptions options{.classes = o.classes};
+            if (o.dropout) options.dropout = *o.dropout;
+            return std::make_unique<Vgg>(layout, options);
+          }};
+}
+
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       resnet("resnet18", kResNet18),
@@ -76,6 +85,8 @@ const std::vector<Entry>& entries() {
       mobilenet_v3("mobilenet_v3_small", kMobileNetV3Small),
       mobilenet_v3("mobilenet_v3_large", kMobileNetV3Large),
       {"alexnet", alexnet},
+      vgg("vgg16", kVgg16),
+      vgg("vgg16_bn", kVgg16Bn),
   };
   return all;
 }

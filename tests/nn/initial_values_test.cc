@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "brim/nn/models/registry.h"
+#include "brim/nn/models/vgg.h"
 
 using namespace brim;
 
@@ -44,4 +45,13 @@ TEST_CASE("initial values: AlexNet") {
   check_deviation(alexnet->tensor("features.3.bias"), 1 / std::sqrt(3 * 1600.0));
   CHECK(worst(alexnet->tensor("features.3.bias")) <= 1 / std::sqrt(1600.0));
   check_deviation(alexnet->tensor("classifier.6.weight"), 1 / std::sqrt(3 * 4096.0));
+}
+
+TEST_CASE("initial values: VGG") {
+  nn::Vgg vgg(nn::kVgg16, {.hidden = 64});
+  nn::initialize(vgg, 1);
+  check_deviation(vgg.tensor("features.2.weight"), std::sqrt(2 / (9 * 64.0)));
+  CHECK(worst(vgg.tensor("features.2.bias")) == 0);
+  check_deviation(vgg.tensor("classifier.0.weight"), 0.01);
+  CHECK(worst(vgg.tensor("classifier.0.bias")) == 0);
 }

@@ -43,7 +43,7 @@ WITH_GRADIENT = ["shufflenet_v2_x1_0", "densenet121", "inception_v3", "unet", "u
 TORCHVISION = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
                "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
                "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large", "shufflenet_v2_x1_0",
-               "densenet121", "alexnet"]
+               "densenet121", "alexnet", "vgg16", "vgg16_bn"]
 # 107 leaves 2x2 of Inception's last image; 50 has U-Net drop rows, and pad.
 SIZES = {"inception_v3": (299, 107), "inception_v3_auxiliary": (299, 299), "unet": (64, 50),
          "unet_bilinear": (64, 50)}

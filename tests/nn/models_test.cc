@@ -7,6 +7,7 @@
 #include "brim/nn/creation.h"
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
+#include "brim/nn/models/vgg.h"
 #include "brim/tests/nn/model_golden.h"
 
 using namespace brim;
@@ -196,6 +197,8 @@ TEST_CASE("models: parameter counts that papers and torchvision state") {
   CHECK(count("mobilenet_v3_large", 1000) == 5483032);
   CHECK(count("resnet20", 10) == 269722);
   CHECK(count("alexnet", 1000) == 61100840);
+  CHECK(count("vgg16", 1000) == 138357544);
+  CHECK(count("vgg16_bn", 1000) == 138365992);
 }
 
 TEST_CASE("models: every parameter gets a gradient") {
@@ -217,6 +220,15 @@ TEST_CASE("models: a step on the CPU is finite, and moves running statistics") {
     CAPTURE(name);
     auto model = nn::make_model(name, {.classes = 10, .seed = 2});
     check_step(*model, read_golden(name).small_size());
+  }
+}
+
+TEST_CASE("models: so is one of VGG, here with a smaller classifier") {
+  for (const nn::VggLayout& layout : {nn::kVgg16, nn::kVgg16Bn}) {
+    CAPTURE(layout.batch_norm);
+    nn::Vgg model(layout, {.classes = 10, .hidden = 64});
+    nn::initialize(model, 2);
+    check_step(model, 32);
   }
 }
 
@@ -246,6 +258,17 @@ TEST_CASE("models: a shortcut, a norm and a ReLU are one op") {
   CHECK(ops.names.count("add") == 0);
   CHECK(ops.names.count("batch_norm") == 53);
   CHECK(ops.names.count("conv2d") == 53);
+}
+
+TEST_CASE("models: every ReLU behind a norm is part of it") {
+  for (const auto& [name, others] : {std::pair{"vgg16_bn", 2}}) {  // VGG's classifier has two
+    CAPTURE(name);
+    Ops ops;
+    auto model = on_meta(name);
+    (*model)(small_meta_image(name, 2));
+    CHECK(ops.names.count("relu") == static_cast<size_t>(others));
+    CHECK(ops.names.count("batch_norm") > 0);
+  }
 }
 
 TEST_CASE("models: options") {
