@@ -10,6 +10,7 @@
 #include "brim/nn/models/mobilenet_v3.h"
 #include "brim/nn/models/resnet.h"
 #include "brim/nn/models/resnet_cifar.h"
+#include "brim/nn/models/shufflenet_v2.h"
 #include "brim/nn/models/vgg.h"
 
 namespace brim::nn {
@@ -67,6 +68,13 @@ Entry vgg(std::string name, const VggLayout& layout) {
           }};
 }
 
+Entry shufflenet_v2(std::string name, const ShuffleNetV2Layout& layout) {
+  return {std::move(name), [=](const ModelOptions& o) {
+            return std::make_unique<ShuffleNetV2>(layout,
+                                                  ShuffleNetV2Options{.classes = o.classes});
+          }};
+}
+
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       resnet("resnet18", kResNet18),
@@ -84,6 +92,7 @@ const std::vector<Entry>& entries() {
       {"mobilenet_v2", mobilenet_v2},
       mobilenet_v3("mobilenet_v3_small", kMobileNetV3Small),
       mobilenet_v3("mobilenet_v3_large", kMobileNetV3Large),
+      shufflenet_v2("shufflenet_v2_x1_0", kShuffleNetV2_x1_0),
       {"alexnet", alexnet},
       vgg("vgg16", kVgg16),
       vgg("vgg16_bn", kVgg16Bn),

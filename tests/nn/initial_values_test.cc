@@ -47,6 +47,13 @@ TEST_CASE("initial values: AlexNet") {
   check_deviation(alexnet->tensor("classifier.6.weight"), 1 / std::sqrt(3 * 4096.0));
 }
 
+TEST_CASE("initial values: ShuffleNet V2") {
+  auto shufflenet = nn::make_model("shufflenet_v2_x1_0");
+  check_deviation(shufflenet->tensor("conv1.0.weight"), 1 / std::sqrt(3 * 27.0));
+  check_deviation(shufflenet->tensor("stage3.0.branch1.0.weight"), 1 / std::sqrt(3 * 9.0));
+  check_deviation(shufflenet->tensor("stage3.0.branch2.0.weight"), 1 / std::sqrt(3 * 116.0));
+}
+
 TEST_CASE("initial values: VGG") {
   nn::Vgg vgg(nn::kVgg16, {.hidden = 64});
   nn::initialize(vgg, 1);
