@@ -5,6 +5,7 @@
 #include "brim/base/nearest.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/models/alexnet.h"
+#include "brim/nn/models/densenet.h"
 #include "brim/nn/models/mobilenet_v1.h"
 #include "brim/nn/models/mobilenet_v2.h"
 #include "brim/nn/models/mobilenet_v3.h"
@@ -68,6 +69,14 @@ Entry vgg(std::string name, const VggLayout& layout) {
           }};
 }
 
+Entry densenet(std::string name, const DenseNetLayout& layout) {
+  return {std::move(name), [=](const ModelOptions& o) {
+            DenseNetOptions options{.classes = o.classes};
+            if (o.dropout) options.dropout = *o.dropout;
+            return std::make_unique<DenseNet>(layout, options);
+          }};
+}
+
 Entry shufflenet_v2(std::string name, const ShuffleNetV2Layout& layout) {
   return {std::move(name), [=](const ModelOptions& o) {
             return std::make_unique<ShuffleNetV2>(layout,
@@ -93,6 +102,7 @@ const std::vector<Entry>& entries() {
       mobilenet_v3("mobilenet_v3_small", kMobileNetV3Small),
       mobilenet_v3("mobilenet_v3_large", kMobileNetV3Large),
       shufflenet_v2("shufflenet_v2_x1_0", kShuffleNetV2_x1_0),
+      densenet("densenet121", kDenseNet121),
       {"alexnet", alexnet},
       vgg("vgg16", kVgg16),
       vgg("vgg16_bn", kVgg16Bn),

@@ -54,6 +54,14 @@ TEST_CASE("initial values: ShuffleNet V2") {
   check_deviation(shufflenet->tensor("stage3.0.branch2.0.weight"), 1 / std::sqrt(3 * 116.0));
 }
 
+TEST_CASE("initial values: DenseNet") {
+  auto densenet = nn::make_model("densenet121");
+  check_deviation(densenet->tensor("features.denseblock1.denselayer1.conv2.weight"),
+                  std::sqrt(2 / (9 * 128.0)));
+  check_deviation(densenet->tensor("classifier.weight"), 1 / std::sqrt(3 * 1024.0));
+  CHECK(worst(densenet->tensor("classifier.bias")) == 0);
+}
+
 TEST_CASE("initial values: VGG") {
   nn::Vgg vgg(nn::kVgg16, {.hidden = 64});
   nn::initialize(vgg, 1);

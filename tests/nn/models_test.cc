@@ -180,7 +180,7 @@ TEST_CASE("models: results and gradients are torchvision's") {
     check_results(*model, golden);
     ++compared;
   }
-  CHECK(compared == 9);
+  CHECK(compared == 10);
 }
 
 TEST_CASE("models: parameter counts that papers and torchvision state") {
@@ -198,6 +198,7 @@ TEST_CASE("models: parameter counts that papers and torchvision state") {
   CHECK(count("mobilenet_v3_large", 1000) == 5483032);
   CHECK(count("resnet20", 10) == 269722);
   CHECK(count("shufflenet_v2_x1_0", 1000) == 2278604);
+  CHECK(count("densenet121", 1000) == 7978856);
   CHECK(count("alexnet", 1000) == 61100840);
   CHECK(count("vgg16", 1000) == 138357544);
   CHECK(count("vgg16_bn", 1000) == 138365992);
@@ -217,9 +218,9 @@ TEST_CASE("models: every parameter gets a gradient") {
 }
 
 TEST_CASE("models: a step on the CPU is finite, and moves running statistics") {
-  for (const char* name :
-       {"resnet18", "resnet20", "resnet50", "resnext50_32x4d", "mobilenet_v1", "mobilenet_v2",
-        "mobilenet_v3_small", "mobilenet_v3_large", "shufflenet_v2_x1_0", "alexnet"}) {
+  for (const char* name : {"resnet18", "resnet20", "resnet50", "resnext50_32x4d", "mobilenet_v1",
+                           "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large",
+                           "shufflenet_v2_x1_0", "densenet121", "alexnet"}) {
     CAPTURE(name);
     auto model = nn::make_model(name, {.classes = 10, .seed = 2});
     check_step(*model, read_golden(name).small_size());
@@ -264,8 +265,9 @@ TEST_CASE("models: a shortcut, a norm and a ReLU are one op") {
 }
 
 TEST_CASE("models: every ReLU behind a norm is part of it") {
-  for (const auto& [name, others] : {std::pair{"shufflenet_v2_x1_0", 0},
-                                     std::pair{"vgg16_bn", 2}}) {  // VGG's classifier has two
+  for (const auto& [name, others] :
+       {std::pair{"shufflenet_v2_x1_0", 0}, std::pair{"densenet121", 0},
+        std::pair{"vgg16_bn", 2}}) {  // VGG's classifier has two
     CAPTURE(name);
     Ops ops;
     auto model = on_meta(name);
@@ -297,6 +299,10 @@ TEST_CASE("models: options") {
   Tensor x = uniform({2, 32, 32, 3}, -1, 1, RandomKey{1});
   CHECK((*mobile)(x).to_vector<float>() == (*mobile)(x).to_vector<float>());
   CHECK(mobile->tensor("classifier.1.bias").to_vector<float>() == std::vector<float>(5, 0.0f));
+  auto dense = nn::make_model("densenet121", {.classes = 5});
+  CHECK((*dense)(x).to_vector<float>() == (*dense)(x).to_vector<float>());
+  auto dropping = nn::make_model("densenet121", {.classes = 5, .dropout = 0.2});
+  CHECK((*dropping)(x).to_vector<float>() != (*dense)(x).to_vector<float>());
   nn::ShuffleNetV2Layout odd{{1, 1, 1}, {24, 115, 232, 464, 1024}};
   CHECK_THROWS_WITH_AS(nn::ShuffleNetV2{odd},
                        "ShuffleNetV2: expected stages of an even number of channels, got 115",
