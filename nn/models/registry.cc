@@ -6,6 +6,7 @@
 #include "brim/nn/creation.h"
 #include "brim/nn/models/alexnet.h"
 #include "brim/nn/models/densenet.h"
+#include "brim/nn/models/inception_v3.h"
 #include "brim/nn/models/mobilenet_v1.h"
 #include "brim/nn/models/mobilenet_v2.h"
 #include "brim/nn/models/mobilenet_v3.h"
@@ -69,6 +70,12 @@ Entry vgg(std::string name, const VggLayout& layout) {
           }};
 }
 
+std::unique_ptr<Module> inception_v3(const ModelOptions& o) {
+  InceptionV3Options options{.classes = o.classes};
+  if (o.dropout) options.dropout = *o.dropout;
+  return std::make_unique<InceptionV3>(options);
+}
+
 Entry densenet(std::string name, const DenseNetLayout& layout) {
   return {std::move(name), [=](const ModelOptions& o) {
             DenseNetOptions options{.classes = o.classes};
@@ -103,6 +110,7 @@ const std::vector<Entry>& entries() {
       mobilenet_v3("mobilenet_v3_large", kMobileNetV3Large),
       shufflenet_v2("shufflenet_v2_x1_0", kShuffleNetV2_x1_0),
       densenet("densenet121", kDenseNet121),
+      {"inception_v3", inception_v3},
       {"alexnet", alexnet},
       vgg("vgg16", kVgg16),
       vgg("vgg16_bn", kVgg16Bn),

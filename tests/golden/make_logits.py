@@ -32,7 +32,7 @@ from make_golden import from_brim, symmetric
 CLASSES, BATCH, SIZE = 20, 2, 64
 MODELS = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
           "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2", "mobilenet_v2", "mobilenet_v3_small",
-          "mobilenet_v3_large", "shufflenet_v2_x1_0", "densenet121", "alexnet", "vgg16", "vgg16_bn"]
+          "mobilenet_v3_large", "shufflenet_v2_x1_0", "densenet121", "inception_v3", "alexnet", "vgg16", "vgg16_bn"]
 LARGE = {"inception_v3": 107}  # pixels, for a model that takes no 64
 # inception_v3 is without its auxiliary classifier, which nothing here has.
 OPTIONS = {"inception_v3": {"aux_logits": False, "init_weights": False}}

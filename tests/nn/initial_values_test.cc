@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "brim/nn/models/inception_v3.h"
 #include "brim/nn/models/registry.h"
 #include "brim/nn/models/vgg.h"
 
@@ -60,6 +61,15 @@ TEST_CASE("initial values: DenseNet") {
                   std::sqrt(2 / (9 * 128.0)));
   check_deviation(densenet->tensor("classifier.weight"), 1 / std::sqrt(3 * 1024.0));
   CHECK(worst(densenet->tensor("classifier.bias")) == 0);
+}
+
+TEST_CASE("initial values: Inception V3") {
+  nn::InceptionV3 inception({.auxiliary = true});
+  nn::initialize(inception, 1);
+  check_deviation(inception.tensor("Mixed_6b.branch7x7_2.conv.weight"), 0.1);
+  check_deviation(inception.tensor("fc.weight"), 0.1);
+  check_deviation(inception.tensor("AuxLogits.conv1.conv.weight"), 0.1);
+  check_deviation(inception.tensor("AuxLogits.fc.weight"), 0.001);
 }
 
 TEST_CASE("initial values: VGG") {

@@ -180,7 +180,7 @@ TEST_CASE("models: results and gradients are torchvision's") {
     check_results(*model, golden);
     ++compared;
   }
-  CHECK(compared == 10);
+  CHECK(compared == 11);
 }
 
 TEST_CASE("models: parameter counts that papers and torchvision state") {
@@ -202,6 +202,7 @@ TEST_CASE("models: parameter counts that papers and torchvision state") {
   CHECK(count("alexnet", 1000) == 61100840);
   CHECK(count("vgg16", 1000) == 138357544);
   CHECK(count("vgg16_bn", 1000) == 138365992);
+  CHECK(count("inception_v3", 1000) == 23834568);
 }
 
 TEST_CASE("models: every parameter gets a gradient") {
@@ -220,7 +221,7 @@ TEST_CASE("models: every parameter gets a gradient") {
 TEST_CASE("models: a step on the CPU is finite, and moves running statistics") {
   for (const char* name : {"resnet18", "resnet20", "resnet50", "resnext50_32x4d", "mobilenet_v1",
                            "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large",
-                           "shufflenet_v2_x1_0", "densenet121", "alexnet"}) {
+                           "shufflenet_v2_x1_0", "densenet121", "inception_v3", "alexnet"}) {
     CAPTURE(name);
     auto model = nn::make_model(name, {.classes = 10, .seed = 2});
     check_step(*model, read_golden(name).small_size());
@@ -267,7 +268,7 @@ TEST_CASE("models: a shortcut, a norm and a ReLU are one op") {
 TEST_CASE("models: every ReLU behind a norm is part of it") {
   for (const auto& [name, others] :
        {std::pair{"shufflenet_v2_x1_0", 0}, std::pair{"densenet121", 0},
-        std::pair{"vgg16_bn", 2}}) {  // VGG's classifier has two
+        std::pair{"inception_v3", 0}, std::pair{"vgg16_bn", 2}}) {  // VGG's classifier has two
     CAPTURE(name);
     Ops ops;
     auto model = on_meta(name);
