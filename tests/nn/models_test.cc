@@ -8,6 +8,7 @@
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
 #include "brim/nn/models/shufflenet_v2.h"
+#include "brim/nn/models/unet.h"
 #include "brim/nn/models/vgg.h"
 #include "brim/tests/nn/model_golden.h"
 
@@ -244,6 +245,9 @@ TEST_CASE("models: no activation outlives its last use") {
     memory::AccountScope scope(account);
     check_peak(*on_meta(name), read_golden(name).small_size(), *account);
   }
+  auto account = meta_account();
+  memory::AccountScope scope(account);
+  check_peak(*nn::make<nn::UNet>({.device = Device::meta()}), 64, *account);
 }
 
 TEST_CASE("models: after forward, activations are held by the tape alone") {
@@ -253,6 +257,9 @@ TEST_CASE("models: after forward, activations are held by the tape alone") {
     memory::AccountScope scope(account);
     check_handles(*on_meta(name), small_meta_image(name, 4));
   }
+  auto account = meta_account();
+  memory::AccountScope scope(account);
+  check_handles(*nn::make<nn::UNet>({.device = Device::meta()}), meta_image(4, 64));
 }
 
 TEST_CASE("models: a shortcut, a norm and a ReLU are one op") {
