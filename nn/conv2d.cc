@@ -13,7 +13,7 @@ Conv2d::Conv2d(int64_t in, int64_t out, const ConvOptions& options)
   register_parameter("weight", weight,
                      {out, options.kernel.h, options.kernel.w, in / options.groups},
                      options.weight_init);
-  if (options.bias) register_parameter("bias", bias, {out}, init::constant(0));
+  if (options.bias) register_parameter("bias", bias, {out}, options.bias_init);
 }
 
 Tensor Conv2d::forward(Tensor x) { return conv2d(std::move(x), weight, bias, options_, where()); }

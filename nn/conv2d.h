@@ -1,6 +1,6 @@
 // Convolution layer, dense, grouped or depthwise: `brim::conv2d` with a weight of its own. Images
 // are NHWC and weights KRSC, so a weight of PyTorch is permuted first; the initial values are those
-// of torchvision's models, not of `torch.nn.Conv2d`. Padding is zeros, the same on both sides: for
+// of torchvision's ResNets, not of `torch.nn.Conv2d`. Padding is zeros, the same on both sides: for
 // any other, use `brim::pad` before it. Say `.bias = false` where a batch norm follows.
 #pragma once
 
@@ -16,8 +16,9 @@ struct ConvOptions {
   Pair dilation = 1;
   int64_t groups = 1;
   bool bias = true;
-  /// The weight's rule; that of torchvision's models by default. A bias starts at 0.
-  Init weight_init = init::kaiming_normal({.fan = Fan::out});
+  /// By default those of most of torchvision's models, and not of `torch.nn.Conv2d`, which draws
+  /// both uniformly in +-1/sqrt(fan in).
+  Init weight_init = init::kaiming_normal({.fan = Fan::out}), bias_init = init::constant(0);
 };
 
 /// [N,H,W,in] -> [N,P,Q,out]. Parameters: weight [out,R,S,in/groups], bias [out].

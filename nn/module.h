@@ -110,6 +110,9 @@ class Module {
     bool is_parameter;
     const Module* owner;
   };
+  /// Names below this module at or below which a file may hold what it has no use for: a part that
+  /// other programs have and that is left out here. `load_weights` passes over them.
+  virtual std::vector<std::string> skipped_in_files() const { return {}; }
   /// Gives every parameter and buffer its dotted name in messages and snapshots of memory, where a
   /// new one has none. `initialize` and `TrainStep` do.
   void name_in_account() const;

@@ -67,7 +67,7 @@ std::string listed(const std::vector<std::string>& names, const std::vector<std:
 
 /// The nearest names are looked for among those that only the other side has.
 void require_all(const LoadReport& report, const std::string& path) {
-  const auto& [missing, unexpected] = report;
+  const auto& [missing, unexpected, skipped] = report;
   if (missing.empty() && unexpected.empty()) return;
   std::string text;
   if (!missing.empty()) text = "the file has no " + listed(missing, unexpected);
@@ -82,6 +82,14 @@ struct Match {
   LoadReport report;
 };
 
+std::vector<std::string> skipped_parts(Module& module) {
+  std::vector<std::string> names;
+  for (const NamedModule& part : module.named_modules())
+    for (const std::string& name : part.module.skipped_in_files())
+      names.push_back(below(part.name, name.c_str()));
+  return names;
+}
+
 Match match(Module& module, const SafetensorsFile& file, const LoadOptions& options) {
   Match match{tensors_of(module), {}};
   std::set<std::string> ignored = counters_of(module);
@@ -93,9 +101,13 @@ Match match(Module& module, const SafetensorsFile& file, const LoadOptions& opti
       return of_head;
     });
   }
-  for (const io::TensorInfo& tensor : file.tensors())
-    if (!match.tensors.contains(tensor.name) && !ignored.contains(tensor.name))
-      match.report.unexpected.push_back(tensor.name);
+  std::vector<std::string> skipped = skipped_parts(module);
+  for (const io::TensorInfo& tensor : file.tensors()) {
+    if (match.tensors.contains(tensor.name) || ignored.contains(tensor.name)) continue;
+    bool skip = std::ranges::any_of(
+        skipped, [&](const std::string& part) { return is_at_or_below(tensor.name, part); });
+    (skip ? match.report.skipped : match.report.unexpected).push_back(tensor.name);
+  }
   std::erase_if(match.tensors, [&](const auto& entry) {
     bool missing = file.find(entry.first) == nullptr;
     if (missing) match.report.missing.push_back(entry.first);

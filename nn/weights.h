@@ -19,18 +19,20 @@
 namespace brim::nn {
 
 struct LoadOptions {
-  /// Every parameter and buffer is in the file, and nothing else is. Otherwise those that both
-  /// have are loaded.
+  /// Every parameter and buffer is in the file, and nothing else is but parts that the model is
+  /// known to leave out. Otherwise those that both have are loaded.
   bool strict = true;
   /// The model's classifier (`classifier_head`) keeps the values that it has, whatever the file
   /// has for it: for fine-tuning on other classes.
   bool new_head = false;
 };
 
-/// Names that only one of the two has; both are empty after a strict load.
+/// Names that only one of the two has; the first two are empty after a strict load.
 struct LoadReport {
   std::vector<std::string> missing;     ///< of the model, not in the file
   std::vector<std::string> unexpected;  ///< in the file, not of the model
+  /// In the file, and of a part that the model leaves out (`Module::skipped_in_files`).
+  std::vector<std::string> skipped;
 };
 
 /// Writes parameters and buffers, in the model's dtype, replacing what is at `path` only when the

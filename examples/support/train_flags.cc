@@ -89,7 +89,7 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
   app.add_option(
          "--size", f.size,
          "height and width of the input in pixels (default: that of CIFAR and MNIST, 32 for shapes "
-         "and resnet20, else 224)")
+         "and resnet20, 299 for inception_v3, else 224)")
       ->check(CLI::Range(1, nn::ModelCard::kLargestSide));
   app.add_option("--classes", f.classes, "outputs of the model (default: the data's)")
       ->check(CLI::PositiveNumber);
@@ -224,7 +224,8 @@ void check_flags(TrainFlags& f) {
   bool files = f.data != "shapes" && f.data != "synthetic";
   if (f.size == 0 && files) f.size = data::native_size(f.data);
   bool small = f.data == "shapes" || f.model == "resnet20";
-  if (f.size == 0) f.size = small ? 32 : 224;
+  int large = f.model == "inception_v3" ? 299 : 224;
+  if (f.size == 0) f.size = small ? 32 : large;
   set_batch(f);
   expect<ValueError>(f.batch == 0 || (f.max_batch == 0 && f.batch_multiple == 1), "flags",
                      "--max-batch and --batch-multiple are for --batch auto and fastest");

@@ -14,6 +14,7 @@ struct ConvBnOptions {
   int64_t groups = 1;
   Activation activation = Activation::relu;
   BatchNorm2dOptions norm = {};
+  Init weight_init = ConvOptions{}.weight_init;
 };
 
 class ConvBn final : public Module {
@@ -24,7 +25,8 @@ class ConvBn final : public Module {
               .stride = options.stride,
               .padding = {(options.kernel.h - 1) / 2, (options.kernel.w - 1) / 2},
               .groups = options.groups,
-              .bias = false}),
+              .bias = false,
+              .weight_init = options.weight_init}),
         bn(out, options.norm),
         activation_(options.activation) {
     register_modules({{"0", conv}, {"1", bn}});

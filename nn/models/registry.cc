@@ -4,11 +4,16 @@
 
 #include "brim/base/nearest.h"
 #include "brim/nn/creation.h"
+#include "brim/nn/models/alexnet.h"
+#include "brim/nn/models/densenet.h"
+#include "brim/nn/models/inception_v3.h"
 #include "brim/nn/models/mobilenet_v1.h"
 #include "brim/nn/models/mobilenet_v2.h"
 #include "brim/nn/models/mobilenet_v3.h"
 #include "brim/nn/models/resnet.h"
 #include "brim/nn/models/resnet_cifar.h"
+#include "brim/nn/models/shufflenet_v2.h"
+#include "brim/nn/models/vgg.h"
 
 namespace brim::nn {
 namespace {
@@ -51,6 +56,41 @@ Entry mobilenet_v3(std::string name, const MobileNetV3Layout& layout) {
           }};
 }
 
+std::unique_ptr<Module> alexnet(const ModelOptions& o) {
+  AlexNetOptions options{.classes = o.classes};
+  if (o.dropout) options.dropout = *o.dropout;
+  return std::make_unique<AlexNet>(options);
+}
+
+Entry vgg(std::string name, const VggLayout& layout) {
+  return {std::move(name), [=](const ModelOptions& o) {
+            VggOptions options{.classes = o.classes};
+            if (o.dropout) options.dropout = *o.dropout;
+            return std::make_unique<Vgg>(layout, options);
+          }};
+}
+
+std::unique_ptr<Module> inception_v3(const ModelOptions& o) {
+  InceptionV3Options options{.classes = o.classes};
+  if (o.dropout) options.dropout = *o.dropout;
+  return std::make_unique<InceptionV3>(options);
+}
+
+Entry densenet(std::string name, const DenseNetLayout& layout) {
+  return {std::move(name), [=](const ModelOptions& o) {
+            DenseNetOptions options{.classes = o.classes};
+            if (o.dropout) options.dropout = *o.dropout;
+            return std::make_unique<DenseNet>(layout, options);
+          }};
+}
+
+Entry shufflenet_v2(std::string name, const ShuffleNetV2Layout& layout) {
+  return {std::move(name), [=](const ModelOptions& o) {
+            return std::make_unique<ShuffleNetV2>(layout,
+                                                  ShuffleNetV2Options{.classes = o.classes});
+          }};
+}
+
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       resnet("resnet18", kResNet18),
@@ -68,6 +108,12 @@ const std::vector<Entry>& entries() {
       {"mobilenet_v2", mobilenet_v2},
       mobilenet_v3("mobilenet_v3_small", kMobileNetV3Small),
       mobilenet_v3("mobilenet_v3_large", kMobileNetV3Large),
+      shufflenet_v2("shufflenet_v2_x1_0", kShuffleNetV2_x1_0),
+      densenet("densenet121", kDenseNet121),
+      {"inception_v3", inception_v3},
+      {"alexnet", alexnet},
+      vgg("vgg16", kVgg16),
+      vgg("vgg16_bn", kVgg16Bn),
   };
   return all;
 }

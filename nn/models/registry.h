@@ -1,8 +1,9 @@
 // Models by name, for programs whose user chooses one. Names are torchvision's where it has the
 // model. They come initialised, unless asked otherwise, and in training mode; there are no
-// pretrained weights. For what `ModelOptions` does not have (MobileNet V2's width, a deeper ResNet
-// for CIFAR, a layout of your own) make the class itself, in nn/models/, with nn/creation.h for
-// device and dtype.
+// pretrained weights. All give [N,classes] for images [N,H,W,3]. For what `ModelOptions` does not
+// have (MobileNet V2's width, a deeper ResNet for CIFAR, Inception's auxiliary classifier, a layout
+// of your own), and for a class of every pixel (unet.h), make the class itself, in nn/models/, with
+// nn/creation.h for device and dtype.
 #pragma once
 
 #include <memory>

@@ -25,9 +25,9 @@ import torch
 import torchvision
 from safetensors.torch import load_file, save_file
 
-from make_logits import MODELS
+from make_logits import LARGE, MODELS, OPTIONS, SIZE
 
-CLASSES, BATCH, SIZE, BOUND = 1000, 2, 64, 2e-5
+CLASSES, BATCH, BOUND = 1000, 2, 2e-5
 
 
 def randomize(net, seed):
@@ -51,8 +51,6 @@ def exact(net, x):
 class Exchange:
     def __init__(self, bin, folder):
         self.bin, self.folder = bin, folder
-        self.x = np.random.default_rng(1).standard_normal((BATCH, SIZE, SIZE, 3), dtype=np.float32)
-        np.save(self.path("x.npy"), self.x)
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -67,14 +65,16 @@ class Exchange:
         return np.abs(ours - theirs).max() / np.abs(theirs).max()
 
     def run(self, model):
-        make = getattr(torchvision.models, model)
-        net = randomize(make(num_classes=CLASSES), len(model))
+        make, size = getattr(torchvision.models, model), LARGE.get(model, SIZE)
+        self.x = np.random.default_rng(1).standard_normal((BATCH, size, size, 3), dtype=np.float32)
+        np.save(self.path("x.npy"), self.x)
+        net = randomize(make(num_classes=CLASSES), len(model))  # also with what OPTIONS leave out
         save_file(net.state_dict(), self.path("in.safetensors"))
         error_in = self.error(self.infer("in.safetensors", model), net)
 
         subprocess.run([f"{self.bin}/tests/golden/save_model", model, str(CLASSES), self.path("out.safetensors")],
                        check=True)
-        net = make(num_classes=CLASSES).eval()
+        net = make(num_classes=CLASSES, **OPTIONS.get(model, {})).eval()
         net.load_state_dict(load_file(self.path("out.safetensors")), strict=True)
         ours = self.infer("out.safetensors", model)
         save_file(net.state_dict(), self.path("in.safetensors"))

@@ -16,7 +16,8 @@ with s as in make_golden.py and the tensor's name for a key:
     bias, running_mean              0       0.1
     input, key "input"              0       1
 formula_model.h does the same. The file holds, for each model, the logits in float64,
-and the largest error of PyTorch's own float32 (channels last), over the largest logit.
+and the largest error of PyTorch's own float32 (channels last), over the largest logit;
+and the images' size where it is not the one for all.
 """
 import argparse
 import json
@@ -31,7 +32,10 @@ from make_golden import from_brim, symmetric
 CLASSES, BATCH, SIZE = 20, 2, 64
 MODELS = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
           "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2", "mobilenet_v2", "mobilenet_v3_small",
-          "mobilenet_v3_large"]
+          "mobilenet_v3_large", "shufflenet_v2_x1_0", "densenet121", "inception_v3", "alexnet", "vgg16", "vgg16_bn"]
+LARGE = {"inception_v3": 107}  # pixels, for a model that takes no 64
+# inception_v3 is without its auxiliary classifier, which nothing here has.
+OPTIONS = {"inception_v3": {"aux_logits": False, "init_weights": False}}
 
 
 def constants(name, shape):
@@ -48,14 +52,15 @@ def value(name, shape):
 
 
 def build(model):
-    net = getattr(torchvision.models, model)(num_classes=CLASSES)
+    net = getattr(torchvision.models, model)(num_classes=CLASSES, **OPTIONS.get(model, {}))
     state = {n: value(n, tuple(t.shape)) for n, t in net.state_dict().items() if t.is_floating_point()}
     net.load_state_dict(state, strict=False)  # all but num_batches_tracked
     return net.eval()
 
 
 def logits(model):
-    x = from_brim(symmetric("input", BATCH * SIZE * SIZE * 3), (BATCH, 3, SIZE, SIZE))
+    size = LARGE.get(model, SIZE)
+    x = from_brim(symmetric("input", BATCH * size * size * 3), (BATCH, 3, size, size))
     with torch.no_grad():
         net = build(model).to(memory_format=torch.channels_last)
         single = net(x.contiguous(memory_format=torch.channels_last)).double()
@@ -72,7 +77,8 @@ def main():
     lines = []
     for model in a.models:
         exact, error = logits(model)
-        entry = {"float32_error": float(f"{error:.3g}"), "logits": [float(f"{v:.12g}") for v in exact.flatten()]}
+        entry = {"size": LARGE[model]} if model in LARGE else {}
+        entry |= {"float32_error": float(f"{error:.3g}"), "logits": [float(f"{v:.12g}") for v in exact.flatten()]}
         lines.append(f"  {json.dumps(model)}: {json.dumps(entry)}")
         print(f"{model}: largest logit {exact.abs().max():.4g}, PyTorch's float32 is off by {error:.2g}", flush=True)
     head = {"format": "brim-logits-1", "torch": torch.__version__.split("+")[0], "classes": CLASSES, "batch": BATCH,

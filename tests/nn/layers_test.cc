@@ -42,6 +42,15 @@ TEST_CASE("layers: each gives what its op gives") {
   check_equal(nn::Identity()(x), x);
 }
 
+TEST_CASE("layers: the bias of a convolution starts at 0, or by a rule") {
+  nn::Conv2d plain(3, 64), drawn(3, 64, {.bias_init = nn::init::constant(0.5)});
+  nn::initialize(plain, 1);
+  nn::initialize(drawn, 1);
+  CHECK(plain.bias.to_vector<float>() == std::vector<float>(64, 0.0f));
+  CHECK(drawn.bias.to_vector<float>() == std::vector<float>(64, 0.5f));
+  CHECK(plain.weight.to_vector<float>() == drawn.weight.to_vector<float>());
+}
+
 TEST_CASE("layers: transposed convolution") {
   nn::ConvTranspose2d up(
       4, 6, {.kernel = {3, 2}, .stride = 2, .padding = {1, 0}, .output_padding = 1, .groups = 2});

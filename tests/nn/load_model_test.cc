@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "brim/autograd/op.h"
+#include "brim/nn/models/inception_v3.h"
 #include "brim/nn/models/registry.h"
 #include "brim/nn/weights.h"
 #include "brim/tests/support/errors.h"
@@ -54,6 +55,25 @@ TEST_CASE("a file without one needs the model's name alone, and float64 is as go
   CHECK(loaded.classes == 3);
   CHECK(loaded.card.model == "resnet20");
   CHECK(loaded.module->tensor("fc.weight").dtype() == Dtype::float64);
+}
+
+TEST_CASE("a file of Inception V3 with its auxiliary classifier, as torchvision's, loads without") {
+  testing::TempFolder folder;
+  std::string path = folder.path() + "/a";
+  nn::InceptionV3 original({.classes = 3, .auxiliary = true});
+  nn::initialize(original, 1);
+  nn::save_weights(original, path);
+  nn::LoadedModel loaded = nn::load_model(path, {.model = "inception_v3"});
+  CHECK(loaded.classes == 3);
+  for (const auto& [name, tensor] : loaded.module->named_parameters()) {
+    CAPTURE(name);
+    CHECK(tensor.to_vector<float>() == original.tensor(name).to_vector<float>());
+  }
+  nn::LoadReport report = nn::load_weights(*loaded.module, path);
+  CHECK(report.skipped.size() == 2 * 6 + 2);  // two convolutions with norm and counter, one layer
+  nn::save_weights(*loaded.module, path);
+  CHECK(contains(error_text<FileError>([&] { nn::load_weights(original, path); }),
+                 "the file has no 'AuxLogits.conv0.bn.bias'"));
 }
 
 TEST_CASE("contradictions are refused") {

@@ -2,15 +2,17 @@
 """The parameters and buffers of every model, as torchvision names them: the files in golden/ that
 models_test.cc compares with.
 
-    python make_names.py [--out DIR]
+    python make_names.py [--out DIR] [MODEL ...]
 
 needs torch and torchvision; the test needs only the files, which are kept. One line each, in
 torchvision's order: `parameter NAME SHAPE`, then `buffer NAME SHAPE`; shapes in brim's layout,
 convolution weights [out, height, width, in / groups]. Batch norm's num_batches_tracked is left
 out: brim has a fixed momentum and no use for it. Then `outputs SIZE SHAPE`, the shape of
-the result for a batch of 2 at that many pixels; and, for one model of each kind, `logit INDEX
-VALUE`: elements of its result in training mode for a batch of 2 at 64 pixels, without dropout, in
-float64.
+the result for a batch of 2 at that many pixels, first the usual ones, then few; and, for one model
+of each kind, `logit INDEX VALUE`: elements of its result in training mode for a batch of 2 at the
+few pixels, without dropout, in float64. For those in WITH_GRADIENT also `gradient INDEX VALUE`:
+elements of the gradient of the first parameter, in brim's layout, for the mean cross entropy with
+labels (i * 37 + 11) % classes, i counting images, or pixels of all of them.
 
 The numbers for that come from a key (the parameter's name, or "input") and the element's number i
 in brim's layout: h = FNV-1a of the key, 64 bits; z = splitmix64's finaliser of
@@ -18,7 +20,9 @@ h + (i + 1) * 0x9e3779b97f4a7c15; s = (z >> 11) * 2^-52 - 1, in [-1, 1). The inp
 a convolution or linear layer s * sqrt(6 / fan in), a norm's weight 1 + s / 10, and all biases
 s / 10.
 
-MobileNet V1 and the ResNet for CIFAR are not in torchvision: they are written out here.
+MobileNet V1, the ResNet for CIFAR and U-Net are not in torchvision: they are written out here.
+Inception V3 is there without its auxiliary classifier, and with it: then the logits are that one's,
+at the usual size, as it takes no smaller one.
 """
 import argparse
 import math
@@ -33,10 +37,16 @@ from torch.nn import functional as F
 CLASSES = 1000
 LOGITS = [0, 1, 2, 499, 999, 1000, 1500, 1999]
 ONE_OF_EACH = ["resnet18", "resnet50", "resnext50_32x4d", "resnet20", "mobilenet_v1",
-               "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large"]
+               "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large", "shufflenet_v2_x1_0",
+               "densenet121", "inception_v3", "inception_v3_auxiliary", "unet", "unet_bilinear"]
+WITH_GRADIENT = ["shufflenet_v2_x1_0", "densenet121", "inception_v3", "unet", "unet_bilinear"]
 TORCHVISION = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
                "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
-               "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large"]
+               "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large", "shufflenet_v2_x1_0",
+               "densenet121", "alexnet", "vgg16", "vgg16_bn"]
+# 107 leaves 2x2 of Inception's last image; 50 has U-Net drop rows, and pad.
+SIZES = {"inception_v3": (299, 107), "inception_v3_auxiliary": (299, 299), "unet": (64, 50),
+         "unet_bilinear": (64, 50)}
 
 
 class CifarBlock(nn.Module):
@@ -93,6 +103,40 @@ class MobileNetV1(nn.Module):
         return self.classifier(self.features(x).mean((2, 3)))
 
 
+def double_conv(cin, hidden, cout):
+    return nn.Sequential(nn.Conv2d(cin, hidden, 3, padding=1, bias=False), nn.BatchNorm2d(hidden), nn.ReLU(),
+                         nn.Conv2d(hidden, cout, 3, padding=1, bias=False), nn.BatchNorm2d(cout), nn.ReLU())
+
+
+class UNet(nn.Module):
+    def __init__(self, bilinear, channels=4, classes=3):
+        super().__init__()
+        c = [channels * 2**i for i in range(5)]
+        half = 2 if bilinear else 1
+        self.inc = double_conv(3, c[0], c[0])
+        for i in range(1, 5):
+            out = c[i] // half if i == 4 else c[i]
+            setattr(self, f"down{i}", double_conv(c[i - 1], out, out))
+        for i in range(1, 5):
+            level, out = c[4 - i], c[4 - i] // half if i < 4 else c[0]
+            up = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True) if bilinear else \
+                nn.ConvTranspose2d(2 * level, level, 2, 2)
+            setattr(self, f"up{i}", up)
+            setattr(self, f"conv{i}", double_conv(2 * level, level, out))
+        self.outc = nn.Conv2d(channels, classes, 1)
+
+    def forward(self, x):
+        skips, x = [], self.inc(x)
+        for i in range(1, 5):
+            skips.append(x)
+            x = getattr(self, f"down{i}")(F.max_pool2d(x, 2))
+        for i in range(1, 5):
+            skip, x = skips.pop(), getattr(self, f"up{i}")(x)
+            x = F.pad(x, (0, skip.shape[3] - x.shape[3], 0, skip.shape[2] - x.shape[2]))
+            x = getattr(self, f"conv{i}")(torch.cat([skip, x], 1))
+        return self.outc(x)
+
+
 def shape(t):
     if t.dim() == 4:
         t = t.permute(0, 2, 3, 1)
@@ -130,7 +174,17 @@ def initial(module, name, shape):
     return in_torch_layout(s, shape)
 
 
-def logits(model):
+def in_brim_layout(t):
+    return t.permute(0, 2, 3, 1) if t.dim() == 4 else t
+
+
+def result(model, x):
+    y = model(x)
+    return y.aux_logits if isinstance(y, tuple) else y
+
+
+def logits(model, size, gradient):
+    """The result and, if wanted, the gradient of the first parameter, both in brim's layout."""
     model = model.to_empty(device="cpu").double().train()
     for path, module in model.named_modules():
         if isinstance(module, nn.Dropout):
@@ -139,12 +193,20 @@ def logits(model):
             module.reset_running_stats()
         for kind, p in module.named_parameters(recurse=False):
             p.data = initial(module, f"{path}.{kind}", tuple(p.shape))
-    x = in_torch_layout(numbers("input", 2 * 64 * 64 * 3), (2, 3, 64, 64))
-    with torch.no_grad():
-        return model(x).flatten()
+    x = in_torch_layout(numbers("input", 2 * size * size * 3), (2, 3, size, size))
+    with torch.set_grad_enabled(gradient):
+        y = in_brim_layout(result(model, x))
+        if not gradient:
+            return y.flatten(), None
+        rows = y.reshape(-1, y.shape[-1])
+        labels = (torch.arange(rows.shape[0]) * 37 + 11) % rows.shape[1]
+        first = next(model.parameters())
+        grad, = torch.autograd.grad(F.cross_entropy(rows, labels), first)
+        return y.detach().flatten(), in_brim_layout(grad).flatten()
 
 
 def write(path, name, model):
+    sizes = SIZES.get(name, (224, 64))
     with open(path, "w") as f:
         for key, p in model.named_parameters():
             print("parameter", key, shape(p), file=f)
@@ -152,28 +214,35 @@ def write(path, name, model):
             if not key.endswith("num_batches_tracked"):
                 print("buffer", key, shape(b), file=f)
         model.eval()
-        for size in (224, 64):
+        for size in sizes:
             with torch.no_grad():
-                y = model(torch.zeros(2, 3, size, size, device="meta"))
+                y = result(model, torch.zeros(2, 3, size, size, device="meta"))
             print("outputs", size, shape(y), file=f)
         if name in ONE_OF_EACH:
-            values = logits(model)
+            values, gradient = logits(model, sizes[1], name in WITH_GRADIENT)
             for i in LOGITS:
                 print("logit", i, f"{values[i].item():.17g}", file=f)
+            if gradient is not None:
+                for i in range(0, len(gradient), len(gradient) // 8):
+                    print("gradient", i, f"{gradient[i].item():.17g}", file=f)
     count = sum(p.numel() for p in model.parameters())
     print(f"{path}: {count} parameters")
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    p.add_argument("models", nargs="*", default=[])
     p.add_argument("--out", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden"))
-    out = p.parse_args().out
-    os.makedirs(out, exist_ok=True)
+    a = p.parse_args()
+    os.makedirs(a.out, exist_ok=True)
     with torch.device("meta"):
         models = {n: getattr(torchvision.models, n)(num_classes=CLASSES) for n in TORCHVISION}
         models |= {"resnet20": CifarResNet(), "mobilenet_v1": MobileNetV1()}
-    for name, model in models.items():
-        write(f"{out}/{name}.txt", name, model)
+        for name, aux in ("inception_v3", False), ("inception_v3_auxiliary", True):
+            models[name] = torchvision.models.inception_v3(num_classes=CLASSES, aux_logits=aux, init_weights=False)
+        models |= {"unet": UNet(False), "unet_bilinear": UNet(True)}
+    for name in a.models or models:
+        write(f"{a.out}/{name}.txt", name, models[name])
 
 
 if __name__ == "__main__":

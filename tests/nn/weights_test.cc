@@ -282,3 +282,37 @@ TEST_CASE("loading and saving take nothing from the account in force") {
   nn::load_weights(*model, path);
   CHECK(account->stats().requests == 0);
 }
+
+TEST_CASE("a part that the model is known to leave out is passed over, and nothing beside it") {
+  struct Outer final : nn::Module {
+    struct Inner final : nn::Module {
+      nn::Linear fc{4, 2};
+      Inner() { register_module("fc", fc); }
+      Tensor forward(Tensor x) override { return fc(std::move(x)); }
+      std::vector<std::string> skipped_in_files() const override { return {"aux"}; }
+    } inner;
+    Outer() { register_module("inner", inner); }
+    Tensor forward(Tensor x) override { return inner(std::move(x)); }
+  } model;
+  nn::initialize(model, 1);
+  testing::TempFolder folder;
+  std::string path = folder.path() + "/a";
+  Tensor one = ones({1}), weight = zeros({2, 4}), bias = zeros({2});
+  std::vector<io::NamedBytes> all{{"inner.fc.weight", weight},
+                                  {"inner.fc.bias", bias},
+                                  {"inner.aux.bn.num_batches_tracked", one},
+                                  {"inner.aux.weight", one}};
+  io::write_safetensors(path, all);
+  nn::LoadReport report = nn::load_weights(model, path);
+  CHECK(report.skipped ==
+        std::vector<std::string>{"inner.aux.bn.num_batches_tracked", "inner.aux.weight"});
+  CHECK(report.unexpected.empty());
+  CHECK(model.inner.fc.weight.to_vector<float>() == weight.to_vector<float>());
+  for (const char* name : {"aux.weight", "inner.auxiliary.weight"}) {
+    CAPTURE(name);
+    all.back().name = name;
+    io::write_safetensors(path, all);
+    std::string text = error_text<FileError>([&] { nn::load_weights(model, path); });
+    CHECK(contains(text, "the model has no '" + std::string(name) + "'"));
+  }
+}

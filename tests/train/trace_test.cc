@@ -103,7 +103,10 @@ std::string named(const std::map<std::string, int>& counts) {
 }
 
 // Sizes that every model takes.
-int size_for(const std::string& model) { return model == "resnet20" ? 32 : 64; }
+int size_for(const std::string& model) {
+  if (model == "inception_v3") return 107;
+  return model == "resnet20" ? 32 : 64;
+}
 
 }  // namespace
 
