@@ -1,0 +1,110 @@
+#include "brim/memory/plan/recompute_flat.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "brim/base/error.h"
+
+namespace brim::memory::recompute {
+
+FlatGraph::FlatGraph(const RecomputeGraph& graph) {
+  check_graph(graph);
+  fixed = graph.fixed_bytes;
+  seconds = step_seconds(graph);
+  add_values(graph);
+  for (const auto& op : graph.ops) {
+    add_reads(replay_reads, op.replay_reads ? *op.replay_reads : op.reads);
+    replay_seconds.push_back(op.replay_seconds);
+    scratch.push_back(op.scratch);
+    replay_scratch.push_back(op.replay_scratch);
+  }
+  for (const auto& step : graph.steps) {
+    add_reads(step_reads, step.reads);
+    held_before.push_back(step.held_before);
+    held.push_back(step.held);
+  }
+  find_last_uses(graph);
+  find_densities();
+}
+
+void FlatGraph::add_values(const RecomputeGraph& graph) {
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (graph.values[i].producer < 0)
+      fixed += graph.values[i].bytes;
+    else
+      number.push_back(static_cast<int32_t>(i));
+  }
+  std::ranges::stable_sort(number, {}, [&](int32_t v) { return graph.values[at(v)].producer; });
+  flat_.assign(graph.values.size(), -1);
+  first_output.assign(graph.ops.size() + 1, 0);
+  for (int32_t v : number) {
+    const auto& value = graph.values[at(v)];
+    flat_[at(v)] = static_cast<int32_t>(bytes.size());
+    bytes.push_back(value.bytes);
+    producer.push_back(value.producer);
+    may_drop.push_back(value.may_drop);
+    cheap.push_back(value.cheap);
+    ++first_output[at(value.producer) + 1];
+  }
+  for (size_t i = 1; i < first_output.size(); ++i) first_output[i] += first_output[i - 1];
+}
+
+void FlatGraph::add_reads(Rows& rows, std::span<const int32_t> reads) const {
+  for (int32_t v : reads)
+    if (flat_[at(v)] >= 0) rows.items.push_back(flat_[at(v)]);
+  rows.end_row();
+}
+
+void FlatGraph::find_last_uses(const RecomputeGraph& graph) {
+  saved.assign(bytes.size(), 0);
+  last_read = producer;
+  for (int32_t op = 0; op < ops(); ++op)
+    for (int32_t v : graph.ops[at(op)].reads)
+      if (flat_[at(v)] >= 0) last_read[at(flat_[at(v)])] = op;
+  last_use = last_read;
+  for (int32_t op = 0; op < ops(); ++op)
+    for (int32_t v : replay_reads[op]) last_use[at(v)] = std::max(last_use[at(v)], op);
+  anchor.assign(at(steps()), -1);
+  int32_t latest = -1;
+  for (int32_t step = steps(); step-- > 0;) {
+    for (int32_t v : step_reads[step]) {
+      saved[at(v)] = 1;
+      latest = std::max(latest, producer[at(v)]);
+    }
+    anchor[at(step)] = latest;
+    for (int32_t v : step_reads[step]) last_use[at(v)] = std::max(last_use[at(v)], latest);
+  }
+}
+
+void FlatGraph::find_densities() {
+  density.assign(bytes.size(), std::numeric_limits<double>::infinity());
+  for (int32_t op = 0; op < ops(); ++op) {
+    int64_t dropped = 0;
+    for (int32_t v = first_output[at(op)]; v < first_output[at(op) + 1]; ++v)
+      if (may_drop[at(v)]) dropped += bytes[at(v)];
+    for (int32_t v = first_output[at(op)]; dropped > 0 && v < first_output[at(op) + 1]; ++v)
+      density[at(v)] = replay_seconds[at(op)] / static_cast<double>(dropped);
+  }
+}
+
+std::vector<Saving> FlatGraph::to_graph(std::span<const Saving> saving) const {
+  std::vector<Saving> result(flat_.size(), Saving::keep);
+  for (size_t v = 0; v < number.size(); ++v)
+    if (may_drop[v]) result[at(number[v])] = saving[v];
+  return result;
+}
+
+std::vector<Saving> FlatGraph::from_graph(std::span<const Saving> saving) const {
+  expect<ValueError>(saving.size() == flat_.size(), "recompute",
+                     "expected a decision for each of {} values, got {}", flat_.size(),
+                     saving.size());
+  std::vector<Saving> result;
+  for (size_t v = 0; v < number.size(); ++v) {
+    result.push_back(saving[at(number[v])]);
+    expect<ValueError>(may_drop[v] || result[v] == Saving::keep, "recompute",
+                       "expected value {} to be kept, which may not be dropped", number[v]);
+  }
+  return result;
+}
+
+}  // namespace brim::memory::recompute

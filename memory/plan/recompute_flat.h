@@ -1,0 +1,71 @@
+// A recomputation graph as arrays that a simulation runs through: values numbered by their
+// producers, so that what a range of ops makes is a range too. The planner's own; programs call
+// recompute.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "brim/memory/plan/recompute_graph.h"
+
+namespace brim::memory::recompute {
+
+inline size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+/// Lists of numbers, one after another.
+struct Rows {
+  std::vector<int32_t> begins{0}, items;
+
+  void end_row() { begins.push_back(static_cast<int32_t>(items.size())); }
+  std::span<const int32_t> operator[](int32_t row) const {
+    return {items.data() + begins[at(row)], items.data() + begins[at(row) + 1]};
+  }
+};
+
+struct FlatGraph {
+  /// Throws what `check_graph` throws.
+  explicit FlatGraph(const RecomputeGraph& graph);
+
+  int32_t ops() const { return static_cast<int32_t>(scratch.size()); }
+  int32_t steps() const { return static_cast<int32_t>(held.size()); }
+  int32_t values() const { return static_cast<int32_t>(bytes.size()); }
+  /// In the numbers of the graph, with what may not be dropped kept.
+  std::vector<Saving> to_graph(std::span<const Saving> saving) const;
+  std::vector<Saving> from_graph(std::span<const Saving> saving) const;
+  std::vector<Saving> all_kept() const { return std::vector<Saving>(bytes.size(), Saving::keep); }
+
+  // By value, without the sources.
+  std::vector<int32_t> number;  // in the graph
+  std::vector<int64_t> bytes;
+  std::vector<int32_t> producer;
+  std::vector<uint8_t> may_drop, cheap;
+  std::vector<uint8_t> saved;      // a backward step reads it
+  std::vector<int32_t> last_read;  // by a forward op; its producer where there is none
+  std::vector<int32_t> last_use;   // the last op, by number, at which forward, a replay or
+                                   // backward reads it
+  std::vector<double> density;     // seconds of a replay per byte that it gives
+  // By op.
+  std::vector<int32_t> first_output;  // and one more: the number of values
+  Rows replay_reads;                  // without sources
+  std::vector<double> replay_seconds;
+  std::vector<int64_t> scratch, replay_scratch;
+  // By backward step.
+  Rows step_reads;  // without sources
+  std::vector<int64_t> held_before, held;
+  /// The last op whose values this step or a later one reads; -1 for none. Falls from step to step.
+  std::vector<int32_t> anchor;
+
+  int64_t fixed = 0;  // with the sources
+  double seconds = 0;
+
+ private:
+  void add_values(const RecomputeGraph& graph);
+  void add_reads(Rows& rows, std::span<const int32_t> reads) const;
+  void find_last_uses(const RecomputeGraph& graph);
+  void find_densities();
+
+  std::vector<int32_t> flat_;  // by number in the graph; -1: a source
+};
+
+}  // namespace brim::memory::recompute

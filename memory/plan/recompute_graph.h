@@ -1,0 +1,72 @@
+// A training step as recomputation sees it: values with bytes, ops with seconds, never a tensor.
+// It is filled from a trace; recompute.h plans on it, recompute_simulation.h says what a plan costs
+// and defines what happens when. Not for packing: offsets come from lifetimes (pack.h).
+//
+// Storages are the unit: what ops write in place is one value of one op, whose replay runs them
+// all. Views are their storage.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace brim::memory {
+
+/// What becomes of a value that backward, or a replay for backward, will read.
+enum class Saving : uint8_t {
+  keep,    ///< lives from forward on
+  retain,  ///< dropped in forward; rebuilt where backward first needs it, held to its last access
+  jit,     ///< dropped in forward; rebuilt for each backward step that needs it, and dropped again
+};
+
+struct RecomputeGraph {
+  struct Value {
+    int64_t bytes = 0;
+    /// The forward op that makes it; -1: a source, which always lives (parameters, the batch).
+    int32_t producer = -1;
+    /// Its producer can run again. Values of an op that cannot, and those that are not worth it
+    /// (statistics), are kept.
+    bool may_drop = false;
+    /// Of an op that costs about as much as reading and writing its bytes: elementwise,
+    /// normalisation, concatenation. A hint for the search.
+    bool cheap = false;
+  };
+
+  /// In the order in which they run. Its outputs are the values that name it as their producer.
+  struct ForwardOp {
+    double seconds = 0;
+    double replay_seconds = 0;   ///< of running it again, which may be cheaper
+    int64_t scratch = 0;         ///< bytes that live only while it runs, in forward
+    int64_t replay_scratch = 0;  ///< the same of a replay
+    std::vector<int32_t> reads;  ///< values, all of them of earlier ops or sources
+    /// What a replay reads, where that differs. It may read outputs of its own that may not be
+    /// dropped: batch norm its statistics.
+    std::optional<std::vector<int32_t>> replay_reads;
+  };
+
+  /// In the order in which they run, after the last forward op. Gradients are not values: nobody
+  /// rebuilds them, so they are bytes that are held at a time.
+  struct BackwardStep {
+    double seconds = 0;
+    std::vector<int32_t> reads;  ///< saved values, of any forward op
+    /// Bytes beside values and `fixed_bytes` that live just before it runs, while what it lacks is
+    /// rebuilt: gradients on their way, gradients of parameters so far.
+    int64_t held_before = 0;
+    int64_t held = 0;  ///< the same while it runs, with its scratch and what it makes
+  };
+
+  std::vector<Value> values;
+  std::vector<ForwardOp> ops;
+  std::vector<BackwardStep> steps;
+  int64_t fixed_bytes = 0;  ///< what lives throughout and is no value
+};
+
+/// Throws `ValueError` for numbers out of range: values that are not there, or are read before they
+/// are made; a replay that reads a value of its own op which may be dropped, or of a later one;
+/// sources that may be dropped; bytes and seconds below 0 or not finite; bytes that add up to 2^62.
+void check_graph(const RecomputeGraph& graph);
+
+/// Seconds of the step when everything is kept.
+double step_seconds(const RecomputeGraph& graph);
+
+}  // namespace brim::memory

@@ -1,0 +1,62 @@
+// What dropping and rebuilding saved values costs: the exact peak of live bytes, and the seconds
+// that replays add. This file is the definition that plans are made by and that steps are run by.
+// It chooses nothing: recompute.h does.
+//
+// A step is a sequence of moments: a forward op runs, an op is replayed, or a backward step runs.
+//
+// 1. Forward ops run in order. Each is a moment, at which all its outputs are made.
+// 2. Before a backward step, what it reads and is not there is rebuilt: the producers of what is
+//    missing, with the producers of what their replays miss, and so on, each once, in the order of
+//    their numbers. Each replay is a moment. Then the step itself is one.
+// 3. A replay makes all outputs of its op that may be dropped. One that is there already is made a
+//    second time, and gone when the replay ends. Outputs that may not be dropped are not made.
+// 4. An instance of a value lives from the moment that makes it to the last moment that reads it,
+//    both included; where none does, for the moment that makes it. What forward made is read, for
+//    `keep`, by forward ops, replays and steps; for `retain` and `jit` by forward ops only.
+// 5. What a replay makes of a `retain` value is there for all that comes, and read by it; there is
+//    one such instance. What a replay makes of a `jit` value is there for the replays after it and
+//    the step for which it was made, and a later step makes it anew. This holds whether the step
+//    needed the value itself or another one did.
+// 6. At each moment there live: the fixed bytes, the sources, the instances; at a forward op its
+//    scratch, at a replay its replay scratch, the second copies of rule 3 and `held_before` of the
+//    coming step, at a step `held`.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "brim/memory/plan/recompute_graph.h"
+
+namespace brim::memory {
+
+struct RecomputeCost {
+  int64_t peak = 0;          ///< the most bytes that live at a moment
+  double extra_seconds = 0;  ///< of replays, added in the order in which they run
+  int64_t replays = 0;
+};
+
+/// `saving` has an element for each value. Throws `ValueError` for other sizes, for what may not be
+/// dropped and is, and what `check_graph` throws. Takes time linear in the reads of all moments.
+RecomputeCost simulate_recompute(const RecomputeGraph& graph, std::span<const Saving> saving);
+
+/// All that happens, for who executes a plan or packs it.
+struct RecomputeTimeline {
+  enum class Kind : uint8_t { forward, replay, backward };
+  struct Moment {
+    Kind kind = Kind::forward;
+    int32_t number = 0;  ///< of the op, or of the backward step
+    int64_t bytes = 0;   ///< that live
+  };
+  struct Instance {
+    int32_t value = 0;
+    int64_t born = 0, last = 0;  ///< moments, both included
+  };
+  std::vector<Moment> moments;
+  std::vector<Instance> instances;  ///< of values that are no sources, by `born`, then by value
+};
+
+/// The same; throws the same.
+RecomputeTimeline recompute_timeline(const RecomputeGraph& graph, std::span<const Saving> saving);
+
+}  // namespace brim::memory

@@ -1,0 +1,136 @@
+#include "brim/memory/plan/recompute_simulator.h"
+
+#include <algorithm>
+
+namespace brim::memory::recompute {
+namespace {
+
+constexpr int32_t kAlways = std::numeric_limits<int32_t>::max();
+
+}  // namespace
+
+Simulator::Simulator(const FlatGraph& graph)
+    : graph_(graph),
+      present_until_(graph.bytes.size()),
+      born_(graph.bytes.size()),
+      last_(graph.bytes.size()),
+      collected_(graph.scratch.size(), 0) {}
+
+Cost Simulator::run(std::span<const Saving> saving, const Limits& limits) {
+  return run({0, graph_.ops(), 0, graph_.steps()}, saving, limits);
+}
+
+Cost Simulator::run(const Range& range, std::span<const Saving> saving, const Limits& limits) {
+  ++runs_;
+  cost_ = {};
+  now_ = -1;
+  timeline_.moments.clear();
+  timeline_.instances.clear();
+  first_value_ = graph_.first_output[at(range.first_op)];
+  forward(range, saving);
+  bool within = true;
+  for (int32_t step = range.first_step; within && step < range.end_step; ++step) {
+    collect(step);
+    cost_.replays += static_cast<int64_t>(replays_.size());
+    for (int32_t op : replays_) replay(op, step, saving);
+    backward_step(step);
+    within = cost_.seconds <= limits.seconds && cost_.replays <= limits.replays;
+  }
+  if (within) finish(range, saving, limits);
+  work_ += now_ + 1;
+  return cost_;
+}
+
+void Simulator::begin_moment(int64_t transient, Kind kind, int32_t number) {
+  ++now_;
+  if (at(now_) + 2 > changes_.size()) changes_.resize(2 * at(now_) + 2);
+  changes_[at(now_)].transient = transient;
+  changes_[at(now_) + 1].growth = 0;
+  if (recording_) timeline_.moments.push_back({kind, number, 0});
+}
+
+/// What is dropped ends here; what is kept has begun.
+void Simulator::forward(const Range& range, std::span<const Saving> saving) {
+  if (changes_.empty()) changes_.resize(1);
+  changes_[0].growth = 0;
+  for (int32_t op = range.first_op; op < range.end_op; ++op)
+    begin_moment(graph_.scratch[at(op)], Kind::forward, op);
+  const int32_t end_value = graph_.first_output[at(range.end_op)], last_op = range.end_op - 1;
+  for (int32_t v = first_value_; v < end_value; ++v) {
+    const bool outlives = graph_.last_use[at(v)] > last_op;
+    born_[at(v)] = graph_.producer[at(v)] - range.first_op;
+    last_[at(v)] = (outlives ? last_op : graph_.last_read[at(v)]) - range.first_op;
+    present_until_[at(v)] = kAlways;
+    if (saving[at(v)] == Saving::keep) continue;
+    end_instance(v);
+    present_until_[at(v)] = -1;
+  }
+}
+
+void Simulator::add_replay(int32_t op) {
+  if (collected_[at(op)] == stamp_) return;
+  collected_[at(op)] = stamp_;
+  replays_.push_back(op);
+}
+
+void Simulator::collect(int32_t step) {
+  ++stamp_;
+  replays_.clear();
+  for (int32_t v : graph_.step_reads[step])
+    if (!present(v, step)) add_replay(graph_.producer[at(v)]);
+  for (size_t i = 0; i < replays_.size(); ++i)
+    for (int32_t v : graph_.replay_reads[replays_[i]])
+      if (!present(v, step)) add_replay(graph_.producer[at(v)]);
+  std::ranges::sort(replays_);
+}
+
+void Simulator::replay(int32_t op, int32_t step, std::span<const Saving> saving) {
+  begin_moment(graph_.held_before[at(step)] + graph_.replay_scratch[at(op)], Kind::replay, op);
+  cost_.seconds += graph_.replay_seconds[at(op)];
+  for (int32_t v : graph_.replay_reads[op]) last_[at(v)] = now_;
+  for (int32_t v = graph_.first_output[at(op)]; v < graph_.first_output[at(op) + 1]; ++v) {
+    if (!graph_.may_drop[at(v)]) continue;
+    if (present(v, step)) {
+      changes_[at(now_)].transient += graph_.bytes[at(v)];
+      continue;
+    }
+    if (born_[at(v)] >= 0) end_instance(v);
+    born_[at(v)] = last_[at(v)] = now_;
+    present_until_[at(v)] = saving[at(v)] == Saving::retain ? kAlways : step;
+  }
+}
+
+void Simulator::backward_step(int32_t step) {
+  begin_moment(graph_.held[at(step)], Kind::backward, step);
+  for (int32_t v : graph_.step_reads[step]) last_[at(v)] = now_;
+}
+
+void Simulator::end_instance(int32_t v) {
+  changes_[at(born_[at(v)])].growth += graph_.bytes[at(v)];
+  changes_[at(last_[at(v)]) + 1].growth -= graph_.bytes[at(v)];
+  if (recording_) timeline_.instances.push_back({v, born_[at(v)], last_[at(v)]});
+  born_[at(v)] = -1;
+}
+
+void Simulator::finish(const Range& range, std::span<const Saving> saving, const Limits& limits) {
+  const int32_t end_value = graph_.first_output[at(range.end_op)], last_op = range.end_op - 1;
+  for (int32_t v = first_value_; v < end_value; ++v) {
+    if (born_[at(v)] < 0) continue;
+    const bool later = last_[at(v)] > last_op - range.first_op || graph_.last_use[at(v)] > last_op;
+    if (saving[at(v)] == Saving::keep && later) cost_.kept += graph_.bytes[at(v)];
+    end_instance(v);
+  }
+  int64_t live = 0;
+  for (int32_t moment = 0; moment <= now_; ++moment) {
+    live += changes_[at(moment)].growth;
+    const int64_t bytes = live + changes_[at(moment)].transient;
+    if (recording_) timeline_.moments[at(moment)].bytes = bytes;
+    if (bytes > limits.bytes) cost_.excess += static_cast<double>(bytes - limits.bytes);
+    if (bytes <= cost_.peak) continue;
+    cost_.peak = bytes;
+    cost_.peak_moment = moment;
+  }
+  cost_.finished = true;
+}
+
+}  // namespace brim::memory::recompute

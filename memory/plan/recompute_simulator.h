@@ -1,0 +1,95 @@
+// What a decision for each value costs, in time linear in what happens: the planner's own form, for
+// any range of forward ops with the backward steps that belong to it. recompute_simulation.h says
+// what happens when; programs call that.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "brim/memory/plan/recompute_flat.h"
+#include "brim/memory/plan/recompute_simulation.h"
+
+namespace brim::memory::recompute {
+
+/// Forward ops and backward steps, half-open. What ops before them made is taken to be there, and
+/// is not counted: it is kept.
+struct Range {
+  int32_t first_op = 0, end_op = 0;
+  int32_t first_step = 0, end_step = 0;
+};
+
+struct Limits {
+  double seconds = std::numeric_limits<double>::infinity();  ///< give up above it
+  int64_t replays = std::numeric_limits<int64_t>::max();
+  /// `Outcome::excess` is measured from it, without the fixed bytes.
+  int64_t bytes = std::numeric_limits<int64_t>::max();
+};
+
+struct Cost {
+  bool finished = false;    ///< within the limits; the rest says nothing where not
+  int64_t peak = 0;         ///< without the fixed bytes
+  int64_t peak_moment = 0;  ///< the first with that peak
+  int64_t kept = 0;  ///< bytes of values of the range that live when its forward ops have run, for
+                     ///< backward or for later ops
+  double seconds = 0;  ///< of replays
+  int64_t replays = 0;
+  double excess = 0;  ///< the sum over all moments of bytes above `Limits::bytes`
+};
+
+class Simulator {
+ public:
+  /// Keeps a reference to `graph`.
+  explicit Simulator(const FlatGraph& graph);
+
+  Cost run(const Range& range, std::span<const Saving> saving, const Limits& limits = {});
+  /// The whole step.
+  Cost run(std::span<const Saving> saving, const Limits& limits = {});
+  /// From now on, or no longer, what happens is written down in `timeline`.
+  void record(bool on) { recording_ = on; }
+  /// Of the last run, in flat numbers, without the fixed bytes; its instances in no order.
+  const RecomputeTimeline& timeline() const { return timeline_; }
+
+  int64_t runs() const { return runs_; }
+  /// Moments of all runs, by which work is counted.
+  int64_t work() const { return work_; }
+
+ private:
+  using Kind = RecomputeTimeline::Kind;
+
+  struct Change {
+    int64_t transient = 0;  // bytes of this moment alone
+    int64_t growth = 0;     // of values
+  };
+
+  void begin_moment(int64_t transient, Kind kind, int32_t number);
+  void forward(const Range& range, std::span<const Saving> saving);
+  void collect(int32_t step);
+  void replay(int32_t op, int32_t step, std::span<const Saving> saving);
+  void backward_step(int32_t step);
+  void end_instance(int32_t v);
+  void finish(const Range& range, std::span<const Saving> saving, const Limits& limits);
+  bool present(int32_t v, int32_t step) const {
+    return v < first_value_ || present_until_[at(v)] >= step;
+  }
+  void add_replay(int32_t op);
+
+  const FlatGraph& graph_;
+  // Of this run:
+  Cost cost_;
+  int32_t first_value_ = 0;
+  int32_t now_ = -1;  // the moment
+  std::vector<Change> changes_;
+  std::vector<int32_t> present_until_;  // the backward step, by value
+  std::vector<int32_t> born_, last_;    // moments, by value; born -1: not there
+  std::vector<int32_t> replays_;        // ops, for the next step
+  std::vector<int64_t> collected_;      // the stamp, by op
+  int64_t stamp_ = 0;
+
+  bool recording_ = false;
+  RecomputeTimeline timeline_;
+  int64_t runs_ = 0, work_ = 0;
+};
+
+}  // namespace brim::memory::recompute
