@@ -1,0 +1,68 @@
+// Which saved values of a training step to keep and which to rebuild, so that the step fits a
+// budget at the least extra time. Every peak is that of a simulation of the whole step
+// (recompute_simulation.h), never a sum. Where buffers lie is for pack.h, whose height may be above
+// the peak: ask again with a smaller budget then.
+//
+// The chain of forward ops is cut where little crosses; segments between cuts are simulated in some
+// ways each, and a dynamic program chooses among them. Beside it values are dropped greedily by the
+// true peak. The cheaper of the two is improved by a local search. All of it stops on counts of
+// work: the same question always has the same answer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "brim/memory/plan/recompute_graph.h"
+
+namespace brim::memory {
+
+struct RecomputeOptions {
+  /// Scales how long is searched; 1 takes under a second for 800 ops on one core.
+  double effort = 1;
+  uint64_t seed = 0;
+};
+
+struct RecomputePlan {
+  bool fits = false;           ///< within the budget; where not, this is the least peak found
+  std::vector<Saving> saving;  ///< by value
+  int64_t peak = 0;            ///< of live bytes, all of them
+  double extra_seconds = 0;    ///< of replays
+  double seconds = 0;          ///< of the step with them
+  /// No plan for the budget has fewer extra seconds: a knapsack over single moments. Infinite where
+  /// that shows that none fits.
+  double bound_seconds = 0;
+  int64_t least_peak = 0;   ///< the lowest that was found, at any number of seconds
+  int64_t bound_peak = 0;   ///< no plan has a lower one
+  int64_t simulations = 0;  ///< of the step or a part, so far by the planner
+  int64_t transitions = 0;  ///< of the dynamic program, so far by the planner
+};
+
+/// Answers for many budgets; what does not depend on the budget is worked out once.
+class RecomputePlanner {
+ public:
+  /// Throws what `check_graph` throws, and `ValueError` for an effort that is not above 0 or above
+  /// 1000.
+  explicit RecomputePlanner(const RecomputeGraph& graph, const RecomputeOptions& options = {});
+  ~RecomputePlanner();
+
+  /// `budget`: bytes that may live at a time, all of them. Plans do not depend on those before.
+  RecomputePlan plan(int64_t budget);
+  /// Everything kept.
+  RecomputePlan keep_all();
+  /// The lowest peak that was found.
+  RecomputePlan least();
+  /// Bytes against extra time: plans with falling peaks and rising seconds, from `keep_all` to
+  /// `least`, for about `points` budgets evenly between the two.
+  std::vector<RecomputePlan> front(int points);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// One plan; throws what the planner throws.
+RecomputePlan plan_recompute(const RecomputeGraph& graph, int64_t budget,
+                             const RecomputeOptions& options = {});
+
+}  // namespace brim::memory

@@ -1,0 +1,128 @@
+#include "brim/memory/plan/recompute_bound.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace brim::memory::recompute {
+namespace {
+
+constexpr int64_t kMoments = 64;  // that are looked at closely
+
+/// The moments of a step without replays: forward ops, then backward steps.
+class Needs {
+ public:
+  explicit Needs(const FlatGraph& graph) : graph_(graph), last_step_(graph.bytes.size(), -1) {
+    for (int32_t step = 0; step < graph.steps(); ++step)
+      for (int32_t v : graph.step_reads[step]) last_step_[at(v)] = step;
+    sum();
+  }
+
+  int64_t moments() const { return graph_.ops() + graph_.steps(); }
+  /// Bytes that are there or must be rebuilt.
+  int64_t all(int64_t moment) const { return all_[at(moment)]; }
+  /// Bytes that are there whatever the plan.
+  int64_t there(int64_t moment) const { return there_[at(moment)]; }
+
+  /// Seconds to be short of `bytes` at a moment, of which at least as many may be missing.
+  double seconds_without(int64_t moment, int64_t bytes) const {
+    std::vector<std::pair<double, int64_t>> ops;  // seconds, bytes that later steps read
+    int32_t op_of_last = -1;
+    for (int32_t v = 0; v < graph_.values(); ++v) {
+      if (!may_be_missing(v, moment)) continue;
+      const int32_t op = graph_.producer[at(v)];
+      if (op != std::exchange(op_of_last, op)) ops.emplace_back(graph_.replay_seconds[at(op)], 0);
+      ops.back().second += graph_.bytes[at(v)];
+    }
+    std::ranges::sort(ops, [](const auto& a, const auto& b) {
+      return a.first * static_cast<double>(b.second) < b.first * static_cast<double>(a.second);
+    });
+    double seconds = 0;
+    for (const auto& [cost, gain] : ops) {
+      if (bytes <= 0) return seconds;
+      seconds +=
+          gain <= bytes ? cost : cost * static_cast<double>(bytes) / static_cast<double>(gain);
+      bytes -= gain;
+    }
+    return seconds;
+  }
+
+ private:
+  /// A backward step reads it after the moment, and only for that it may be there.
+  bool may_be_missing(int32_t v, int64_t moment) const {
+    if (!graph_.may_drop[at(v)] || !graph_.saved[at(v)] || graph_.bytes[at(v)] == 0) return false;
+    if (moment < graph_.ops()) return graph_.last_read[at(v)] < moment;
+    const auto step = static_cast<int32_t>(moment - graph_.ops());
+    return last_step_[at(v)] > step && !std::ranges::count(graph_.step_reads[step], v);
+  }
+
+  /// Values that are needed from `begin` to `end`, both included.
+  static void add(std::vector<int64_t>& bytes, int64_t begin, int64_t end, int64_t size) {
+    bytes[at(begin)] += size;
+    bytes[at(end) + 1] -= size;
+  }
+
+  void sum() {
+    const int64_t ops = graph_.ops();
+    all_.assign(at(moments()) + 1, 0);
+    there_.assign(at(moments()) + 1, 0);
+    for (int32_t v = 0; v < graph_.values(); ++v) {
+      const int64_t read = graph_.last_read[at(v)], size = graph_.bytes[at(v)];
+      const int64_t last = last_step_[at(v)] < 0 ? read : ops + last_step_[at(v)];
+      add(all_, graph_.producer[at(v)], last, size);
+      add(there_, graph_.producer[at(v)], graph_.may_drop[at(v)] ? read : last, size);
+    }
+    for (size_t i = 1; i < all_.size(); ++i) {
+      all_[i] += all_[i - 1];
+      there_[i] += there_[i - 1];
+    }
+    for (int64_t moment = 0; moment < moments(); ++moment) {
+      const int64_t extra =
+          moment < ops ? graph_.scratch[at(moment)] : graph_.held[at(moment - ops)];
+      all_[at(moment)] += extra;
+      there_[at(moment)] += extra + read_by(moment);
+    }
+  }
+
+  /// Bytes that a backward step reads and that may be dropped, each once.
+  int64_t read_by(int64_t moment) const {
+    if (moment < graph_.ops()) return 0;
+    auto reads = graph_.step_reads[static_cast<int32_t>(moment - graph_.ops())];
+    int64_t bytes = 0;
+    for (size_t i = 0; i < reads.size(); ++i)
+      if (graph_.may_drop[at(reads[i])] && !std::ranges::count(reads.first(i), reads[i]))
+        bytes += graph_.bytes[at(reads[i])];
+    return bytes;
+  }
+
+  const FlatGraph& graph_;
+  std::vector<int32_t> last_step_;    // that reads a value
+  std::vector<int64_t> all_, there_;  // by moment
+};
+
+}  // namespace
+
+int64_t bound_peak(const FlatGraph& graph) {
+  const Needs needs(graph);
+  int64_t peak = 0;
+  for (int64_t m = 0; m < needs.moments(); ++m) peak = std::max(peak, needs.there(m));
+  return peak;
+}
+
+double bound_seconds(const FlatGraph& graph, int64_t budget) {
+  if (bound_peak(graph) > budget) return std::numeric_limits<double>::infinity();
+  const Needs needs(graph);
+  const int64_t parts = std::min(kMoments, needs.moments());
+  double seconds = 0;
+  for (int64_t part = 0; part < parts; ++part) {
+    int64_t most = part * needs.moments() / parts;
+    for (int64_t m = most; m < (part + 1) * needs.moments() / parts; ++m)
+      if (needs.all(m) > needs.all(most)) most = m;
+    if (needs.all(most) > budget)
+      seconds = std::max(seconds, needs.seconds_without(most, needs.all(most) - budget));
+  }
+  return seconds;
+}
+
+}  // namespace brim::memory::recompute

@@ -1,0 +1,112 @@
+#include "brim/memory/plan/recompute_search.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "brim/base/error.h"
+#include "brim/memory/plan/recompute_greedy.h"
+#include "brim/memory/plan/recompute_local.h"
+
+namespace brim::memory::recompute {
+namespace {
+
+// Moments of simulations at effort 1; some 10 to 20 nanoseconds each. The greedy has too little for
+// chains of many thousands of ops, where it has no chance.
+constexpr double kSegmentWork = 12e6, kGreedyWork = 10e6, kKeepWork = 4e6, kFirstShakeWork = 8e6,
+                 kShakeWork = 3e6, kLeastWork = 6e6;
+// Per op of larger graphs.
+constexpr double kOpsOfWork = 1000;
+constexpr double kFirstShakes = 10'000, kShakes = 10'000, kLeastShakes = 10'000;
+constexpr int kChainRounds = 8;
+// Shares of the step's seconds. Cooler ones suit graphs whose search stops early, by its work.
+constexpr double kFirstHeat = 0.15;
+constexpr std::array kHeats{0.15, 0.05, 0.015, 0.002};
+
+bool better(const Found& a, const Found& b) {
+  return std::pair(a.cost.seconds, a.cost.peak) < std::pair(b.cost.seconds, b.cost.peak);
+}
+
+}  // namespace
+
+Search::Search(const FlatGraph& graph, double effort, RandomKey key)
+    : graph_(graph), simulator_(graph), effort_(effort), key_(key) {}
+
+int64_t Search::work(double share) const {
+  return static_cast<int64_t>(share * effort_ * std::max(1.0, graph_.ops() / kOpsOfWork));
+}
+
+Found Search::simulated(std::vector<Saving> saving) {
+  Cost cost = simulator_.run(saving);
+  return {std::move(saving), cost};
+}
+
+Found Search::keep_all() { return simulated(graph_.all_kept()); }
+
+Chain& Search::chain() {
+  if (!chain_) {
+    table_.emplace(graph_, simulator_, work(kSegmentWork));
+    chain_.emplace(graph_, *table_);
+  }
+  return *chain_;
+}
+
+const Found& Search::least() {
+  if (least_) return *least_;
+  Found best = keep_all();
+  if (graph_.ops() > 0) {
+    Found other = simulated(chain().least().saving);
+    if (other.cost.peak < best.cost.peak) best = std::move(other);
+  }
+  LocalSearch local(graph_, simulator_, std::move(best.saving), 0);
+  local.lower_peak(static_cast<int64_t>(kLeastShakes * effort_), work(kLeastWork), key_);
+  least_ = Found{local.saving(), local.cost()};
+  return *least_;
+}
+
+/// The chain counts too many bytes, so it is also asked for more than the budget: by bisection, for
+/// the most that yields a plan which fits in truth. Plans on the way that do not are places for the
+/// greedy to begin.
+std::vector<std::vector<Saving>> Search::by_chain(int64_t budget) {
+  std::vector<std::vector<Saving>> plans;
+  int64_t low = budget, high = keep_all().cost.peak, asked = budget;
+  for (int round = 0; round < kChainRounds; ++round) {
+    std::optional<ChainPlan> plan = chain().plan(asked);
+    const int64_t peak = plan ? simulator_.run(plan->saving).peak : 0;
+    check(!plan || peak <= plan->peak, "the true peak is at most that of the chain");
+    (peak <= budget ? low : high) = asked;
+    if (plan && std::ranges::count(plans, plan->saving) == 0)
+      plans.push_back(std::move(plan->saving));
+    asked = low + (high - low) / 2;
+  }
+  return plans;
+}
+
+std::optional<Found> Search::plan(int64_t budget) {
+  if (Found all = keep_all(); all.cost.peak <= budget) return all;
+  if (least().cost.peak > budget) return std::nullopt;
+  std::vector<std::vector<Saving>> starts = by_chain(budget);
+  starts.push_back(graph_.all_kept());
+  starts.push_back(least().saving);
+  const double share = 1 / static_cast<double>(starts.size());
+  std::optional<Found> best;
+  for (auto& start : starts) {
+    auto saving =
+        drop_until_it_fits(graph_, simulator_, std::move(start), budget, work(share * kGreedyWork));
+    LocalSearch local(graph_, simulator_, std::move(saving), budget);
+    local.keep_what_fits(work(share * kKeepWork));
+    local.shake(static_cast<int64_t>(share * kFirstShakes * effort_), work(share * kFirstShakeWork),
+                kFirstHeat * graph_.seconds, key_);
+    if (Found found{local.saving(), local.cost()};
+        found.cost.peak <= budget && (!best || better(found, *best)))
+      best = std::move(found);
+  }
+  LocalSearch local(graph_, simulator_, std::move(best->saving), budget);
+  for (size_t i = 0; i < kHeats.size(); ++i)
+    local.shake(static_cast<int64_t>(kShakes * effort_), work(kShakeWork),
+                kHeats[i] * graph_.seconds, derive(key_, i));
+  local.keep_what_fits(work(kKeepWork));
+  return Found{local.saving(), local.cost()};
+}
+
+}  // namespace brim::memory::recompute

@@ -1,0 +1,54 @@
+// The search for plans on flat graphs: what recompute.h does, in the numbers of a FlatGraph and
+// without the fixed bytes. Programs call recompute.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "brim/base/random.h"
+#include "brim/memory/plan/recompute_chain.h"
+#include "brim/memory/plan/recompute_flat.h"
+#include "brim/memory/plan/recompute_segments.h"
+#include "brim/memory/plan/recompute_simulator.h"
+
+namespace brim::memory::recompute {
+
+struct Found {
+  std::vector<Saving> saving;
+  Cost cost;
+};
+
+class Search {
+ public:
+  /// Keeps a reference to `graph`.
+  Search(const FlatGraph& graph, double effort, RandomKey key);
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  Found keep_all();
+  /// The lowest peak found; worked out once.
+  const Found& least();
+  /// The quickest found within `budget`; none where none was found.
+  std::optional<Found> plan(int64_t budget);
+
+  int64_t simulations() const { return simulator_.runs(); }
+  int64_t transitions() const { return chain_ ? chain_->transitions() : 0; }
+
+ private:
+  Chain& chain();
+  std::vector<std::vector<Saving>> by_chain(int64_t budget);
+  Found simulated(std::vector<Saving> saving);
+  int64_t work(double share) const;
+
+  const FlatGraph& graph_;
+  Simulator simulator_;
+  double effort_;
+  RandomKey key_;
+  std::optional<SegmentTable> table_;
+  std::optional<Chain> chain_;
+  std::optional<Found> least_;
+};
+
+}  // namespace brim::memory::recompute
