@@ -25,7 +25,7 @@ class Needs {
   /// Bytes that are there whatever the plan.
   int64_t there(int64_t moment) const { return there_[at(moment)]; }
 
-  /// Seconds to be short of `bytes` at a moment.
+  /// Seconds to be short of `bytes` at a moment, of which at least as many may be missing.
   double seconds_without(int64_t moment, int64_t bytes) const {
     std::vector<std::pair<double, int64_t>> ops;  // seconds, bytes that later steps read
     int32_t op_of_last = -1;
@@ -45,7 +45,7 @@ class Needs {
           gain <= bytes ? cost : cost * static_cast<double>(bytes) / static_cast<double>(gain);
       bytes -= gain;
     }
-    return bytes > 0 ? std::numeric_limits<double>::infinity() : seconds;
+    return seconds;
   }
 
  private:
@@ -103,7 +103,15 @@ class Needs {
 
 }  // namespace
 
+int64_t bound_peak(const FlatGraph& graph) {
+  const Needs needs(graph);
+  int64_t peak = 0;
+  for (int64_t m = 0; m < needs.moments(); ++m) peak = std::max(peak, needs.there(m));
+  return peak;
+}
+
 double bound_seconds(const FlatGraph& graph, int64_t budget) {
+  if (bound_peak(graph) > budget) return std::numeric_limits<double>::infinity();
   const Needs needs(graph);
   const int64_t parts = std::min(kMoments, needs.moments());
   double seconds = 0;
@@ -115,13 +123,6 @@ double bound_seconds(const FlatGraph& graph, int64_t budget) {
       seconds = std::max(seconds, needs.seconds_without(most, needs.all(most) - budget));
   }
   return seconds;
-}
-
-int64_t bound_peak(const FlatGraph& graph) {
-  const Needs needs(graph);
-  int64_t peak = 0;
-  for (int64_t m = 0; m < needs.moments(); ++m) peak = std::max(peak, needs.there(m));
-  return peak;
 }
 
 }  // namespace brim::memory::recompute

@@ -1,7 +1,6 @@
 #include "brim/memory/plan/recompute_segments.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <tuple>
 
