@@ -6,7 +6,8 @@ using namespace brim::testing;
 namespace {
 
 const std::string kNet =
-    " --data synthetic --model resnet20 --size 32 --classes 10 --steps 2 --threads 1 ";
+    " --data synthetic --model resnet20 --size 32 --classes 10 --steps 2 --threads 1 "
+    "--recompute off ";
 const std::string kAuto = kNet + "--batch auto ";
 
 int64_t planned_peak(int64_t batch) {
@@ -133,7 +134,7 @@ TEST_CASE("an effective batch comes in parts that are alike, and the line says s
 TEST_CASE("where parts of an update are too small for batch norm, that is no error of its own") {
   const std::string net =
       " --data synthetic --model mobilenet_v2 --size 32 --classes 10 --steps 1 --threads 1 "
-      "--effective-batch 33 --budget 30MiB --json - --batch ";
+      "--effective-batch 33 --budget 30MiB --recompute off --json - --batch ";
   for (const char* batch : {"auto", "11"}) {
     Finished run = train(net + batch);
     CAPTURE(run.err);

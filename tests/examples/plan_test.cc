@@ -71,7 +71,8 @@ TEST_CASE("a budget fits from the predicted peak on; below it the exit code is 2
   int64_t peak = json::parse(plan("--json -" + kModel).out)["predicted_peak_bytes"];
   CHECK(plan("--budget " + std::to_string(peak) + kModel).out.find("fits the budget") !=
         std::string::npos);
-  Finished refused = plan("--json - --budget " + std::to_string(peak - 1) + kModel);
+  Finished refused =
+      plan("--json - --recompute free --budget " + std::to_string(peak - 1) + kModel);
   CHECK(refused.code == 2);
   const json said = json::parse(refused.out);
   CHECK(said["predicted_peak_bytes"] == peak);

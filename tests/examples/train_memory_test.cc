@@ -30,7 +30,7 @@ TEST_CASE("what is predicted before the first byte is what training and evaluati
 
 TEST_CASE("the arena planner is the default; a budget of its peak runs, a unit less does not") {
   const std::string common =
-      "--data synthetic --model resnet20 --size 32 --classes 10 --json - " + kQuick;
+      "--data synthetic --model resnet20 --size 32 --classes 10 --recompute off --json - " + kQuick;
   Finished run = train(common);
   REQUIRE(run.code == 0);
   const json done = events_of(run.out).back();
@@ -110,7 +110,8 @@ TEST_CASE("the first updates are drawn as they happened") {
 TEST_CASE("a budget too small for the parameters, or for a step, exits with 2 before training") {
   check_error("--model resnet20 --budget 1MiB" + kQuick,
               "parameters, buffers and optimizer state alone", 2);
-  Finished run = train("--model resnet20 --budget 20MiB --batch 64 --json - --steps 2 --threads 1");
+  Finished run = train(
+      "--model resnet20 --budget 20MiB --batch 64 --recompute off --json - --steps 2 --threads 1");
   CHECK(run.code == 2);
   auto events = events_of(run.out);
   REQUIRE(events.size() == 1);
@@ -132,8 +133,8 @@ TEST_CASE("a budget too small for the parameters, or for a step, exits with 2 be
   for (const std::string& flags :
        {"--batch " + std::to_string(images),
         "--effective-batch 64 --micro-batches " + std::to_string(count)}) {
-    Finished again =
-        train("--model resnet20 --budget 20MiB --json - --steps 2 --threads 1 " + flags);
+    Finished again = train(
+        "--model resnet20 --budget 20MiB --recompute off --json - --steps 2 --threads 1 " + flags);
     CAPTURE(flags);
     CAPTURE(again.err);
     REQUIRE(again.code == 0);
@@ -157,7 +158,7 @@ TEST_CASE("without a budget the machine's memory is the limit") {
 
 TEST_CASE("a refusal does not contradict itself, at odd batches and small ones") {
   const std::string common =
-      " --data synthetic --model resnet20 --size 32 --classes 10 --threads 1";
+      " --data synthetic --model resnet20 --size 32 --classes 10 --threads 1 --recompute off";
   auto predicted = [&](int batch) -> int64_t {
     auto events =
         events_of(train("--json - --steps 1 --batch " + std::to_string(batch) + common).out);

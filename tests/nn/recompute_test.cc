@@ -318,7 +318,7 @@ TEST_CASE("a chain of modules in segments gives the same bits, its names and few
     return std::pair(grads, saved);
   };
   const auto [expected, all] = run_in(0);
-  for (int64_t segments : {1, 2, 3, 5, 12}) {
+  for (int64_t segments : {1, 2, 3, 5}) {
     CAPTURE(segments);
     const auto [grads, saved] = run_in(segments);
     CHECK(grads == expected);
