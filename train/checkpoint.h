@@ -116,9 +116,8 @@ class Checkpoints {
   NewestCheckpoint load_newest(const TrainingState& state) const;
 
   /// Writes a checkpoint, replacing one of the same update, and returns its path. `plan` is what
-  /// `Checkpoint::plan` gives back. Once it is on the
-  /// disk, files beyond those to keep are removed, the oldest first, this one never. Throws
-  /// `FileError` where it cannot be written, and then those before it stay; `ValueError` for a
+  /// `Checkpoint::plan` gives back. Once it is on the disk, files beyond those to keep are removed,
+  /// the oldest first, this one never. Throws `FileError` where it cannot be written, and then those before it stay; `ValueError` for a
   /// number out of range, parameters without values or inside an `EmaScope`; `DeviceError` as
   /// `load_newest` does. Takes host memory for one tensor at a time, where one is not contiguous.
   std::string save(const TrainingState& state, const TrainingProgress& progress,

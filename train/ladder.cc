@@ -121,8 +121,14 @@ LadderResult Ladder::climb(const TrainingSetup& wanted, const LadderOptions& opt
 }
 
 std::string to_table(const LadderResult& result) {
-  constexpr int kWidth = 44;
-  std::string text = fmt::format("  {:<{}} {:>10}  {:>5}  {:<7}  {}\n", "remedies", kWidth, "peak",
+  auto text_of = [](const Rung& rung) {
+    return rung.remedies.empty() ? "as asked for"
+                                 : fmt::format("{}", fmt::join(rung.remedies, ", "));
+  };
+  size_t width = 0;
+  for (const Rung& rung : result.considered) width = std::max(width, text_of(rung).size());
+  for (const NotOffered& remedy : result.not_offered) width = std::max(width, remedy.name.size());
+  std::string text = fmt::format("  {:<{}} {:>10}  {:>5}  {:<7}  {}\n", "remedies", width, "peak",
                                  "time", "numbers", "verdict");
   for (size_t i = 0; i < result.considered.size(); ++i) {
     const Rung& rung = result.considered[i];
@@ -130,14 +136,12 @@ std::string to_table(const LadderResult& result) {
     std::string verdict = i == result.chosen ? "chosen"
                           : rung.fits        ? "fits"
                                              : format_bytes(over) + " too much";
-    text += fmt::format(
-        "  {:<{}} {:>10}  {:>5.2f}  {:<7}  {}\n",
-        rung.remedies.empty() ? "as asked for" : fmt::format("{}", fmt::join(rung.remedies, ", ")),
-        kWidth, format_bytes(rung.memory.peak_reserved), rung.relative_time,
-        rung.changes_numbers ? "change" : "same", verdict);
+    text += fmt::format("  {:<{}} {:>10}  {:>5.2f}  {:<7}  {}\n", text_of(rung), width,
+                        format_bytes(rung.memory.peak_reserved), rung.relative_time,
+                        rung.changes_numbers ? "change" : "same", verdict);
   }
   for (const NotOffered& remedy : result.not_offered)
-    text += fmt::format("  {:<{}} not offered: {}\n", remedy.name, kWidth, remedy.why);
+    text += fmt::format("  {:<{}} not offered: {}\n", remedy.name, width, remedy.why);
   return text;
 }
 

@@ -43,8 +43,7 @@ class Replanning {
   /// for the account's own kind.
   ReplanReport plan(const std::string& why, const std::string& planner = "");
   /// The arena's plan that is in force, for training with such micro-batches, as text
-  /// (kept_plan.h);
-  /// "" where there is none.
+  /// (kept_plan.h); "" where there is none.
   std::string kept(int64_t micro_batch) const;
   /// Moves the training to a plan that `kept` gave, without a rehearsal. Throws `FileError` with
   /// the reason where it is damaged, of another training, or the device has not the bytes that it

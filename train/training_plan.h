@@ -1,7 +1,7 @@
 // A training run traced and planned before the first byte: where each buffer will be, and what the
 // run will hold. Run it under `memory::arena_planner(plan)`. What is predicted is what a second
-// rehearsal under the plan held, and so what the run will hold, to the byte. For the
-// bytes of another planner there is `plan_under`.
+// rehearsal under the plan held, and so what the run will hold, to the byte. For the bytes of
+// another planner there is `plan_under`.
 #pragma once
 
 #include <functional>

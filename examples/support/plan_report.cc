@@ -169,7 +169,7 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
   }
   if (result.ladder) json["ladder"] = ladder_json(*result.ladder);
   if (result.refusal) {
-    json["least_possible_bytes"] = result.refusal->smaller.least.memory.peak_reserved;
+    json["least_possible_bytes"] = result.refusal->least;
     json["fits"] = result.refusal->fits;
   }
   return json;

@@ -60,6 +60,10 @@ std::string RunCheckpoints::resume(Trainer& trainer) {
   NewestCheckpoint found = trainer.resume();
   std::string text;
   for (const std::string& bad : found.passed_over) text += fmt::format("passed over: {}\n", bad);
+  expect<FileError>(found.checkpoint || found.passed_over.empty(), "checkpoints",
+                    "no checkpoint in '{}' is whole; the newest: {}. To start over take another "
+                    "folder",
+                    flags_.checkpoint, found.passed_over.empty() ? "" : found.passed_over.front());
   if (!found.checkpoint)
     return text + fmt::format("no checkpoint in {}: training from the start", flags_.checkpoint);
   return text + fmt::format("going on from {}, after {} updates", found.checkpoint->path,

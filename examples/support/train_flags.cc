@@ -169,10 +169,10 @@ void check_fused_update(const TrainFlags& f) {
                      f.planner);
   expect<ValueError>(f.optimizer.clip.norm == optim::ClipOptions::kNone, "flags",
                      "--fused-update cannot clip by the norm of all gradients (--clip-norm)");
-  expect<ValueError>(f.effective_batch <= f.batch || f.batch == 0, "flags",
+  expect<ValueError>(f.effective_batch <= f.batch, "flags",
                      "--fused-update updates from the gradients of one micro-batch, and an update "
-                     "of {} images in batches of {} has several",
-                     f.effective_batch, f.batch);
+                     "of {} images in batches of {} has several, or may have",
+                     f.effective_batch, f.batch > 0 ? std::to_string(f.batch) : f.batch_text);
 }
 
 /// "5", "5%" or "" for 0.

@@ -69,9 +69,11 @@ struct TrainFlags {
   bool finds_batch() const { return batch_text == kAutoBatch || batch_text == kFastestBatch; }
   /// Images of an update; 0 until there is a batch.
   int64_t update_images() const { return effective_batch > 0 ? effective_batch : batch; }
-  /// Device bytes that tensors may take: the budget, or what the device has, less the margin.
+  /// The budget, or what the device has.
+  int64_t all_bytes() const { return budget > 0 ? budget : memory::host_memory(); }
+  /// Device bytes that tensors may take: those less the margin.
   int64_t limit() const {
-    int64_t all = budget > 0 ? budget : memory::host_memory();
+    const int64_t all = all_bytes();
     return all - static_cast<int64_t>(margin / 100 * static_cast<double>(all));
   }
 };

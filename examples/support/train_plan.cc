@@ -22,26 +22,45 @@ namespace {
 
 int64_t evaluated(const TrainData& data) { return data.val_set ? data.val_set->size() : 0; }
 
+/// The smallest budget whose limit is `bytes`.
+int64_t budget_for(const TrainFlags& flags, int64_t bytes) {
+  TrainFlags other = flags;
+  other.budget = static_cast<int64_t>(static_cast<double>(bytes) / (1 - flags.margin / 100));
+  while (other.limit() < bytes) ++other.budget;
+  return other.budget;
+}
+
+/// With any remedy, or fewer images.
+int64_t least_bytes(const SmallerBatch& found, const LadderResult& ladder) {
+  int64_t least = found.least.memory.peak_reserved;
+  for (const Rung& rung : ladder.considered) least = std::min(least, rung.memory.peak_reserved);
+  return least;
+}
+
 std::string message_of(const SmallerBatch& found, const LadderResult& ladder,
                        const TrainFlags& flags, const StepMemory& need) {
   std::string remedy;
   for (const Rung& rung : ladder.considered)
     if (rung.fits) remedy += fmt::format("; it fits with {}", fmt::join(rung.remedies, ", "));
-  if (found.fits)
+  if (found.fits) {
     remedy += fmt::format("; batch {} fits", found.fits->batch);
-  else
-    remedy += fmt::format("; the least that it trains with is {} ({} bytes), at batch {}",
-                          format_bytes(found.least.memory.peak_reserved),
-                          found.least.memory.peak_reserved, found.least.batch);
+  } else if (remedy.empty()) {
+    const int64_t budget = budget_for(flags, least_bytes(found, ladder));
+    remedy = fmt::format("; the least budget that would do is {} ({} bytes)", format_bytes(budget),
+                         budget);
+    if (found.least.memory.peak_reserved <= least_bytes(found, ladder))
+      remedy += fmt::format(", at batch {}", found.least.batch);
+  }
   std::string why =
       need.state > flags.limit()
           ? fmt::format("parameters, buffers and optimizer state alone take {} ({} bytes)",
                         format_bytes(need.state), need.state)
           : fmt::format("a step at batch {} takes {} ({} bytes)", flags.batch,
                         format_bytes(need.peak_reserved), need.peak_reserved);
-  return fmt::format("{} does not fit the {} of {} ({} bytes): {}{}", flags.model,
-                     flags.budget > 0 ? "budget" : "machine's memory", format_bytes(flags.limit()),
-                     flags.limit(), why, remedy);
+  return fmt::format("{} does not fit {}the {} of {} ({} bytes): {}{}", flags.model,
+                     flags.margin > 0 ? "what a margin leaves of " : "",
+                     flags.budget > 0 ? "budget" : "machine's memory",
+                     format_bytes(flags.all_bytes()), flags.all_bytes(), why, remedy);
 }
 
 [[noreturn]] void refuse(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
@@ -50,7 +69,7 @@ std::string message_of(const SmallerBatch& found, const LadderResult& ladder,
   events.write({{"event", "refused"},
                 {"needed_bytes", need.peak_reserved},
                 {"budget_bytes", flags.budget > 0 ? flags.budget : flags.limit()},
-                {"least_possible_bytes", refusal.smaller.least.memory.peak_reserved},
+                {"least_possible_bytes", refusal.least},
                 {"fits", refusal.fits}});
   throw DoesNotFit{refusal.message};
 }
@@ -108,6 +127,11 @@ double relative_time(const TrainFlags& flags, const TrainData& data) {
   whole.batch = asked.update_images();
   whole.trainer.recompute = {};
   return predicted_seconds(asked) / predicted_seconds(whole);
+}
+
+double time_per_image(const TrainFlags& flags, const TrainData& data, int64_t batch) {
+  RehearsalOptions options = rehearsal_of(flags, data, batch);
+  return predicted_seconds(options) / static_cast<double>(options.update_images());
 }
 
 Json remedies_in_force(const TrainFlags& flags) {
@@ -173,8 +197,9 @@ Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMem
     if (rung.fits)
       add(fmt::format("{}", fmt::join(rung.remedies, ", ")), rung.memory, rung.relative_time);
   if (found.fits)
-    add(fmt::format("batch {}", found.fits->batch), found.fits->memory, /*relative_time=*/1);
-  return {found, message_of(found, ladder, flags, need), fits};
+    add(fmt::format("batch {}", found.fits->batch), found.fits->memory,
+        time_per_image(flags, data, found.fits->batch) / time_per_image(flags, data, flags.batch));
+  return {found, least_bytes(found, ladder), message_of(found, ladder, flags, need), fits};
 }
 
 memory::MakePlanner MemoryPlan::planner(const TrainFlags& flags) const {

@@ -39,6 +39,7 @@ LadderResult climb_ladder(const TrainFlags& flags, const TrainData& data);
 /// Where the asked batch does not fit.
 struct Refusal {
   SmallerBatch smaller;
+  int64_t least = 0;    ///< bytes, of all that was considered
   std::string message;  ///< for people
   Json fits;            ///< changes with which it does: remedy, predicted_peak_bytes, relative_time
 };

@@ -84,8 +84,33 @@ TEST_CASE("where no batch fits, the error says what the smallest takes") {
   const json refused = events_of(run.out).front();
   CHECK(refused["event"] == "refused");
   CHECK(refused["fits"].empty());
-  CHECK(refused["needed_bytes"] == refused["least_possible_bytes"]);
+  CHECK(refused["needed_bytes"] >= refused["least_possible_bytes"]);
   CHECK(refused["needed_bytes"] == planned_peak(1));
+}
+
+TEST_CASE("the budget that a refusal names is enough, also beside a margin") {
+  auto budget_in = [](const std::string& text) {
+    const std::string before = "the least budget that would do is ";
+    const size_t at = text.find('(', text.find(before));
+    REQUIRE(text.find(before) != std::string::npos);
+    return text.substr(at + 1, text.find(' ', at) - at - 1);
+  };
+  for (const std::string margin : {"0", "50%", "7%"}) {
+    const std::string flags = kAuto + "--steps 1 --margin " + margin + " --budget ";
+    Finished refused = train(flags + "1MiB");
+    REQUIRE(refused.code == 2);
+    const std::string budget = budget_in(refused.err);
+    CAPTURE(refused.err);
+    // With batch 1, or with the update fused into backward.
+    CHECK((train(flags + budget).code == 0 || train(flags + budget + " --fused-update").code == 0));
+    CHECK(train(flags + std::to_string(std::stoll(budget) - 1) + " --fused-update").code == 2);
+  }
+}
+
+TEST_CASE("an update that may come in parts is not fused into backward, and the flags are named") {
+  Finished run = train(kAuto + "--effective-batch 100 --fused-update --budget 30MiB");
+  CHECK(run.code == 1);
+  CHECK(run.err.find("--fused-update") != std::string::npos);
 }
 
 TEST_CASE("the fastest batch is one that fits, and the curve that it was chosen from is shown") {
@@ -139,7 +164,7 @@ TEST_CASE("where parts of an update are too small for batch norm, that is no err
     Finished run = train(net + batch);
     CAPTURE(run.err);
     CHECK(run.code == 2);
-    CHECK(run.err.find("the least that it trains with is ") != std::string::npos);
+    CHECK(run.err.find("the least budget that would do is ") != std::string::npos);
     CHECK(events_of(run.out).front()["event"] == "refused");
   }
 }

@@ -168,6 +168,11 @@ TEST_CASE("so many checkpoints stay, and the older one serves where the newest i
   CHECK(end.out.find("going on from " + files[0].string() + ", after 28 updates") !=
         std::string::npos);
   CHECK(bytes_of(folder + "/again") == bytes_of(folder + "/calm"));
+
+  for (const auto& entry : fs::directory_iterator(folder + "/a")) fs::resize_file(entry.path(), 9);
+  end = train(place.kept("a") + "--resume");
+  CHECK(end.code == 1);  // it does not start over unseen
+  CHECK(end.err.find("no checkpoint in '" + folder + "/a' is whole") != std::string::npos);
 }
 
 TEST_CASE("a run goes on under the plan of its checkpoint, or says why it is planned again") {

@@ -21,11 +21,15 @@ inline std::vector<double> doubles_of(const std::vector<nn::NamedTensor>& tensor
   return all;
 }
 
-/// Requires as many of both.
+/// Requires as many of both; NaN where a number of either is.
 inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(a[i] - b[i]);
+    if (!(difference <= largest)) largest = difference;  // NaN too, which then stays
+    if (std::isnan(largest)) break;
+  }
   return largest;
 }
 
