@@ -121,7 +121,7 @@ Tensors apply(std::shared_ptr<const Op> op, Inputs given, Where where) {
     node->context = context;
     node->where = where;
     node->module = &module;
-    save(node, inputs, outputs, saves);
+    save(node, inputs, outputs, saves, overwritten);
     attach(node, outputs, visible);
   }
   outputs.resize(static_cast<size_t>(visible));

@@ -2,14 +2,19 @@
 
 #include <algorithm>
 
+#include "brim/autograd/save_policy.h"
+
 namespace brim::autograd {
 namespace {
 
 thread_local bool enabled_here = false;
 
 bool is_given_up(const Tensor& tensor) {
-  return tensor.defined() && !(tensor.is_leaf() && tensor.requires_grad()) &&
-         tensor.storage()->category() == memory::Category::activations && is_unshared(tensor) &&
+  // A leaf's values cannot be made again, which a policy may ask for.
+  if (!tensor.defined() ||
+      (tensor.is_leaf() && (tensor.requires_grad() || save_policy() != nullptr)))
+    return false;
+  return tensor.storage()->category() == memory::Category::activations && is_unshared(tensor) &&
          fills_storage(tensor);
 }
 

@@ -48,15 +48,32 @@ std::shared_ptr<Node> producer_of(const Tensor& tensor) {
   return std::static_pointer_cast<Node>(tensor.body()->producer);
 }
 
-std::shared_ptr<Value> value_of(const Tensor& tensor) {
-  if (!tensor.defined()) return nullptr;
+namespace {
+
+/// The producer's, which has one then.
+std::shared_ptr<Value>& value_at_producer(const Tensor& tensor) {
   std::shared_ptr<Node> producer = producer_of(tensor);
-  if (producer == nullptr) return std::make_shared<Value>(tensor);
   const int output = tensor.body()->output;
   std::shared_ptr<Value>& value = producer->values[static_cast<size_t>(output)];
   if (value == nullptr)
     value = std::make_shared<Value>(tensor, producer, output, Fate::keep, Segment{});
+  return value;
+}
+
+}  // namespace
+
+std::shared_ptr<Value> value_of(const Tensor& tensor) {
+  if (!tensor.defined()) return nullptr;
+  if (producer_of(tensor) == nullptr) return std::make_shared<Value>(tensor);
+  const std::shared_ptr<Value>& value = value_at_producer(tensor);
   return value->is_of(tensor) ? value : std::make_shared<Value>(tensor);
+}
+
+std::shared_ptr<Value> value_before(const Tensor& tensor) {
+  check(producer_of(tensor) != nullptr, "what is overwritten can be made again");
+  const std::shared_ptr<Value>& value = value_at_producer(tensor);
+  value->forget_storage();
+  return value;
 }
 
 }  // namespace brim::autograd

@@ -62,5 +62,7 @@ std::shared_ptr<Node> producer_of(const Tensor& tensor);
 /// What the tape knows of a tensor; null for an undefined one. A tensor that was written to since
 /// its producer made it is a value of its own.
 std::shared_ptr<Value> value_of(const Tensor& tensor);
+/// What it was before the op that comes now wrote over it.
+std::shared_ptr<Value> value_before(const Tensor& tensor);
 
 }  // namespace brim::autograd

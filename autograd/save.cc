@@ -7,10 +7,12 @@ namespace {
 
 using Values = std::vector<std::shared_ptr<Value>>;
 
-// What was made in a segment is dropped within it, and held for who reads it outside.
+// What was made in a segment is dropped within it, and held for who reads it outside. What was
+// written over is gone.
 SavedTensor reader_of(std::shared_ptr<Value> value, const Segment& segment, bool in_backward) {
   if (value == nullptr) return {};
-  const bool drops = value->fate() != Fate::keep && value->segment().id == segment.id;
+  const bool drops =
+      !value->is_resident() || (value->fate() != Fate::keep && value->segment().id == segment.id);
   return SavedTensor(std::move(value), {.holds = !drops, .in_backward = in_backward});
 }
 
@@ -26,13 +28,15 @@ void make_values(const std::shared_ptr<Node>& node, const Tensors& outputs, Deci
 }  // namespace
 
 void save(const std::shared_ptr<Node>& node, const Tensors& inputs, const Tensors& outputs,
-          const Saves& saves) {
+          const Saves& saves, int overwritten) {
   SavePolicy* policy = save_policy();
   Values values(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     if (policy != nullptr || std::ranges::count(saves.inputs, static_cast<int>(i)) > 0)
-      values[i] = value_of(inputs[i]);
-  Decision decision = policy != nullptr ? policy->decide({*node, outputs, values, saves}) : Decision();
+      values[i] =
+          static_cast<int>(i) == overwritten ? value_before(inputs[i]) : value_of(inputs[i]);
+  Decision decision =
+      policy != nullptr ? policy->decide({*node, outputs, values, saves, overwritten}) : Decision();
   const Segment segment = decision.segment;
   if (!decision.fates.empty()) {
     make_values(node, outputs, std::move(decision));

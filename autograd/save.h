@@ -6,8 +6,9 @@
 
 namespace brim::autograd {
 
-/// `node` has its op, and room for its values.
+/// `node` has its op, and room for its values. The input `overwritten` holds the first output by
+/// now; -1 for none.
 void save(const std::shared_ptr<Node>& node, const Tensors& inputs, const Tensors& outputs,
-          const Saves& saves);
+          const Saves& saves, int overwritten);
 
 }  // namespace brim::autograd

@@ -49,6 +49,7 @@ struct RecordedCall {
   const Tensors& outputs;                             ///< all of them
   const std::vector<std::shared_ptr<Value>>& inputs;  ///< null for undefined ones
   const Saves& saves;
+  int overwritten = -1;  ///< the input that holds the first output by now
 };
 
 class SavePolicy {

@@ -50,8 +50,8 @@ class Value {
   void set(const Tensor& tensor, const Value& rebuilt_for);
   std::shared_ptr<Node> producer() const { return producer_.lock(); }
   int output() const { return output_; }  ///< of the producer
-  /// Where the values were at first; null where that is gone.
-  std::shared_ptr<Storage> storage() const { return storage_.lock(); }
+  /// Its storage holds other values from now on.
+  void forget_storage() { storage_.reset(); }
   /// Where a function ends whose results its caller keeps (checkpoint.h).
   void leave_segment(const Segment& outer);
   Fate fate() const { return fate_; }

@@ -1,5 +1,6 @@
 // A step as recomputation sees it, read off a rehearsal by a policy that keeps everything.
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "brim/autograd/node.h"
@@ -45,6 +46,7 @@ class Recorder final : public autograd::OpObserver {
     calls_.clear();
     steps_.clear();
     numbers_.clear();
+    overwritten_.clear();
     graph_ = {};
     account_ = memory::account(Device::meta());
     account_->reset_peak();
@@ -96,10 +98,12 @@ class Recorder final : public autograd::OpObserver {
     if (!output.defined()) return -1;
     for (size_t k = 0; k < recorded.inputs.size(); ++k) {
       const auto& input = recorded.inputs[k];
-      if (input == nullptr || input->storage() != output.storage()) continue;
+      if (input == nullptr) continue;
       if (input->is_of(output)) return call.inputs[k];  // a view
-      // Written over: the bytes go on as those of the output.
-      if (call.inputs[k] >= 0) graph_.values[static_cast<size_t>(call.inputs[k])].bytes = 0;
+      if (static_cast<int>(k) != recorded.overwritten || i > 0 || call.inputs[k] < 0) continue;
+      // The bytes go on as those of the output. A replay has both.
+      overwritten_[number] += bytes_of(recorded.node.inputs[k]);
+      graph_.values[static_cast<size_t>(call.inputs[k])].bytes = 0;
     }
     const int64_t bytes = bytes_of(recorded.node.outputs[i]);
     const bool is_anchor = std::ranges::count(recorded.node.op->anchors(), static_cast<int>(i)) > 0;
@@ -189,6 +193,8 @@ class Recorder final : public autograd::OpObserver {
     if (calls_.empty()) return;
     graph_.fixed_bytes += least;
     for (auto& op : graph_.ops) op.replay_scratch = op.scratch -= least;
+    for (const auto& [call, bytes_of_input] : overwritten_)
+      graph_.ops[static_cast<size_t>(call)].replay_scratch += bytes_of_input;
   }
 
   void settle_backward() {
@@ -235,7 +241,8 @@ class Recorder final : public autograd::OpObserver {
   std::vector<std::vector<int32_t>> saved_;  // of each call
   std::vector<int64_t> new_gradients_;       // of leaves, of each call
   std::unordered_map<const Node*, int32_t> numbers_;
-  int64_t peak_ = 0;  // since the last call that was recorded
+  std::map<int32_t, int64_t> overwritten_;  // bytes of inputs of a call
+  int64_t peak_ = 0;                        // since the last call that was recorded
 };
 
 class RecordAll final : public autograd::SavePolicy {

@@ -17,7 +17,7 @@ Fate fate_of(Saving saving) {
 }
 
 // A value that no backward function reads is kept for those that are made from it, and where there
-// are none not at all.
+// are none, or it was written over and has no bytes, not at all.
 std::vector<Saving> without_idle(const RecordedStep& step, std::vector<Saving> saving) {
   std::vector<bool> is_wanted(saving.size());
   for (const auto& backward : step.graph.steps)
@@ -30,7 +30,8 @@ std::vector<Saving> without_idle(const RecordedStep& step, std::vector<Saving> s
     for (int32_t value : step.graph.ops[k].reads) is_wanted[static_cast<size_t>(value)] = true;
   }
   for (size_t i = 0; i < saving.size(); ++i)
-    if (!is_wanted[i] && step.graph.values[i].may_drop) saving[i] = Saving::retain;
+    if (step.graph.values[i].may_drop && (!is_wanted[i] || step.graph.values[i].bytes == 0))
+      saving[i] = Saving::retain;
   return saving;
 }
 

@@ -2,6 +2,7 @@
 #include "brim/train/batch_tuning.h"
 #include "brim/train/ladder.h"
 #include "brim/train/parts.h"
+#include "brim/train/recompute_plan.h"
 
 namespace brim {
 namespace {
@@ -41,6 +42,20 @@ class InPlace final : public Remedy {
     TrainingSetup changed = setup;
     changed.rehearsal.trainer.in_place = true;
     return {std::move(changed), "elementwise ops in place"};
+  }
+};
+
+// Saved tensors that are dropped, and made again for backward.
+class Recompute final : public Remedy {
+ public:
+  std::string name() const override { return "recompute"; }
+  bool changes_numbers() const override { return false; }
+  Offer offer(const TrainingSetup& setup, int64_t limit) const override {
+    RecomputeChoice choice = choose_recomputation(setup, limit);
+    if (choice.dropped == 0) return {{}, "it fits without"};
+    TrainingSetup changed = setup;
+    changed.rehearsal.trainer.recompute = std::move(choice.recompute);
+    return {std::move(changed), fmt::format("recompute {} saved tensors", choice.dropped)};
   }
 };
 
@@ -114,6 +129,7 @@ Ladder standard_ladder() {
   ladder.add(std::make_unique<UseArena>())
       .add(std::make_unique<InputAsBytes>())
       .add(std::make_unique<InPlace>())
+      .add(std::make_unique<Recompute>())
       .add(std::make_unique<FusedUpdate>())
       .add(std::make_unique<MicroBatches>());
   return ladder;
