@@ -10,8 +10,10 @@
 namespace brim::memory {
 
 enum class Phase : uint8_t { other, forward, backward, update, recompute };
+inline constexpr int kPhaseCount = 5;
 constexpr const char* to_string(Phase phase) {
-  constexpr const char* kNames[] = {"other", "forward", "backward", "update", "recompute"};
+  constexpr const char* kNames[kPhaseCount] = {"other", "forward", "backward", "update",
+                                               "recompute"};
   return kNames[static_cast<int>(phase)];
 }
 

@@ -186,7 +186,7 @@ class Reader {
             .module = row.one_of(1, "module", strings_),
             .file = row.one_of(2, "file", strings_),
             .line = row.integer(3, "line", 0, kMost),
-            .phase = row.enumerator<Phase>(4, "phase", static_cast<int>(Phase::recompute) + 1,
+            .phase = row.enumerator<Phase>(4, "phase", kPhaseCount,
                                            [](Phase p) { return to_string(p); })};
   }
   void add_buffer(const Row& row) {

@@ -30,11 +30,15 @@ int64_t budget_for(const TrainFlags& flags, int64_t bytes) {
   return other.budget;
 }
 
+/// The remedies with which least is held.
+const Rung& least_rung(const LadderResult& ladder) {
+  return *std::ranges::min_element(ladder.considered, {},
+                                   [](const Rung& rung) { return rung.memory.peak_reserved; });
+}
+
 /// With any remedy, or fewer images.
 int64_t least_bytes(const SmallerBatch& found, const LadderResult& ladder) {
-  int64_t least = found.least.memory.peak_reserved;
-  for (const Rung& rung : ladder.considered) least = std::min(least, rung.memory.peak_reserved);
-  return least;
+  return std::min(found.least.memory.peak_reserved, least_rung(ladder).memory.peak_reserved);
 }
 
 std::string message_of(const SmallerBatch& found, const LadderResult& ladder,
@@ -50,6 +54,8 @@ std::string message_of(const SmallerBatch& found, const LadderResult& ladder,
                          budget);
     if (found.least.memory.peak_reserved <= least_bytes(found, ladder))
       remedy += fmt::format(", at batch {}", found.least.batch);
+    else
+      remedy += fmt::format(", with {}", fmt::join(least_rung(ladder).remedies, ", "));
   }
   std::string why =
       need.state > flags.limit()

@@ -16,7 +16,8 @@ constexpr const char* kFormat = "brim plan";
 constexpr int64_t kVersion = 1;
 constexpr const char* kKinds[] = {"first_micro_step", "micro_step", "update", "evaluation",
                                   "other"};
-constexpr const char* kPhases[] = {"other", "forward", "backward", "update"};
+constexpr const char* kPhases[] = {"other", "forward", "backward", "update", "recompute"};
+static_assert(std::size(kPhases) == kPhaseCount);
 
 Json section_json(const Section& section) {
   return {kKinds[static_cast<size_t>(section.kind)], section.samples};

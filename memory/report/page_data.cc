@@ -98,8 +98,7 @@ Json overlay_json(const TraceOverlay& overlay) {
 
 std::vector<std::string> phase_names() {
   std::vector<std::string> names;
-  for (Phase phase : {Phase::other, Phase::forward, Phase::backward, Phase::update, Phase::recompute})
-    names.emplace_back(to_string(phase));
+  for (int i = 0; i < kPhaseCount; ++i) names.emplace_back(to_string(static_cast<Phase>(i)));
   return names;
 }
 

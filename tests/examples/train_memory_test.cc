@@ -120,10 +120,11 @@ TEST_CASE("a budget too small for the parameters, or for a step, exits with 2 be
   CHECK(refused["budget_bytes"] == 20 << 20);
   CHECK(refused["needed_bytes"] > 20 << 20);
   CHECK(refused["least_possible_bytes"] < refused["needed_bytes"]);
-  REQUIRE(refused["fits"].size() == 2);
-  const json &parts = refused["fits"][0], &smaller = refused["fits"][1];
+  REQUIRE(refused["fits"].size() >= 2);  // and both with recomputation on top
+  const json &parts = refused["fits"].front(), &smaller = refused["fits"].back();
   CHECK(parts["relative_time"] > 1.0);
-  CHECK(smaller["relative_time"] == 1.0);
+  CHECK(smaller["relative_time"] >= 1.0);  // an image: each op costs its start
+  CHECK(smaller["relative_time"] < 1.5);
   // What is said to fit, fits.
   int count = 0, batch = 0, images = 0;
   CHECK(std::sscanf(parts["remedy"].get<std::string>().c_str(), "%d micro-batches of %d", &count,
