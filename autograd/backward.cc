@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "brim/autograd/last_uses.h"
+#include "brim/autograd/rebuild.h"
 
 namespace brim {
 namespace autograd {
@@ -109,6 +110,7 @@ class Engine {
     complete_before(kEnd);
     for (auto& [leaf, sum] : hooked_) finish_hooked(leaf, std::move(sum));
     finished_ = true;
+    rebuilt_.keep();
   }
 
  private:
@@ -223,6 +225,7 @@ class Engine {
   static constexpr uint64_t kEnd = 0;  // sequence numbers begin at 1
 
   const BackwardOptions& options_;
+  RebuildScope rebuilt_;
   bool finished_ = false;
   std::deque<std::shared_ptr<Node>> queue_;  // a heap; deque: no large blocks from malloc
   std::deque<std::shared_ptr<TensorBody>> new_leaves_;

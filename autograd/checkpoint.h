@@ -7,7 +7,7 @@
 // random numbers and without their side effects: batch norm's running statistics move once,
 // dropout's masks stay, and it does not matter what else the function reads, prints or counts.
 // Inputs and results may be any number of tensors, with and without gradients, among other
-// arguments. Checkpoints nest. For a policy over a whole model see free_recomputation.h.
+// arguments. Checkpoints nest; what a policy around one plans by number does not see its calls. For a policy over a whole model see free_recomputation.h.
 #pragma once
 
 #include <functional>

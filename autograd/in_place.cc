@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "brim/autograd/node.h"
 #include "brim/autograd/save_policy.h"
 
 namespace brim::autograd {
@@ -9,11 +10,20 @@ namespace {
 
 thread_local bool enabled_here = false;
 
+// Since its producer made it: running that again would not give it.
+bool was_written_to(const Tensor& tensor) {
+  const std::shared_ptr<Node> producer = producer_of(tensor);
+  if (producer == nullptr) return false;
+  const auto& value = producer->values[static_cast<size_t>(tensor.body()->output)];
+  return value != nullptr && !value->is_of(tensor);
+}
+
 bool is_given_up(const Tensor& tensor) {
   // A leaf's values cannot be made again, which a policy may ask for.
   if (!tensor.defined() ||
       (tensor.is_leaf() && (tensor.requires_grad() || save_policy() != nullptr)))
     return false;
+  if (save_policy() != nullptr && was_written_to(tensor)) return false;
   return tensor.storage()->category() == memory::Category::activations && is_unshared(tensor) &&
          fills_storage(tensor);
 }

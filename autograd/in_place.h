@@ -28,8 +28,8 @@ class InPlaceScope {
 
 /// Of `op.overwrites()` the input with the most elements that nobody but this call can read: no
 /// other handle, view or saved tensor, not saved by this call, filling its storage, and no leaf
-/// that wants a gradient. Only of category activations: others are counted as what they are. -1
-/// where there is none.
+/// that wants a gradient. Only of category activations: others are counted as what they are. Under
+/// a policy (save_policy.h) only what its producer could make again. -1 where there is none.
 int input_to_overwrite(const Op& op, const Tensors& inputs, const Saves& saves);
 
 /// The input that `context` offered, where forward took it; else -1.

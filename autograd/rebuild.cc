@@ -41,8 +41,7 @@ class Rebuilding {
 
   std::shared_ptr<Node> producer_of(const Value& value) const {
     std::shared_ptr<Node> node = value.producer();
-    expect<AutogradError>(node != nullptr && node->replay_inputs.size() == node->inputs.size(),
-                          reader_,
+    expect<AutogradError>(value.can_be_made_again(), reader_,
                           "a saved tensor was dropped, and what made it was freed by an earlier "
                           "backward; ask for retain_graph to go through it twice");
     return node;
@@ -85,7 +84,8 @@ class Rebuilding {
   }
 
   void take(const Node& node, size_t i, Tensor output) {
-    Value* value = i < node.values.size() ? node.values[i].get() : nullptr;
+    const std::shared_ptr<Value>& shared = node.values[i];
+    Value* value = shared.get();
     if (value == nullptr || !output.defined() || value->is_resident()) return;
     const TensorInfo& expected = node.outputs[i];
     expect<AutogradError>(
@@ -93,6 +93,7 @@ class Rebuilding {
         "run again for backward it gives {} of {}, where the forward pass gave {} of {}",
         to_string(output.shape()), to_string(output.dtype()), to_string(expected.shape),
         to_string(expected.dtype));
+    RebuildScope::note(shared);
     value->set(output, wanted_);
     if (uses_.contains(value)) made_[value] = std::move(output);
   }
@@ -110,6 +111,24 @@ class Rebuilding {
 };
 
 }  // namespace
+
+namespace {
+
+thread_local RebuildScope* current = nullptr;
+
+}  // namespace
+
+RebuildScope::RebuildScope() : before_(current) { current = this; }
+
+RebuildScope::~RebuildScope() {
+  current = before_;
+  for (const std::weak_ptr<Value>& made : made_)
+    if (std::shared_ptr<Value> value = made.lock()) value->drop();
+}
+
+void RebuildScope::note(const std::shared_ptr<Value>& made) {
+  if (current != nullptr) current->made_.push_back(made);
+}
 
 Tensor rebuild(Value& wanted, const char* reader) { return Rebuilding(wanted, reader).run(); }
 

@@ -6,6 +6,9 @@
 // backward will read too and that are retained.
 #pragma once
 
+#include <deque>
+#include <memory>
+
 #include "brim/core/tensor.h"
 
 namespace brim::autograd {
@@ -14,7 +17,23 @@ class Value;
 
 /// The values of `wanted`, which is dropped. Throws `AutogradError` where its producer is gone, an
 /// input was overwritten, or the op now gives another shape or dtype; `memory::OutOfMemory`.
-/// Observers see `Phase::recompute`. Errors name `reader`, the op that asks.
+/// Observers see `Phase::recompute`. `reader` is the op that asks.
 Tensor rebuild(Value& wanted, const char* reader);
+
+/// What is made again while it lives is let go at its end, unless `keep` was called: a backward
+/// pass that fails holds no more than before. Scopes nest; the innermost counts.
+class RebuildScope {
+ public:
+  RebuildScope();
+  ~RebuildScope();
+  RebuildScope(const RebuildScope&) = delete;
+  RebuildScope& operator=(const RebuildScope&) = delete;
+  void keep() { made_.clear(); }
+  static void note(const std::shared_ptr<Value>& made);
+
+ private:
+  std::deque<std::weak_ptr<Value>> made_;
+  RebuildScope* before_;
+};
 
 }  // namespace brim::autograd

@@ -16,6 +16,10 @@ SavedTensor reader_of(std::shared_ptr<Value> value, const Segment& segment, bool
   return SavedTensor(std::move(value), {.holds = !drops, .in_backward = in_backward});
 }
 
+bool can_start_from(const Value& overwritten, const Decision& decision) {
+  return overwritten.can_be_made_again() && overwritten.segment().id == decision.segment.id;
+}
+
 void make_values(const std::shared_ptr<Node>& node, const Tensors& outputs, Decision decision) {
   check(decision.fates.size() == outputs.size(), "a policy decides on each output");
   for (int anchor : node->op->anchors()) decision.fates[static_cast<size_t>(anchor)] = Fate::keep;
@@ -37,6 +41,10 @@ void save(const std::shared_ptr<Node>& node, const Tensors& inputs, const Tensor
           static_cast<int>(i) == overwritten ? value_before(inputs[i]) : value_of(inputs[i]);
   Decision decision =
       policy != nullptr ? policy->decide({*node, outputs, values, saves, overwritten}) : Decision();
+  // Its place is taken: unless it can be made again, the result is kept instead of it.
+  if (policy != nullptr && overwritten >= 0 &&
+      !can_start_from(*values[static_cast<size_t>(overwritten)], decision))
+    decision = {};
   const Segment segment = decision.segment;
   if (!decision.fates.empty()) {
     make_values(node, outputs, std::move(decision));

@@ -52,6 +52,15 @@ void Value::remove_reader(const Reading& reading) {
   if (holders_ == 0 && (users_ == 0 || fate_ == Fate::remake)) hold_ = TapeHold();
 }
 
+bool Value::can_be_made_again() const {
+  const std::shared_ptr<Node> node = producer_.lock();
+  return node != nullptr && node->replay_inputs.size() == node->inputs.size();
+}
+
+void Value::drop() {
+  if (holders_ == 0) hold_ = TapeHold();
+}
+
 void Value::set(const Tensor& tensor, const Value& rebuilt_for) {
   layout_ = tensor.layout();
   storage_ = tensor.storage();

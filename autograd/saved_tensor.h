@@ -38,7 +38,8 @@ class Value {
   bool is_resident() const { return resident_storage() != nullptr; }
   /// Does the tape hold it?
   bool is_held() const { return hold_.storage() != nullptr; }
-  bool can_be_made_again() const { return !producer_.expired(); }
+  /// Did its producer keep what it takes to run again?
+  bool can_be_made_again() const;
   /// The values, unknown to the tape; made again where they were dropped (rebuild.h). Throws
   /// `AutogradError`, naming the op that wrote to it, for a held one that was overwritten.
   Tensor get(const char* op);
@@ -46,6 +47,8 @@ class Value {
   void add_reader(const Reading& reading);
   void remove_reader(const Reading& reading);
 
+  /// Lets go of what was made again, unless someone must have it.
+  void drop();
   /// For rebuilding: the result of running the producer again, held where `rebuilt_for` says.
   void set(const Tensor& tensor, const Value& rebuilt_for);
   std::shared_ptr<Node> producer() const { return producer_.lock(); }

@@ -58,7 +58,9 @@ class Recorder final : public autograd::OpObserver {
     peak_ = std::max(peak_, account_->stats().peak_live);
     account_->reset_peak();
     if (event.phase != autograd::Phase::backward) return;
-    steps_.push_back({numbers_.at(event.node), std::exchange(peak_, 0)});
+    auto call = numbers_.find(event.node);
+    if (call == numbers_.end()) return;  // of a checkpoint within: a part of what comes next
+    steps_.push_back({call->second, std::exchange(peak_, 0)});
     add_step(*event.node);
   }
 
@@ -262,7 +264,7 @@ class RecordAll final : public autograd::SavePolicy {
 RecordedStep record_step(const RehearsalOptions& training, const DeviceSpeed& speed) {
   RehearsalOptions one = training;
   one.trainer.steps = one.updates = 1;
-  one.effective_batch = std::min(training.update_images(), 2 * training.batch);
+  one.effective_batch = training.update_images() > training.batch ? 2 * training.batch : 0;
   one.last_update = one.evaluated = 0;
   Recorder recorder(speed);
   one.trainer.recompute = {"recorded", [&] { return std::make_unique<RecordAll>(recorder); }};

@@ -19,6 +19,9 @@ Fate fate_of(Saving saving) {
 // A value that no backward function reads is kept for those that are made from it, and where there
 // are none, or it was written over and has no bytes, not at all.
 std::vector<Saving> without_idle(const RecordedStep& step, std::vector<Saving> saving) {
+  for (size_t i = 0; i < saving.size(); ++i)
+    if (step.graph.values[i].may_drop && step.graph.values[i].bytes == 0)
+      saving[i] = Saving::retain;
   std::vector<bool> is_wanted(saving.size());
   for (const auto& backward : step.graph.steps)
     for (int32_t value : backward.reads) is_wanted[static_cast<size_t>(value)] = true;
@@ -30,8 +33,7 @@ std::vector<Saving> without_idle(const RecordedStep& step, std::vector<Saving> s
     for (int32_t value : step.graph.ops[k].reads) is_wanted[static_cast<size_t>(value)] = true;
   }
   for (size_t i = 0; i < saving.size(); ++i)
-    if (step.graph.values[i].may_drop && (!is_wanted[i] || step.graph.values[i].bytes == 0))
-      saving[i] = Saving::retain;
+    if (step.graph.values[i].may_drop && !is_wanted[i]) saving[i] = Saving::retain;
   return saving;
 }
 
@@ -44,13 +46,20 @@ class Choosing {
     if (choice.fits) return choice;
     step_ = record_step(setup_.rehearsal);
     memory::RecomputePlanner planner(step_.graph);
-    for (int64_t target = limit_, attempt = 0; attempt < kAttempts; ++attempt) {
+    auto consider = [&](memory::RecomputePlan plan) {
+      RecomputeChoice other = rehearsed(std::move(plan));
+      const int64_t over = other.memory.peak_reserved - limit_;
+      if (other.fits || other.memory.peak_reserved < choice.memory.peak_reserved)
+        choice = std::move(other);
+      return over;
+    };
+    int64_t target = limit_;
+    for (int attempt = 0; attempt < kAttempts && !choice.fits; ++attempt) {
       memory::RecomputePlan plan = planner.plan(target);
-      const bool is_last = !plan.fits;
-      choice = rehearsed(std::move(plan));
-      if (choice.fits || is_last) break;
-      target -= choice.memory.peak_reserved - limit_;
+      if (!plan.fits) break;
+      target = std::max<int64_t>(target - consider(std::move(plan)), 0);
     }
+    if (!choice.fits) consider(planner.least());
     return choice;
   }
 

@@ -242,6 +242,9 @@ void check_flags(TrainFlags& f) {
   expect<ValueError>(f.planner == "arena" || (f.plan.empty() && f.save_plan.empty()), "flags",
                      "--plan and --save-plan are for the arena planner, not for {}", f.planner);
   check_fused_update(f);
+  expect<ValueError>(f.recompute_text != "auto" || f.batch_text != kFastestBatch, "flags",
+                     "--batch fastest times steps that keep everything or recompute for free: give "
+                     "--recompute off or free, or --batch auto");
   f.segments = parse_segments(f.recompute_text);
   if (f.recompute_text != "off" && f.segments == 0) f.recompute = free_recomputation();
   expect<ValueError>(!f.resume || f.batch_text != kFastestBatch, "flags",

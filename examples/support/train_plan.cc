@@ -135,6 +135,14 @@ double relative_time(const TrainFlags& flags, const TrainData& data) {
   return predicted_seconds(asked) / predicted_seconds(whole);
 }
 
+/// As many calls in each as there are in a step, of any batch, over their number.
+void set_segments(TrainFlags& flags, const TrainData& data) {
+  if (flags.segments == 0) return;
+  constexpr int64_t kAnyBatch = 2;  // batch norm wants two values
+  const auto calls = std::ssize(record_step(rehearsal_of(flags, data, kAnyBatch)).values);
+  flags.recompute = segmented_recomputation(flags.segments, ceil_div(calls, flags.segments));
+}
+
 double time_per_image(const TrainFlags& flags, const TrainData& data, int64_t batch) {
   RehearsalOptions options = rehearsal_of(flags, data, batch);
   return predicted_seconds(options) / static_cast<double>(options.update_images());
@@ -142,7 +150,8 @@ double time_per_image(const TrainFlags& flags, const TrainData& data, int64_t ba
 
 Json remedies_in_force(const TrainFlags& flags) {
   Json remedies = Json::array();
-  if (flags.recompute.make_policy) remedies.push_back("recompute");
+  if (flags.recompute.make_policy && flags.recompute.name != "free")
+    remedies.push_back("recompute");
   if (flags.update_images() > flags.batch) remedies.push_back("micro-batches");
   if (flags.fused_update) remedies.push_back("fused update");
   return remedies;
@@ -241,6 +250,7 @@ MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_
 
 void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
   if (flags.batch > 0) return;
+  set_segments(flags, data);
   constexpr int64_t kMost = 1 << 20;  // of random pixels
   int64_t images = data.train_set ? data.train_set->size() : kMost;
   if (flags.effective_batch > 0) images = flags.effective_batch;
@@ -285,10 +295,7 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
 
 std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainData& data,
                                                 Events& events) {
-  if (flags.segments > 0) {
-    const auto calls = std::ssize(record_step(rehearsal_of(flags, data, flags.batch)).values);
-    flags.recompute = segmented_recomputation(flags.segments, ceil_div(calls, flags.segments));
-  }
+  set_segments(flags, data);
   if (!flags.plans_recompute()) return {};
   const TrainingSetup setup{rehearsal_of(flags, data, flags.batch), flags.planner};
   RecomputeChoice choice = choose_recomputation(setup, flags.limit());
@@ -297,10 +304,9 @@ std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainDa
   flags.recompute = choice.recompute;
   if (!flags.quiet && !events.owns_stdout())
     fmt::print(
-        "recomputing {} of {} saved tensors for {}: {} at {:.1f}% more time, predicted "
+        "recomputing {} saved tensors for {}: {} at {:.1f}% more time, predicted "
         "({:.2f} s)\n",
-        choice.dropped, choice.plan.saving.size(), in_mib(flags.limit()),
-        in_mib(choice.memory.peak_reserved),
+        choice.dropped, in_mib(flags.limit()), in_mib(choice.memory.peak_reserved),
         100 * choice.plan.extra_seconds / (choice.plan.seconds - choice.plan.extra_seconds),
         choice.seconds);
   return choice;

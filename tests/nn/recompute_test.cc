@@ -51,8 +51,8 @@ struct Net final : nn::Module {
 Tensor images() { return uniform({4, 16, 16, 3}, -1, 1, {1}); }
 
 struct Result {
-  std::vector<std::vector<float>> numbers;  // loss, gradients, buffers
-  int64_t saved_bytes = 0;                  // live after forward, but for the model
+  std::vector<std::vector<double>> numbers;  // loss, gradients, buffers
+  int64_t saved_bytes = 0;                   // live after forward, but for the model
   int recomputed = 0;
 };
 
@@ -79,16 +79,16 @@ Result run(const Forward& forward, Dtype dtype = Dtype::float32) {
     Tensor x = convert_to(images(), {.dtype = dtype});
     Tensor loss = mean(forward(net, std::move(x)));
     result.saved_bytes = account->stats().live - before;
-    result.numbers.push_back(loss.to_vector<float>());
+    result.numbers.push_back(loss.to_vector<double>());
     CHECK(replays.count == 0);
     backward(std::move(loss));
     result.recomputed = replays.count;
     for (const auto& [name, parameter] : net.named_parameters()) {
       REQUIRE(parameter.grad().defined());
-      result.numbers.push_back(parameter.grad().to_vector<float>());
+      result.numbers.push_back(parameter.grad().to_vector<double>());
     }
     for (const auto& [name, buffer] : net.named_buffers())
-      result.numbers.push_back(buffer.to_vector<float>());
+      result.numbers.push_back(buffer.to_vector<double>());
   }
   CHECK(account->stats().live == 0);
   return result;
@@ -162,8 +162,11 @@ TEST_CASE("results that are read outside stay, those that are not do not") {
         return std::pair(first, second);
       },
       x);
-  std::shared_ptr<Storage> of_a = a.storage();
+  // mul saves b and exp(a); exp saves its own result, so nobody outside reads a.
+  std::weak_ptr<Storage> of_a = a.storage(), of_b = b.storage();
   Tensor loss = sum(mul(exp(std::move(a)), std::move(b)));
+  CHECK(of_a.expired());
+  CHECK(!of_b.expired());
   backward(loss);
   Tensor again = w.grad();
   w.set_grad({});
@@ -274,11 +277,13 @@ TEST_CASE("refused requests in backward leave the bytes as they were, and what i
       {
         autograd::RandomScope random(5, 0, 0);
         Tensor loss = mean(forward(net, images()));
+        const int64_t saved = account->stats().live;
         account->fail_nth(n + 1);
         try {
-          backward(std::move(loss));
+          backward(loss);
         } catch (const memory::OutOfMemory&) {
           failed = true;
+          CHECK(account->stats().live <= saved);  // nothing that was made again stays
         }
         account->fail_nth(0);
         for (const auto& [name, parameter] : net.named_parameters()) parameter.set_grad({});
@@ -327,4 +332,64 @@ TEST_CASE("a chain of modules in segments gives the same bits, its names and few
   nn::Sequential empty;
   CHECK_THROWS_WITH_AS(nn::checkpoint_sequential(empty, 1, images()),
                        doctest::Contains("expected 1 to 0 segments"), ValueError);
+}
+
+TEST_CASE("what begins by writing over its input keeps the result instead of it") {
+  auto gradient = [](bool in_place, bool checkpointed) {
+    autograd::InPlaceScope scope(in_place);
+    Tensor w = uniform({16, 16}, -1, 1, {1}).set_requires_grad();
+    Tensor x = uniform({16, 16}, -1, 1, {2});
+    auto function = [&](Tensor t) { return tanh(matmul(relu(std::move(t)), w)); };
+    Tensor h = matmul(x, w);
+    for (int i = 0; i < 3; ++i)
+      h = checkpointed ? checkpoint(function, std::move(h)) : function(std::move(h));
+    backward(sum(exp(std::move(h))));
+    return w.grad().to_vector<float>();
+  };
+  const std::vector<float> expected = gradient(false, false);
+  for (bool in_place : {false, true}) {
+    CHECK(gradient(in_place, true) == expected);
+    CHECK(gradient(in_place, false) == expected);
+  }
+}
+
+TEST_CASE("a result that was written to after its op is not made again without that") {
+  auto gradient = [](bool in_place) {
+    autograd::InPlaceScope scope(in_place);
+    Tensor w = uniform({16, 16}, -1, 1, {1}).set_requires_grad();
+    Tensor x = uniform({16, 16}, -1, 1, {2});
+    Tensor y = checkpoint(
+        [&](const Tensor& t) {
+          Tensor h = matmul(t, w);
+          fill(h, 0.5);
+          return matmul(relu(std::move(h)), w);
+        },
+        x);
+    backward(sum(exp(std::move(y))));
+    return w.grad().to_vector<float>();
+  };
+  CHECK(gradient(true) == gradient(false));
+}
+
+TEST_CASE("segments that begin with an elementwise op are cut there in place too") {
+  auto run_with = [](int64_t segments, bool in_place) {
+    autograd::InPlaceScope scope(in_place);
+    nn::Sequential chain;
+    for (int i = 0; i < 8; ++i) {
+      chain.add<nn::ReLU>();
+      chain.add<nn::Conv2d>(3, 3, nn::ConvOptions{.kernel = 3, .padding = 1});
+    }
+    nn::initialize(chain, 1);
+    Tensor x = images();
+    Replays replays;
+    backward(sum(segments == 0 ? chain(x) : nn::checkpoint_sequential(chain, segments, x)));
+    CHECK(replays.count <= 16);  // each call once at most
+    std::vector<std::vector<float>> grads;
+    for (const auto& [name, parameter] : chain.named_parameters())
+      grads.push_back(parameter.grad().to_vector<float>());
+    return grads;
+  };
+  const auto expected = run_with(0, false);
+  for (int64_t segments : {2, 4, 8})
+    for (bool in_place : {false, true}) CHECK(run_with(segments, in_place) == expected);
 }
