@@ -134,11 +134,7 @@ class Engine {
     }
     node.make_saved_resident();
     ModuleScope module(node.module);
-    memory::SiteScope site({.op = node.op->name(),
-                            .module = node.module,
-                            .file = node.where.file_name(),
-                            .line = node.where.line(),
-                            .phase = memory::Phase::backward});
+    memory::SiteScope site(node.site(memory::Phase::backward));
     BackwardCall call(node, grads, options_.retain_graph);
     Tensors input_grads = node.op->backward(call);
     notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module,

@@ -29,6 +29,14 @@ void destroy_iteratively(std::vector<Edge>& edges) {
 
 Node::~Node() { destroy_iteratively(edges); }
 
+memory::Site Node::site(memory::Phase phase) const {
+  return {.op = op->name(),
+          .module = module,
+          .file = where.file_name(),
+          .line = where.line(),
+          .phase = phase};
+}
+
 void Node::make_saved_resident() {
   for (auto* saved : {&saved_inputs, &saved_outputs})
     for (const auto& [i, tensor] : *saved)

@@ -52,6 +52,8 @@ class Node {
   Tensors grads;
   bool queued = false;
 
+  /// Of what runs for this call.
+  memory::Site site(memory::Phase phase) const;
   /// Makes again what backward will read and was dropped.
   void make_saved_resident();
   void release_saved();

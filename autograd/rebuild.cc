@@ -67,11 +67,7 @@ class Rebuilding {
 
   void run_again(Node& node) {
     ModuleScope module(node.module);
-    memory::SiteScope site({.op = node.op->name(),
-                            .module = node.module,
-                            .file = node.where.file_name(),
-                            .line = node.where.line(),
-                            .phase = memory::Phase::recompute});
+    memory::SiteScope site(node.site(memory::Phase::recompute));
     Tensors outputs;
     {
       const Tensors inputs = inputs_of(node);
@@ -109,10 +105,6 @@ class Rebuilding {
   std::unordered_map<const Value*, int> uses_;  // of missing ones, within this
   std::unordered_map<const Value*, Tensor> made_;
 };
-
-}  // namespace
-
-namespace {
 
 thread_local RebuildScope* current = nullptr;
 

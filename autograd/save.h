@@ -1,5 +1,6 @@
 // What the tape keeps of a call that is being recorded: the saved tensors of a node, and, where the
-// policy drops some of its results, what is needed to run it again. For `apply` alone.
+// policy drops some of its results, what is needed to run it again. Here the policy is asked, once
+// for each call. For `apply` alone; what becomes of the values after is in saved_tensor.h.
 #pragma once
 
 #include "brim/autograd/node.h"

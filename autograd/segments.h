@@ -1,4 +1,6 @@
-// Numbers of segments of the tape, which no two share. For policies.
+// Numbers of segments of the tape, which no two share, whichever policy made them: what is made in
+// one segment is held for readers in every other (save_policy.h). For writers of policies;
+// functions are checkpointed with checkpoint.h.
 #pragma once
 
 #include <cstdint>

@@ -8,12 +8,6 @@
 namespace brim {
 namespace {
 
-double seconds_of(const memory::TraceOp& op, const DeviceSpeed& speed) {
-  return std::max(op.flops / speed.flops_per_second,
-                  static_cast<double>(op.bytes_moved) / speed.bytes_per_second) +
-         speed.seconds_per_op;
-}
-
 // A training of one update of so many images.
 double seconds_of_update(RehearsalOptions training, int64_t images, const DeviceSpeed& speed) {
   training.trainer.steps = training.updates = 1;
@@ -22,11 +16,18 @@ double seconds_of_update(RehearsalOptions training, int64_t images, const Device
   memory::Trace trace =
       trace_on_meta([&](const auto& state_is_held) { rehearse(training, state_is_held); });
   double seconds = 0;
-  for (const memory::TraceOp& op : trace.ops) seconds += seconds_of(op, speed);
+  for (const memory::TraceOp& op : trace.ops)
+    seconds += roofline_seconds(op.flops, op.bytes_moved, speed);
   return seconds;
 }
 
 }  // namespace
+
+double roofline_seconds(double flops, int64_t bytes_moved, const DeviceSpeed& speed) {
+  return std::max(flops / speed.flops_per_second,
+                  static_cast<double>(bytes_moved) / speed.bytes_per_second) +
+         speed.seconds_per_op;
+}
 
 double predicted_seconds(const RehearsalOptions& training, const DeviceSpeed& speed) {
   const int64_t part = training.batch, images = training.update_images();

@@ -16,6 +16,9 @@ struct DeviceSpeed {
   double seconds_per_op = 5e-6;
 };
 
+/// Of one op: the longer of its arithmetic and its traffic, and its start.
+double roofline_seconds(double flops, int64_t bytes_moved, const DeviceSpeed& speed);
+
 /// Of one whole update with all its micro-batches, without the wait for its images. Rehearses it up
 /// to three times.
 double predicted_seconds(const RehearsalOptions& training, const DeviceSpeed& speed = {});

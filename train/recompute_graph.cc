@@ -116,12 +116,6 @@ class Recorder final : public autograd::OpObserver {
     return static_cast<int32_t>(graph_.values.size()) - 1;
   }
 
-  double seconds_of(double flops, int64_t bytes) const {
-    return std::max(flops / speed_.flops_per_second,
-                    static_cast<double>(bytes) / speed_.bytes_per_second) +
-           speed_.seconds_per_op;
-  }
-
   static std::vector<int32_t> known(const std::vector<int32_t>& values) {
     std::vector<int32_t> list;
     for (int32_t value : values)
@@ -132,8 +126,8 @@ class Recorder final : public autograd::OpObserver {
   void add_op(const autograd::RecordedCall& recorded) {
     const Node& node = recorded.node;
     const Call& call = calls_.back();
-    const double seconds = seconds_of(node.op->flops(node.inputs, node.outputs),
-                                      bytes_of(node.inputs) + bytes_of(node.outputs));
+    const double seconds = roofline_seconds(node.op->flops(node.inputs, node.outputs),
+                                            bytes_of(node.inputs) + bytes_of(node.outputs), speed_);
     graph_.ops.push_back(
         {.seconds = seconds, .replay_seconds = seconds, .reads = known(call.inputs)});
     std::vector<int32_t> saved;
@@ -152,10 +146,10 @@ class Recorder final : public autograd::OpObserver {
   void add_step(const Node& node) {
     int wanted = 0;
     for (const autograd::Edge& edge : node.edges) wanted += edge.wanted() ? 1 : 0;
-    graph_.steps.push_back(
-        {.seconds = seconds_of(node.op->flops(node.inputs, node.outputs) * std::max(wanted, 1),
-                               2 * (bytes_of(node.inputs) + bytes_of(node.outputs))),
-         .reads = saved_[static_cast<size_t>(steps_.back().call)]});
+    graph_.steps.push_back({.seconds = roofline_seconds(
+                                node.op->flops(node.inputs, node.outputs) * std::max(wanted, 1),
+                                2 * (bytes_of(node.inputs) + bytes_of(node.outputs)), speed_),
+                            .reads = saved_[static_cast<size_t>(steps_.back().call)]});
   }
 
   // Until which call, or step behind all calls, each value lives when everything is kept.

@@ -1,5 +1,6 @@
 // Which saved tensors a training drops and makes again for backward. The numbers stay the same, to
-// the bit. `Trainer` and rehearsals take one; train/recompute_plan.h makes one for a budget.
+// the bit. `Trainer` and rehearsals take one; train/recompute_plan.h makes one for a budget. Around
+// a function of your own use `autograd::checkpoint`.
 #pragma once
 
 #include <functional>
