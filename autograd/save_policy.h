@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "brim/core/tensor.h"
+#include "brim/memory/plan/fate.h"
 
 namespace brim {
 
@@ -23,15 +24,9 @@ class Node;
 class Value;
 struct Saves;
 
-/// What becomes of a result that only backward will read.
-enum class Fate {
-  keep,    ///< held until backward has used it
-  retain,  ///< dropped; made again for its first use and then held to its last
-  remake,  ///< dropped; made again for each use
-};
+using memory::Fate;
 
-/// A stretch of the tape that is made again as a whole. What is made in it is dropped, but for what
-/// is read outside of it.
+/// A stretch of the tape. What is made in it is dropped, but for what is read outside of it.
 struct Segment {
   uint64_t id = 0;  ///< 0: none; of nested ones, the outermost
   int depth = 0;    ///< how many are around; what lies deeper than what is wanted is not retained

@@ -24,7 +24,7 @@ struct RecordedStep {
 RecordedStep record_step(const RehearsalOptions& training, const DeviceSpeed& speed = {});
 
 /// What the tape is told for a plan of that step.
-autograd::Fates fates_of(const RecordedStep& step, const std::vector<memory::Saving>& saving);
+autograd::Fates fates_of(const RecordedStep& step, const std::vector<memory::Fate>& saving);
 
 struct RecomputeChoice {
   bool fits = false;           ///< where not, this is what needs least

@@ -24,11 +24,11 @@ struct RecomputeOptions {
 };
 
 struct RecomputePlan {
-  bool fits = false;           ///< within the budget; where not, this is the least peak found
-  std::vector<Saving> saving;  ///< by value
-  int64_t peak = 0;            ///< of live bytes, all of them
-  double extra_seconds = 0;    ///< of replays
-  double seconds = 0;          ///< of the step with them
+  bool fits = false;         ///< within the budget; where not, this is the least peak found
+  std::vector<Fate> saving;  ///< by value
+  int64_t peak = 0;          ///< of live bytes, all of them
+  double extra_seconds = 0;  ///< of replays
+  double seconds = 0;        ///< of the step with them
   /// No plan for the budget has fewer extra seconds: a knapsack over single moments. Infinite where
   /// that shows that none fits.
   double bound_seconds = 0;

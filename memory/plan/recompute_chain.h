@@ -12,7 +12,7 @@
 namespace brim::memory::recompute {
 
 struct ChainPlan {
-  std::vector<Saving> saving;
+  std::vector<Fate> saving;
   int64_t peak = 0;    ///< no less than the true one; without the fixed bytes
   double seconds = 0;  ///< of replays
 };

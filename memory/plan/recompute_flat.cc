@@ -87,21 +87,21 @@ void FlatGraph::find_densities() {
   }
 }
 
-std::vector<Saving> FlatGraph::to_graph(std::span<const Saving> saving) const {
-  std::vector<Saving> result(flat_.size(), Saving::keep);
+std::vector<Fate> FlatGraph::to_graph(std::span<const Fate> saving) const {
+  std::vector<Fate> result(flat_.size(), Fate::keep);
   for (size_t v = 0; v < number.size(); ++v)
     if (may_drop[v]) result[at(number[v])] = saving[v];
   return result;
 }
 
-std::vector<Saving> FlatGraph::from_graph(std::span<const Saving> saving) const {
+std::vector<Fate> FlatGraph::from_graph(std::span<const Fate> saving) const {
   expect<ValueError>(saving.size() == flat_.size(), "recompute",
                      "expected a decision for each of {} values, got {}", flat_.size(),
                      saving.size());
-  std::vector<Saving> result;
+  std::vector<Fate> result;
   for (size_t v = 0; v < number.size(); ++v) {
     result.push_back(saving[at(number[v])]);
-    expect<ValueError>(may_drop[v] || result[v] == Saving::keep, "recompute",
+    expect<ValueError>(may_drop[v] || result[v] == Fate::keep, "recompute",
                        "expected value {} to be kept, which may not be dropped", number[v]);
   }
   return result;

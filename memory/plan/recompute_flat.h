@@ -31,9 +31,9 @@ struct FlatGraph {
   int32_t steps() const { return static_cast<int32_t>(held.size()); }
   int32_t values() const { return static_cast<int32_t>(bytes.size()); }
   /// In the numbers of the graph, with what may not be dropped kept.
-  std::vector<Saving> to_graph(std::span<const Saving> saving) const;
-  std::vector<Saving> from_graph(std::span<const Saving> saving) const;
-  std::vector<Saving> all_kept() const { return std::vector<Saving>(bytes.size(), Saving::keep); }
+  std::vector<Fate> to_graph(std::span<const Fate> saving) const;
+  std::vector<Fate> from_graph(std::span<const Fate> saving) const;
+  std::vector<Fate> all_kept() const { return std::vector<Fate>(bytes.size(), Fate::keep); }
 
   // By value, without the sources.
   std::vector<int32_t> number;  // in the graph

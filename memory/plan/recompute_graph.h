@@ -10,14 +10,9 @@
 #include <optional>
 #include <vector>
 
-namespace brim::memory {
+#include "brim/memory/plan/fate.h"
 
-/// What becomes of a value that backward, or a replay for backward, will read.
-enum class Saving : uint8_t {
-  keep,    ///< lives from forward on
-  retain,  ///< dropped in forward; rebuilt where backward first needs it, held to its last access
-  jit,     ///< dropped in forward; rebuilt for each backward step that needs it, and dropped again
-};
+namespace brim::memory {
 
 struct RecomputeGraph {
   struct Value {

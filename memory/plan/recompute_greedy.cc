@@ -16,18 +16,18 @@ constexpr int kChangesOfRound = 4;
 
 struct Change {
   int32_t value;
-  Saving saving;
+  Fate saving;
   double rate;  // bytes of excess per second
 };
 
 class Greedy {
  public:
-  Greedy(const FlatGraph& graph, Simulator& simulator, std::vector<Saving> saving, int64_t budget)
+  Greedy(const FlatGraph& graph, Simulator& simulator, std::vector<Fate> saving, int64_t budget)
       : graph_(graph), simulator_(simulator), saving_(std::move(saving)), budget_(budget) {
     cost_ = simulate();
   }
 
-  std::vector<Saving> run(int64_t work) {
+  std::vector<Fate> run(int64_t work) {
     const int64_t end = simulator_.work() + work;
     while (cost_.excess > 0 && simulator_.work() < end && improve()) {
     }
@@ -59,8 +59,8 @@ class Greedy {
     return seconds > 0 ? gain / seconds : std::numeric_limits<double>::max();
   }
 
-  Cost with(int32_t value, Saving saving) {
-    const Saving before = std::exchange(saving_[at(value)], saving);
+  Cost with(int32_t value, Fate saving) {
+    const Fate before = std::exchange(saving_[at(value)], saving);
     Cost cost = simulate();
     saving_[at(value)] = before;
     return cost;
@@ -69,7 +69,7 @@ class Greedy {
   bool improve() {
     std::vector<Change> changes;
     for (int32_t v : candidates())
-      for (Saving saving : {Saving::keep, Saving::retain, Saving::jit}) {
+      for (Fate saving : {Fate::keep, Fate::retain, Fate::remake}) {
         if (saving == saving_[at(v)]) continue;
         double rate = rate_of(with(v, saving));
         if (rate > 0) changes.push_back({v, saving, rate});
@@ -89,15 +89,15 @@ class Greedy {
 
   const FlatGraph& graph_;
   Simulator& simulator_;
-  std::vector<Saving> saving_;
+  std::vector<Fate> saving_;
   int64_t budget_;
   Cost cost_;
 };
 
 }  // namespace
 
-std::vector<Saving> drop_until_it_fits(const FlatGraph& graph, Simulator& simulator,
-                                       std::vector<Saving> saving, int64_t budget, int64_t work) {
+std::vector<Fate> drop_until_it_fits(const FlatGraph& graph, Simulator& simulator,
+                                     std::vector<Fate> saving, int64_t budget, int64_t work) {
   return Greedy(graph, simulator, std::move(saving), budget).run(work);
 }
 

@@ -12,7 +12,7 @@ namespace brim::memory::recompute {
 
 /// From what is decided in `saving`. Ends above the budget where it finds no further step, or after
 /// about `work` moments of simulations. `budget` is without the fixed bytes.
-std::vector<Saving> drop_until_it_fits(const FlatGraph& graph, Simulator& simulator,
-                                       std::vector<Saving> saving, int64_t budget, int64_t work);
+std::vector<Fate> drop_until_it_fits(const FlatGraph& graph, Simulator& simulator,
+                                     std::vector<Fate> saving, int64_t budget, int64_t work);
 
 }  // namespace brim::memory::recompute

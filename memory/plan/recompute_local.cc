@@ -9,7 +9,7 @@
 namespace brim::memory::recompute {
 namespace {
 
-constexpr std::array kSavings{Saving::keep, Saving::retain, Saving::jit};
+constexpr std::array kFates{Fate::keep, Fate::retain, Fate::remake};
 constexpr uint64_t kLongestRange = 24;  // values
 constexpr uint64_t kWidestSwap = 40;
 constexpr int64_t kReplaysOfOp = 8;  // more, and a plan is not worth looking at
@@ -33,7 +33,7 @@ std::vector<int32_t> droppable_values(const FlatGraph& graph) {
 
 }  // namespace
 
-LocalSearch::LocalSearch(const FlatGraph& graph, Simulator& simulator, std::vector<Saving> saving,
+LocalSearch::LocalSearch(const FlatGraph& graph, Simulator& simulator, std::vector<Fate> saving,
                          int64_t budget)
     : graph_(graph),
       simulator_(simulator),
@@ -54,7 +54,7 @@ void LocalSearch::remember_best() {
   best_cost_ = cost_;
 }
 
-void LocalSearch::put(int32_t value, Saving saving) {
+void LocalSearch::put(int32_t value, Fate saving) {
   if (saving_[at(value)] == saving) return;
   undo_.emplace_back(value, saving_[at(value)]);
   saving_[at(value)] = saving;
@@ -82,7 +82,7 @@ void LocalSearch::keep_what_fits(int64_t work) {
   const int64_t end = simulator_.work() + work;
   std::vector<int32_t> dropped;
   for (int32_t v : droppable_)
-    if (saving_[at(v)] != Saving::keep) dropped.push_back(v);
+    if (saving_[at(v)] != Fate::keep) dropped.push_back(v);
   std::ranges::stable_sort(dropped, std::greater(),
                            [&](int32_t v) { return graph_.density[at(v)]; });
   // Groups that do not fit are halved, until they are single values.
@@ -94,7 +94,7 @@ void LocalSearch::keep_what_fits(int64_t work) {
   while (!groups.empty() && simulator_.work() < end) {
     const auto [begin, last] = groups.back();
     groups.pop_back();
-    for (int64_t i = begin; i < last; ++i) put(dropped[at(i)], Saving::keep);
+    for (int64_t i = begin; i < last; ++i) put(dropped[at(i)], Fate::keep);
     if (accept(0) || last - begin < 2) continue;
     const int64_t middle = begin + (last - begin) / 2;
     groups.emplace_back(middle, last);
@@ -105,7 +105,7 @@ void LocalSearch::keep_what_fits(int64_t work) {
 /// A flip, a range or a swap.
 void LocalSearch::change(RandomStream& random) {
   const size_t first = random.below(droppable_.size());
-  const Saving saving = kSavings[random.below(kSavings.size())];
+  const Fate saving = kFates[random.below(kFates.size())];
   const uint64_t kind = random.below(4);
   if (kind == 0) return put(droppable_[first], saving);
   if (kind == 1) {
@@ -118,7 +118,7 @@ void LocalSearch::change(RandomStream& random) {
   const size_t reach = kind == 2 ? std::min<size_t>(kWidestSwap, droppable_.size() - first)
                                  : droppable_.size() - first;
   const int32_t a = droppable_[first], b = droppable_[first + random.below(reach)];
-  const Saving of_a = saving_[at(a)], of_b = saving_[at(b)];
+  const Fate of_a = saving_[at(a)], of_b = saving_[at(b)];
   if (of_a == of_b) return put(a, saving);
   put(a, of_b);
   put(b, of_a);

@@ -13,7 +13,7 @@ namespace brim::memory::recompute {
 class LocalSearch {
  public:
   /// Keeps references to the graph and the simulator. `budget` is without the fixed bytes.
-  LocalSearch(const FlatGraph& graph, Simulator& simulator, std::vector<Saving> saving,
+  LocalSearch(const FlatGraph& graph, Simulator& simulator, std::vector<Fate> saving,
               int64_t budget);
 
   /// Keeps again what fits, what takes the most seconds per byte first; at most about `work`
@@ -26,7 +26,7 @@ class LocalSearch {
   void lower_peak(int64_t simulations, int64_t work, RandomKey key);
 
   /// The quickest so far that fits; while none does, that with the lowest peak.
-  const std::vector<Saving>& saving() const { return best_; }
+  const std::vector<Fate>& saving() const { return best_; }
   const Cost& cost() const { return best_cost_; }
 
  private:
@@ -40,7 +40,7 @@ class LocalSearch {
   void anneal(const Schedule& schedule, RandomKey key, const Price& price_of);
   bool better(const Cost& a, const Cost& b) const;
   bool accept(double slack);
-  void put(int32_t value, Saving saving);
+  void put(int32_t value, Fate saving);
   void undo();
   void change(RandomStream& random);
   void remember_best();
@@ -49,9 +49,9 @@ class LocalSearch {
   Simulator& simulator_;
   int64_t budget_;
   std::vector<int32_t> droppable_;
-  std::vector<Saving> saving_, best_;
+  std::vector<Fate> saving_, best_;
   Cost cost_, best_cost_;
-  std::vector<std::pair<int32_t, Saving>> undo_;  // what values were before the change
+  std::vector<std::pair<int32_t, Fate>> undo_;  // what values were before the change
 };
 
 }  // namespace brim::memory::recompute

@@ -36,7 +36,7 @@ int64_t Search::work(double share) const {
   return static_cast<int64_t>(share * effort_ * std::max(1.0, graph_.ops() / kOpsOfWork));
 }
 
-Found Search::simulated(std::vector<Saving> saving) {
+Found Search::simulated(std::vector<Fate> saving) {
   Cost cost = simulator_.run(saving);
   return {std::move(saving), cost};
 }
@@ -67,8 +67,8 @@ const Found& Search::least() {
 /// The chain counts too many bytes, so it is also asked for more than the budget: by bisection, for
 /// the most that yields a plan which fits in truth. Plans on the way that do not are places for the
 /// greedy to begin.
-std::vector<std::vector<Saving>> Search::by_chain(int64_t budget) {
-  std::vector<std::vector<Saving>> plans;
+std::vector<std::vector<Fate>> Search::by_chain(int64_t budget) {
+  std::vector<std::vector<Fate>> plans;
   int64_t low = budget, high = keep_all().cost.peak, asked = budget;
   for (int round = 0; round < kChainRounds; ++round) {
     std::optional<ChainPlan> plan = chain().plan(asked);
@@ -85,7 +85,7 @@ std::vector<std::vector<Saving>> Search::by_chain(int64_t budget) {
 std::optional<Found> Search::plan(int64_t budget) {
   if (Found all = keep_all(); all.cost.peak <= budget) return all;
   if (least().cost.peak > budget) return std::nullopt;
-  std::vector<std::vector<Saving>> starts = by_chain(budget);
+  std::vector<std::vector<Fate>> starts = by_chain(budget);
   starts.push_back(graph_.all_kept());
   starts.push_back(least().saving);
   const double share = 1 / static_cast<double>(starts.size());

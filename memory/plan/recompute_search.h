@@ -16,7 +16,7 @@
 namespace brim::memory::recompute {
 
 struct Found {
-  std::vector<Saving> saving;
+  std::vector<Fate> saving;
   Cost cost;
 };
 
@@ -38,8 +38,8 @@ class Search {
 
  private:
   Chain& chain();
-  std::vector<std::vector<Saving>> by_chain(int64_t budget);
-  Found simulated(std::vector<Saving> saving);
+  std::vector<std::vector<Fate>> by_chain(int64_t budget);
+  Found simulated(std::vector<Fate> saving);
   int64_t work(double share) const;
 
   const FlatGraph& graph_;

@@ -115,22 +115,22 @@ std::vector<Recipe> SegmentTable::recipes_for(const Range& range) const {
     int64_t dropped = std::ranges::count_if(densities, [&](double d) { return d <= threshold; });
     if (dropped == dropped_before) continue;
     dropped_before = dropped;
-    for (Saving costly : {Saving::retain, Saving::jit})
-      for (Saving saving : {Saving::keep, Saving::retain, Saving::jit})
-        if ((cheap || saving == Saving::keep) && (dropped > 0 || costly == Saving::retain))
+    for (Fate costly : {Fate::retain, Fate::remake})
+      for (Fate saving : {Fate::keep, Fate::retain, Fate::remake})
+        if ((cheap || saving == Fate::keep) && (dropped > 0 || costly == Fate::retain))
           recipes.push_back({threshold, costly, saving});
   }
   return recipes;
 }
 
 void SegmentTable::apply(const Segment& segment, const Recipe& recipe,
-                         std::vector<Saving>& saving) const {
+                         std::vector<Fate>& saving) const {
   const int32_t end = cuts_[at(segment.end)];
   for (int32_t v = graph_.first_output[at(cuts_[at(segment.begin)])];
        v < graph_.first_output[at(end)]; ++v) {
     const bool kept = !graph_.may_drop[at(v)] || graph_.last_use[at(v)] >= end;
-    const Saving costly = graph_.density[at(v)] > recipe.threshold ? Saving::keep : recipe.costly;
-    saving[at(v)] = kept ? Saving::keep : graph_.cheap[at(v)] ? recipe.cheap : costly;
+    const Fate costly = graph_.density[at(v)] > recipe.threshold ? Fate::keep : recipe.costly;
+    saving[at(v)] = kept ? Fate::keep : graph_.cheap[at(v)] ? recipe.cheap : costly;
   }
 }
 

@@ -16,8 +16,8 @@ namespace brim::memory::recompute {
 /// per byte are above a threshold, and else all in one way, as is what is cheap.
 struct Recipe {
   double threshold = 0;
-  Saving costly = Saving::retain;
-  Saving cheap = Saving::keep;
+  Fate costly = Fate::retain;
+  Fate cheap = Fate::keep;
 };
 
 struct Option {
@@ -41,7 +41,7 @@ class SegmentTable {
   /// By `end`, then by `begin`; together they lead from the first cut to the last.
   std::span<const Segment> segments() const { return segments_; }
   /// Writes what an option decides for the values that its segment makes.
-  void apply(const Segment& segment, const Recipe& recipe, std::vector<Saving>& saving) const;
+  void apply(const Segment& segment, const Recipe& recipe, std::vector<Fate>& saving) const;
 
  private:
   Range range_of(const Segment& segment) const;
@@ -52,7 +52,7 @@ class SegmentTable {
   std::vector<int32_t> cuts_;
   std::vector<double> thresholds_;
   std::vector<Segment> segments_;
-  std::vector<Saving> saving_;  // of the segment that is looked at
+  std::vector<Fate> saving_;  // of the segment that is looked at
 };
 
 }  // namespace brim::memory::recompute

@@ -7,13 +7,13 @@
 
 namespace brim::memory {
 
-RecomputeCost simulate_recompute(const RecomputeGraph& graph, std::span<const Saving> saving) {
+RecomputeCost simulate_recompute(const RecomputeGraph& graph, std::span<const Fate> saving) {
   recompute::FlatGraph flat(graph);
   recompute::Cost cost = recompute::Simulator(flat).run(flat.from_graph(saving));
   return {flat.fixed + cost.peak, cost.seconds, cost.replays};
 }
 
-RecomputeTimeline recompute_timeline(const RecomputeGraph& graph, std::span<const Saving> saving) {
+RecomputeTimeline recompute_timeline(const RecomputeGraph& graph, std::span<const Fate> saving) {
   recompute::FlatGraph flat(graph);
   recompute::Simulator simulator(flat);
   simulator.record(true);

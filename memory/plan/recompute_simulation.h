@@ -12,11 +12,11 @@
 //    second time, and gone when the replay ends. Outputs that may not be dropped are not made.
 // 4. An instance of a value lives from the moment that makes it to the last moment that reads it,
 //    both included; where none does, for the moment that makes it. What forward made is read, for
-//    `keep`, by forward ops, replays and steps; for `retain` and `jit` by forward ops only.
+//    `keep`, by forward ops, replays and steps; for `retain` and `remake` by forward ops only.
 // 5. What a replay makes of a `retain` value is there for all that comes, and read by it; there is
-//    one such instance. What a replay makes of a `jit` value is there for the replays after it and
-//    the step for which it was made, and a later step makes it anew. This holds whether the step
-//    needed the value itself or another one did.
+//    one such instance. What a replay makes of a `remake` value is there for the replays after it
+//    and the step for which it was made, and a later step makes it anew. This holds whether the
+//    step needed the value itself or another one did.
 // 6. At each moment there live: the fixed bytes, the sources, the instances; at a forward op its
 //    scratch, at a replay its replay scratch, the second copies of rule 3 and `held_before` of the
 //    coming step, at a step `held`.
@@ -38,7 +38,7 @@ struct RecomputeCost {
 
 /// `saving` has an element for each value. Throws `ValueError` for other sizes, for what may not be
 /// dropped and is, and what `check_graph` throws. Takes time linear in the reads of all moments.
-RecomputeCost simulate_recompute(const RecomputeGraph& graph, std::span<const Saving> saving);
+RecomputeCost simulate_recompute(const RecomputeGraph& graph, std::span<const Fate> saving);
 
 /// All that happens, for who executes a plan or packs it.
 struct RecomputeTimeline {
@@ -57,6 +57,6 @@ struct RecomputeTimeline {
 };
 
 /// The same; throws the same.
-RecomputeTimeline recompute_timeline(const RecomputeGraph& graph, std::span<const Saving> saving);
+RecomputeTimeline recompute_timeline(const RecomputeGraph& graph, std::span<const Fate> saving);
 
 }  // namespace brim::memory

@@ -16,11 +16,11 @@ Simulator::Simulator(const FlatGraph& graph)
       last_(graph.bytes.size()),
       collected_(graph.scratch.size(), 0) {}
 
-Cost Simulator::run(std::span<const Saving> saving, const Limits& limits) {
+Cost Simulator::run(std::span<const Fate> saving, const Limits& limits) {
   return run({0, graph_.ops(), 0, graph_.steps()}, saving, limits);
 }
 
-Cost Simulator::run(const Range& range, std::span<const Saving> saving, const Limits& limits) {
+Cost Simulator::run(const Range& range, std::span<const Fate> saving, const Limits& limits) {
   ++runs_;
   cost_ = {};
   now_ = -1;
@@ -50,7 +50,7 @@ void Simulator::begin_moment(int64_t transient, Kind kind, int32_t number) {
 }
 
 /// What is dropped ends here; what is kept has begun.
-void Simulator::forward(const Range& range, std::span<const Saving> saving) {
+void Simulator::forward(const Range& range, std::span<const Fate> saving) {
   if (changes_.empty()) changes_.resize(1);
   changes_[0].growth = 0;
   for (int32_t op = range.first_op; op < range.end_op; ++op)
@@ -61,7 +61,7 @@ void Simulator::forward(const Range& range, std::span<const Saving> saving) {
     born_[at(v)] = graph_.producer[at(v)] - range.first_op;
     last_[at(v)] = (outlives ? last_op : graph_.last_read[at(v)]) - range.first_op;
     present_until_[at(v)] = kAlways;
-    if (saving[at(v)] == Saving::keep) continue;
+    if (saving[at(v)] == Fate::keep) continue;
     end_instance(v);
     present_until_[at(v)] = -1;
   }
@@ -84,7 +84,7 @@ void Simulator::collect(int32_t step) {
   std::ranges::sort(replays_);
 }
 
-void Simulator::replay(int32_t op, int32_t step, std::span<const Saving> saving) {
+void Simulator::replay(int32_t op, int32_t step, std::span<const Fate> saving) {
   begin_moment(graph_.held_before[at(step)] + graph_.replay_scratch[at(op)], Kind::replay, op);
   cost_.seconds += graph_.replay_seconds[at(op)];
   for (int32_t v : graph_.replay_reads[op]) last_[at(v)] = now_;
@@ -96,7 +96,7 @@ void Simulator::replay(int32_t op, int32_t step, std::span<const Saving> saving)
     }
     if (born_[at(v)] >= 0) end_instance(v);
     born_[at(v)] = last_[at(v)] = now_;
-    present_until_[at(v)] = saving[at(v)] == Saving::retain ? kAlways : step;
+    present_until_[at(v)] = saving[at(v)] == Fate::retain ? kAlways : step;
   }
 }
 
@@ -112,12 +112,12 @@ void Simulator::end_instance(int32_t v) {
   born_[at(v)] = -1;
 }
 
-void Simulator::finish(const Range& range, std::span<const Saving> saving, const Limits& limits) {
+void Simulator::finish(const Range& range, std::span<const Fate> saving, const Limits& limits) {
   const int32_t end_value = graph_.first_output[at(range.end_op)], last_op = range.end_op - 1;
   for (int32_t v = first_value_; v < end_value; ++v) {
     if (born_[at(v)] < 0) continue;
     const bool later = last_[at(v)] > last_op - range.first_op || graph_.last_use[at(v)] > last_op;
-    if (saving[at(v)] == Saving::keep && later) cost_.kept += graph_.bytes[at(v)];
+    if (saving[at(v)] == Fate::keep && later) cost_.kept += graph_.bytes[at(v)];
     end_instance(v);
   }
   int64_t live = 0;

@@ -43,9 +43,9 @@ class Simulator {
   /// Keeps a reference to `graph`.
   explicit Simulator(const FlatGraph& graph);
 
-  Cost run(const Range& range, std::span<const Saving> saving, const Limits& limits = {});
+  Cost run(const Range& range, std::span<const Fate> saving, const Limits& limits = {});
   /// The whole step.
-  Cost run(std::span<const Saving> saving, const Limits& limits = {});
+  Cost run(std::span<const Fate> saving, const Limits& limits = {});
   /// From now on, or no longer, what happens is written down in `timeline`.
   void record(bool on) { recording_ = on; }
   /// Of the last run, in flat numbers, without the fixed bytes; its instances in no order.
@@ -64,12 +64,12 @@ class Simulator {
   };
 
   void begin_moment(int64_t transient, Kind kind, int32_t number);
-  void forward(const Range& range, std::span<const Saving> saving);
+  void forward(const Range& range, std::span<const Fate> saving);
   void collect(int32_t step);
-  void replay(int32_t op, int32_t step, std::span<const Saving> saving);
+  void replay(int32_t op, int32_t step, std::span<const Fate> saving);
   void backward_step(int32_t step);
   void end_instance(int32_t v);
-  void finish(const Range& range, std::span<const Saving> saving, const Limits& limits);
+  void finish(const Range& range, std::span<const Fate> saving, const Limits& limits);
   bool present(int32_t v, int32_t step) const {
     return v < first_value_ || present_until_[at(v)] >= step;
   }

@@ -27,7 +27,7 @@ namespace {
 /// The rules of recompute_simulation.h, one after another, with no thought of time.
 class SlowSimulation {
  public:
-  SlowSimulation(const RecomputeGraph& graph, const std::vector<Saving>& saving)
+  SlowSimulation(const RecomputeGraph& graph, const std::vector<Fate>& saving)
       : graph_(graph), saving_(saving) {
     for (size_t op = 0; op < graph.ops.size(); ++op) run_forward(static_cast<int32_t>(op));
     for (const auto& step : graph.steps) run_backward(step);
@@ -87,7 +87,7 @@ class SlowSimulation {
     for (int32_t v : outputs(op)) make(v);
     if (op + 1 < static_cast<int32_t>(graph_.ops.size())) return;
     std::erase_if(now_, [&](const auto& entry) {
-      return saving_[static_cast<size_t>(entry.first)] != Saving::keep;
+      return saving_[static_cast<size_t>(entry.first)] != Fate::keep;
     });
   }
   void need(const std::vector<int32_t>& values, std::set<int32_t>& ops) const {
@@ -102,7 +102,7 @@ class SlowSimulation {
     beside_.push_back(step.held);
     read(step.reads);
     std::erase_if(now_, [&](const auto& entry) {
-      return saving_[static_cast<size_t>(entry.first)] == Saving::jit;
+      return saving_[static_cast<size_t>(entry.first)] == Fate::remake;
     });
   }
   void replay(int32_t op, int64_t held) {
@@ -121,7 +121,7 @@ class SlowSimulation {
   }
 
   const RecomputeGraph& graph_;
-  const std::vector<Saving>& saving_;
+  const std::vector<Fate>& saving_;
   std::map<int32_t, size_t> now_;  // instances that can be read, by value
   std::vector<Instance> instances_;
   std::vector<int64_t> beside_;  // by moment: bytes that are no values
@@ -142,7 +142,7 @@ std::vector<int32_t> droppable(const RecomputeGraph& graph) {
 std::vector<std::pair<int64_t, double>> all_plans(const RecomputeGraph& graph) {
   recompute::FlatGraph flat(graph);
   recompute::Simulator simulator(flat);
-  std::vector<Saving> saving = flat.all_kept();
+  std::vector<Fate> saving = flat.all_kept();
   std::vector<size_t> values;
   for (size_t v = 0; v < saving.size(); ++v)
     if (flat.may_drop[v]) values.push_back(v);
@@ -153,9 +153,9 @@ std::vector<std::pair<int64_t, double>> all_plans(const RecomputeGraph& graph) {
       plans.emplace_back(flat.fixed + cost.peak, cost.seconds);
     }
     // The next number to the base of three.
-    Saving& digit = saving[values[i]];
-    const bool carry = digit == Saving::jit;
-    digit = carry ? Saving::keep : static_cast<Saving>(static_cast<int>(digit) + 1);
+    Fate& digit = saving[values[i]];
+    const bool carry = digit == Fate::remake;
+    digit = carry ? Fate::keep : static_cast<Fate>(static_cast<int>(digit) + 1);
     i = carry ? i + 1 : 0;
   }
   return plans;
@@ -168,10 +168,10 @@ double best_seconds(const std::vector<std::pair<int64_t, double>>& plans, int64_
   return best;
 }
 
-std::vector<Saving> random_saving(const RecomputeGraph& graph, RandomStream& random) {
-  std::vector<Saving> saving(graph.values.size(), Saving::keep);
+std::vector<Fate> random_saving(const RecomputeGraph& graph, RandomStream& random) {
+  std::vector<Fate> saving(graph.values.size(), Fate::keep);
   for (int32_t v : droppable(graph))
-    saving[static_cast<size_t>(v)] = static_cast<Saving>(random.below(3));
+    saving[static_cast<size_t>(v)] = static_cast<Fate>(random.below(3));
   return saving;
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("random decisions on random graphs cost what the rules say") {
       CAPTURE(seed);
       RecomputeGraph graph =
           random_recompute_graph(family, 2 + static_cast<int>(random.below(30)), seed);
-      std::vector<Saving> saving = random_saving(graph, random);
+      std::vector<Fate> saving = random_saving(graph, random);
       SlowSimulation slow(graph, saving);
       RecomputeCost cost = simulate_recompute(graph, saving);
       REQUIRE(cost.peak == slow.peak());
@@ -253,20 +253,20 @@ TEST_CASE("the moments of a step of two ops, by hand") {
       .steps = {{.seconds = 3, .reads = {2}, .held_before = 100, .held = 200},
                 {.seconds = 3, .reads = {1}, .held_before = 300, .held = 400}},
       .fixed_bytes = 5000};
-  auto bytes = [&](Saving first, Saving second) {
+  auto bytes = [&](Fate first, Fate second) {
     std::vector<int64_t> result;
     for (const auto& moment :
-         recompute_timeline(graph, std::vector{Saving::keep, first, second}).moments)
+         recompute_timeline(graph, std::vector{Fate::keep, first, second}).moments)
       result.push_back(moment.bytes - 6000);
     return result;
   };
   using List = std::vector<int64_t>;
-  CHECK(bytes(Saving::keep, Saving::keep) == List{13, 36, 230, 410});
-  CHECK(bytes(Saving::keep, Saving::jit) == List{13, 36, 137, 230, 410});
+  CHECK(bytes(Fate::keep, Fate::keep) == List{13, 36, 230, 410});
+  CHECK(bytes(Fate::keep, Fate::remake) == List{13, 36, 137, 230, 410});
   // Value 1 is rebuilt for value 2. Retained, it stays for its own step; else it is rebuilt twice.
-  CHECK(bytes(Saving::retain, Saving::retain) == List{13, 36, 114, 137, 230, 410});
-  CHECK(bytes(Saving::jit, Saving::retain) == List{13, 36, 114, 137, 220, 314, 410});
-  CHECK(simulate_recompute(graph, std::vector{Saving::keep, Saving::jit, Saving::jit})
+  CHECK(bytes(Fate::retain, Fate::retain) == List{13, 36, 114, 137, 230, 410});
+  CHECK(bytes(Fate::remake, Fate::retain) == List{13, 36, 114, 137, 220, 314, 410});
+  CHECK(simulate_recompute(graph, std::vector{Fate::keep, Fate::remake, Fate::remake})
             .extra_seconds == 9);
 }
 
@@ -324,8 +324,8 @@ TEST_CASE("what everyone knows of networks: half the bytes for a tenth of the ti
 
 TEST_CASE("ten thousand ops are planned, and rebuilt to any depth") {
   RecomputeGraph graph = network_graph("chain10000", 16);
-  std::vector<Saving> saving(graph.values.size(), Saving::keep);
-  for (int32_t v : droppable(graph)) saving[static_cast<size_t>(v)] = Saving::retain;
+  std::vector<Fate> saving(graph.values.size(), Fate::keep);
+  for (int32_t v : droppable(graph)) saving[static_cast<size_t>(v)] = Fate::retain;
   RecomputeCost cost = simulate_recompute(graph, saving);
   CHECK(cost.replays == static_cast<int64_t>(graph.ops.size()));
   RecomputePlanner planner(graph, {.effort = 0.1});
@@ -369,7 +369,7 @@ TEST_CASE("a timeline says what lives at each moment") {
   RandomStream random(RandomKey{5});
   for (uint64_t seed = 0; seed < 50; ++seed) {
     RecomputeGraph graph = random_recompute_graph("any", 20, seed);
-    std::vector<Saving> saving = random_saving(graph, random);
+    std::vector<Fate> saving = random_saving(graph, random);
     RecomputeTimeline timeline = recompute_timeline(graph, saving);
     RecomputeCost cost = simulate_recompute(graph, saving);
     int64_t peak = 0, replays = 0;
@@ -433,6 +433,6 @@ TEST_CASE("what cannot be is refused with its number") {
   RecomputeGraph graph{.values = {{1, 0}}, .ops = {{}}};
   CHECK(error_text<ValueError>([&] { simulate_recompute(graph, {}); }) ==
         "recompute: expected a decision for each of 1 values, got 0");
-  CHECK(error_text<ValueError>([&] { simulate_recompute(graph, std::vector{Saving::jit}); }) ==
+  CHECK(error_text<ValueError>([&] { simulate_recompute(graph, std::vector{Fate::remake}); }) ==
         "recompute: expected value 0 to be kept, which may not be dropped");
 }
