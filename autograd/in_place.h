@@ -32,6 +32,10 @@ class InPlaceScope {
 /// a policy (save_policy.h) only what its producer could make again. -1 where there is none.
 int input_to_overwrite(const Op& op, const Tensors& inputs, const Saves& saves);
 
+/// The same for a call that runs again (rebuild.h), whose inputs were made for it alone where
+/// nobody else has a handle.
+int input_to_overwrite_again(const Op& op, const Tensors& inputs);
+
 /// The input that `context` offered, where forward took it; else -1.
 int input_overwritten(const ForwardContext& context, const Tensors& inputs, const Tensors& outputs);
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "brim/autograd/in_place.h"
 #include "brim/autograd/node.h"
 
 namespace brim::autograd {
@@ -47,12 +48,16 @@ class Rebuilding {
     return node;
   }
 
+  // What was made for this call alone is handed over.
   Tensors inputs_of(const Node& node) {
     Tensors inputs;
     for (const SavedTensor& input : node.replay_inputs) {
       Value* value = input.value();
       auto made = made_.find(value);
-      inputs.push_back(made != made_.end() ? made->second : input.get(node.op->name()));
+      if (made == made_.end())
+        inputs.push_back(input.get(node.op->name()));
+      else
+        inputs.push_back(uses_[value] == 1 ? std::move(made->second) : made->second);
     }
     return inputs;
   }
@@ -71,9 +76,14 @@ class Rebuilding {
     Tensors outputs;
     {
       const Tensors inputs = inputs_of(node);
-      outputs = node.op->forward_again(inputs, known_outputs(node), node.context);
+      ForwardContext context = node.context;
+      if (in_place_enabled()) context.overwrite = input_to_overwrite_again(*node.op, inputs);
+      outputs = node.op->forward_again(inputs, known_outputs(node), context);
+      const int overwritten = input_overwritten(context, inputs, outputs);
+      if (overwritten >= 0)
+        node.replay_inputs[static_cast<size_t>(overwritten)].value()->forget_storage();
       notify({*node.op, Phase::recompute, inputs, outputs, node.context, node.where, *node.module,
-              &node});
+              &node, overwritten});
     }
     for (size_t i = 0; i < outputs.size(); ++i) take(node, i, std::move(outputs[i]));
     for (const SavedTensor& input : node.replay_inputs) let_go(input.value());

@@ -10,26 +10,6 @@ using memory::Fate;
 
 constexpr int kAttempts = 8;  // at a plan that fits also when it is packed
 
-// A value that no backward function reads is kept for those that are made from it, and where there
-// are none, or it was written over and has no bytes, not at all.
-std::vector<Fate> without_idle(const RecordedStep& step, std::vector<Fate> saving) {
-  for (size_t i = 0; i < saving.size(); ++i)
-    if (step.graph.values[i].may_drop && step.graph.values[i].bytes == 0) saving[i] = Fate::retain;
-  std::vector<bool> is_wanted(saving.size());
-  for (const auto& backward : step.graph.steps)
-    for (int32_t value : backward.reads) is_wanted[static_cast<size_t>(value)] = true;
-  for (size_t k = 0; k < step.graph.ops.size(); ++k) {
-    const bool runs_again = std::ranges::any_of(step.values[k], [&](int32_t value) {
-      return value >= 0 && saving[static_cast<size_t>(value)] != Fate::keep;
-    });
-    if (!runs_again) continue;
-    for (int32_t value : step.graph.ops[k].reads) is_wanted[static_cast<size_t>(value)] = true;
-  }
-  for (size_t i = 0; i < saving.size(); ++i)
-    if (step.graph.values[i].may_drop && !is_wanted[i]) saving[i] = Fate::retain;
-  return saving;
-}
-
 class Choosing {
  public:
   Choosing(const TrainingSetup& setup, int64_t limit) : setup_(setup), limit_(limit) {}
@@ -79,18 +59,6 @@ class Choosing {
 };
 
 }  // namespace
-
-autograd::Fates fates_of(const RecordedStep& step, const std::vector<Fate>& given) {
-  const std::vector<Fate> saving = without_idle(step, given);
-  autograd::Fates fates;
-  for (const std::vector<int32_t>& outputs : step.values) {
-    std::vector<Fate>& of_call = fates.emplace_back();
-    for (int32_t value : outputs)
-      of_call.push_back(value < 0 ? Fate::keep : saving[static_cast<size_t>(value)]);
-    if (std::ranges::count(of_call, Fate::keep) == std::ssize(of_call)) of_call.clear();
-  }
-  return fates;
-}
 
 RecomputeChoice choose_recomputation(const TrainingSetup& setup, int64_t limit) {
   auto start = std::chrono::steady_clock::now();

@@ -4,27 +4,11 @@
 // force count, and not those of the graph.
 #pragma once
 
-#include "brim/autograd/planned_recomputation.h"
 #include "brim/memory/plan/recompute.h"
 #include "brim/train/ladder.h"
-#include "brim/train/predicted_time.h"
+#include "brim/train/recorded_step.h"
 
 namespace brim {
-
-/// One micro-step of a training.
-struct RecordedStep {
-  memory::RecomputeGraph graph;
-  /// Of each recorded call, of each output: the value, views being that of their storage; -1 for
-  /// none.
-  std::vector<std::vector<int32_t>> values;
-};
-
-/// The second micro-step of an update, where there is one, with everything kept. Peaks of the graph
-/// are those of live bytes, nearly: gradients that share bytes are counted as if they did not.
-RecordedStep record_step(const RehearsalOptions& training, const DeviceSpeed& speed = {});
-
-/// What the tape is told for a plan of that step.
-autograd::Fates fates_of(const RecordedStep& step, const std::vector<memory::Fate>& saving);
 
 struct RecomputeChoice {
   bool fits = false;           ///< where not, this is what needs least

@@ -1,0 +1,197 @@
+// A step read off a rehearsal by a policy that keeps everything.
+#include "brim/train/recorded_step.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "brim/autograd/node.h"
+#include "brim/base/bytes.h"
+#include "brim/train/recorded_calls.h"
+#include "brim/train/training_plan.h"
+
+namespace brim {
+namespace {
+
+using autograd::Node;
+using memory::Fate;
+
+constexpr int64_t kLeastWorth = 4096;  // bytes; smaller values are statistics and losses
+
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+int64_t bytes_of(const autograd::TensorInfo& info) {
+  return ceil_div(numel(info.shape) * size_of(info.dtype), memory::kAlignment) * memory::kAlignment;
+}
+
+int64_t bytes_of(const std::vector<autograd::TensorInfo>& infos) {
+  int64_t bytes = 0;
+  for (const autograd::TensorInfo& info : infos) bytes += bytes_of(info);
+  return bytes;
+}
+
+class Recorder final : public autograd::OpObserver {
+ public:
+  explicit Recorder(const DeviceSpeed& speed) : speed_(speed) {}
+
+  void begin() {
+    recorded_ = {};
+    numbers_.clear();
+    account_ = memory::account(Device::meta());
+    account_->reset_peak();
+    recorded_.fixed_bytes = account_->stats().live;
+  }
+
+  void ran(const autograd::OpEvent& event) override {
+    if (account_ == nullptr) return;
+    peak_ = std::max(peak_, account_->stats().peak_live);
+    account_->reset_peak();
+    if (event.phase != autograd::Phase::backward) return;
+    auto call = numbers_.find(event.node);
+    if (call == numbers_.end()) return;  // of a checkpoint within: a part of what comes next
+    recorded_.steps.push_back(
+        {call->second, backward_seconds(*event.node), std::exchange(peak_, 0)});
+  }
+
+  void add(const autograd::RecordedCall& made) {
+    const Node& node = made.node;
+    const auto number = static_cast<int32_t>(recorded_.calls.size());
+    RecordedCalls::Call call{.seconds = forward_seconds(node),
+                             .peak = std::exchange(peak_, 0),
+                             .new_gradients = new_gradients(node)};
+    for (const auto& value : made.inputs) call.inputs.push_back(number_of(value.get()));
+    for (size_t i = 0; i < made.outputs.size(); ++i)
+      call.outputs.push_back(add_output(made, call, number, i));
+    for (int i : made.saves.inputs) add_known(call.saved, call.inputs[at(i)]);
+    for (int i : made.saves.outputs) add_known(call.saved, call.outputs[at(i)]);
+    numbers_[&node] = number;
+    recorded_.calls.push_back(std::move(call));
+  }
+
+  RecordedStep take() && {
+    RecordedStep step{graph_of(recorded_), {}};
+    for (RecordedCalls::Call& call : recorded_.calls)
+      step.values.push_back(std::move(call.outputs));
+    return step;
+  }
+
+ private:
+  int32_t number_of(const autograd::Value* value) const {
+    if (value == nullptr) return -1;
+    std::shared_ptr<Node> producer = value->producer();
+    if (producer == nullptr) return -1;
+    auto found = numbers_.find(producer.get());
+    if (found == numbers_.end()) return -1;
+    return recorded_.calls[at(found->second)].outputs[at(value->output())];
+  }
+
+  int32_t add_output(const autograd::RecordedCall& made, RecordedCalls::Call& call, int32_t number,
+                     size_t i) {
+    const Tensor& output = made.outputs[i];
+    if (!output.defined()) return -1;
+    const autograd::Op& op = *made.node.op;
+    for (size_t k = 0; k < made.inputs.size(); ++k)
+      if (made.inputs[k] != nullptr && made.inputs[k]->is_of(output)) return call.inputs[k];
+    if (i == 0 && made.overwritten >= 0 && call.inputs[at(made.overwritten)] >= 0) {
+      call.overwritten = call.inputs[at(made.overwritten)];
+      RecordedCalls::Value& value = recorded_.values[at(call.overwritten)];
+      value.makers.push_back(number);
+      value.is_one_pass &= op.is_one_pass();
+      return call.overwritten;
+    }
+    const int64_t bytes = bytes_of(made.node.outputs[i]);
+    const bool is_anchor = std::ranges::count(op.anchors(), static_cast<int>(i)) > 0;
+    recorded_.values.push_back({.bytes = bytes,
+                                .makers = {number},
+                                .may_drop = bytes >= kLeastWorth && !is_anchor,
+                                .is_one_pass = op.is_one_pass()});
+    return static_cast<int32_t>(recorded_.values.size()) - 1;
+  }
+
+  static void add_known(std::vector<int32_t>& list, int32_t value) {
+    if (value >= 0 && std::ranges::count(list, value) == 0) list.push_back(value);
+  }
+
+  double forward_seconds(const Node& node) const {
+    return roofline_seconds(node.op->flops(node.inputs, node.outputs),
+                            bytes_of(node.inputs) + bytes_of(node.outputs), speed_);
+  }
+
+  double backward_seconds(const Node& node) const {
+    int wanted = 0;
+    for (const autograd::Edge& edge : node.edges) wanted += edge.wanted() ? 1 : 0;
+    return roofline_seconds(node.op->flops(node.inputs, node.outputs) * std::max(wanted, 1),
+                            2 * (bytes_of(node.inputs) + bytes_of(node.outputs)), speed_);
+  }
+
+  // Of leaves that have no gradient of an earlier micro-step.
+  static int64_t new_gradients(const Node& node) {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < node.edges.size(); ++i)
+      if (const auto& leaf = node.edges[i].leaf; leaf != nullptr && !leaf->grad.defined())
+        bytes += bytes_of(node.inputs[i]);
+    return bytes;
+  }
+
+  DeviceSpeed speed_;
+  std::shared_ptr<memory::Account> account_;
+  RecordedCalls recorded_;
+  std::unordered_map<const Node*, int32_t> numbers_;
+  int64_t peak_ = 0;  // since the last call that was recorded
+};
+
+class RecordAll final : public autograd::SavePolicy {
+ public:
+  explicit RecordAll(Recorder& recorder) : recorder_(recorder) { recorder.begin(); }
+  autograd::Decision decide(const autograd::RecordedCall& call) override {
+    recorder_.add(call);
+    return {};
+  }
+
+ private:
+  Recorder& recorder_;
+};
+
+// What nothing reads in backward, nor makes again what is read there, is held by nobody when it is
+// kept; where it were dropped, its call would hold what it takes to run again.
+std::vector<Fate> without_idle(const memory::RecomputeGraph& graph, std::vector<Fate> saving) {
+  std::vector<bool> is_wanted(saving.size());
+  for (const auto& backward : graph.steps)
+    for (int32_t value : backward.reads) is_wanted[at(value)] = true;
+  std::vector<std::vector<size_t>> made(graph.ops.size());
+  for (size_t i = 0; i < saving.size(); ++i) made[at(graph.values[i].producer)].push_back(i);
+  for (size_t k = graph.ops.size(); k-- > 0;)
+    if (std::ranges::any_of(made[k],
+                            [&](size_t i) { return is_wanted[i] && saving[i] != Fate::keep; }))
+      for (int32_t value : graph.ops[k].reads) is_wanted[at(value)] = true;
+  for (size_t i = 0; i < saving.size(); ++i)
+    if (!is_wanted[i]) saving[i] = Fate::keep;
+  return saving;
+}
+
+}  // namespace
+
+RecordedStep record_step(const RehearsalOptions& training, const DeviceSpeed& speed) {
+  RehearsalOptions one = training;
+  one.trainer.steps = one.updates = 1;
+  one.effective_batch = training.update_images() > training.batch ? 2 * training.batch : 0;
+  one.last_update = one.evaluated = 0;
+  Recorder recorder(speed);
+  one.trainer.recompute = {"recorded", [&] { return std::make_unique<RecordAll>(recorder); }};
+  measure_on_meta(memory::planner_named("direct"),
+                  [&](const auto& state_is_held) { rehearse(one, state_is_held); });
+  return std::move(recorder).take();
+}
+
+autograd::Fates fates_of(const RecordedStep& step, const std::vector<Fate>& given) {
+  const std::vector<Fate> saving = without_idle(step.graph, given);
+  autograd::Fates fates;
+  for (const std::vector<int32_t>& outputs : step.values) {
+    std::vector<Fate>& of_call = fates.emplace_back();
+    for (int32_t value : outputs) of_call.push_back(value < 0 ? Fate::keep : saving[at(value)]);
+    if (std::ranges::count(of_call, Fate::keep) == std::ssize(of_call)) of_call.clear();
+  }
+  return fates;
+}
+
+}  // namespace brim
