@@ -5,6 +5,7 @@
 
 #include "brim/autograd/last_uses.h"
 #include "brim/autograd/rebuild.h"
+#include "brim/autograd/saved_rows.h"
 
 namespace brim {
 namespace autograd {
@@ -41,6 +42,25 @@ Tensor BackwardCall::take_input(int i) {
     std::erase_if(node_.saved_inputs, [&](const auto& saved) { return saved.first == i; });
   }
   return tensor;
+}
+SavedRows BackwardCall::take_input_rows(int i) {
+  auto found =
+      std::ranges::find(node_.saved_inputs, i, [](const auto& saved) { return saved.first; });
+  check(found != node_.saved_inputs.end(), "what backward reads was saved");
+  Value* value = found->second.value();
+  if (value == nullptr || !node_.remakes_rows(i, *value)) return SavedRows(take_input(i));
+  if (retain_graph_) return SavedRows({}, *value, node_.op->name());
+  node_.released = true;
+  SavedTensor taken = std::move(found->second);
+  node_.saved_inputs.erase(found);
+  return SavedRows(std::move(taken), *value, node_.op->name());
+}
+bool BackwardCall::is_derived(int i) const {
+  const Value* value = find_saved(node_.saved_outputs, i).value();
+  return value != nullptr && node_.derives_output(i, *value);
+}
+Tensor BackwardCall::replay_input(int i) const {
+  return node_.replay_inputs[static_cast<size_t>(i)].get(node_.op->name());
 }
 Tensor BackwardCall::output(int i) const {
   return find_saved(node_.saved_outputs, i).get(node_.op->name());

@@ -1,5 +1,9 @@
 #include "brim/autograd/node.h"
 
+#include <algorithm>
+
+#include "brim/autograd/rebuild.h"
+
 namespace brim::autograd {
 namespace {
 
@@ -37,11 +41,29 @@ memory::Site Node::site(memory::Phase phase) const {
           .phase = phase};
 }
 
+bool Node::remakes_rows(int i, const Value& value) const {
+  return !value.is_resident() && op->reads_rows(i, inputs, outputs) && can_rebuild_rows(value);
+}
+
+bool Node::derives_output(int i, const Value& value) const {
+  if (value.is_resident() || !op->derives_output(i) || replay_inputs.size() != inputs.size())
+    return false;
+  return std::ranges::all_of(replay_inputs, [](const SavedTensor& input) {
+    return input.value() == nullptr || input.value()->is_resident();
+  });
+}
+
 void Node::make_saved_resident() {
-  for (auto* saved : {&saved_inputs, &saved_outputs})
-    for (const auto& [i, tensor] : *saved)
-      if (Value* value = tensor.value(); value != nullptr && !value->is_resident())
-        tensor.get(op->name());  // held from now on: this node reads it
+  // Held from now on: this node reads it.
+  auto make_resident = [&](const SavedTensor& tensor) { tensor.get(op->name()); };
+  for (const auto& [i, tensor] : saved_inputs)
+    if (Value* value = tensor.value();
+        value != nullptr && !value->is_resident() && !remakes_rows(i, *value))
+      make_resident(tensor);
+  for (const auto& [i, tensor] : saved_outputs)
+    if (Value* value = tensor.value();
+        value != nullptr && !value->is_resident() && !derives_output(i, *value))
+      make_resident(tensor);
 }
 
 void Node::release_saved() {

@@ -54,7 +54,11 @@ class Node {
 
   /// Of what runs for this call.
   memory::Site site(memory::Phase phase) const;
-  /// Makes again what backward will read and was dropped.
+  /// Will backward read saved input i, which was dropped, by rows that are made again?
+  bool remakes_rows(int i, const Value& value) const;
+  /// Will it read the inputs instead of saved output i, which was dropped?
+  bool derives_output(int i, const Value& value) const;
+  /// Makes again what else backward will read and was dropped.
   void make_saved_resident();
   void release_saved();
 };

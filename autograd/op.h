@@ -33,6 +33,7 @@ namespace autograd {
 
 class Node;
 class Op;
+class SavedRows;
 
 struct ForwardContext {
   RandomAddress random;
@@ -79,6 +80,13 @@ class BackwardCall {
   /// A saved input for its last use: the tape lets go of it, unless the graph is retained, so its
   /// bytes are free for what the rest of the call asks for. Once.
   Tensor take_input(int i);
+  /// The same, to be read by rows of its first dimension (saved_rows.h); for ops that say
+  /// `reads_rows` of it.
+  SavedRows take_input_rows(int i);
+  /// Was saved output i dropped, while all inputs are at hand to compute it from? Only where
+  /// `Op::derives_output` says so; `replay_input` has them then, whether they were saved or not.
+  bool is_derived(int i) const;
+  Tensor replay_input(int i) const;
   const TensorInfo& input_info(int i) const;
   const TensorInfo& output_info(int i) const;
   int inputs() const;
@@ -107,6 +115,10 @@ class Op {
   /// Does it make each element of its outputs from a few elements of its inputs, or from statistics
   /// that it saved? To run it again then costs one pass over memory.
   virtual bool is_one_pass() const { return false; }
+  /// Of rows of the first dimension of its inputs (of those that have as many as the first output
+  /// and as many dimensions; the others whole) and of its anchors, does `forward_again` make the
+  /// same rows of the first output, to the bit? For elementwise ops, and what is one per channel.
+  virtual bool is_rowwise() const { return false; }
   /// Outputs that `forward_again` starts from: they are not dropped. Small ones.
   virtual std::vector<int> anchors() const { return {}; }
   virtual int visible_outputs() const { return 1; }
@@ -115,6 +127,14 @@ class Op {
   /// elements before it writes there, and nothing of them after it. What is saved is never
   /// overwritten, so they may be saved too.
   virtual std::vector<int> overwrites() const { return {}; }
+  /// Does backward read saved input i by rows, with `BackwardCall::take_input_rows`? Then it is not
+  /// made again as a whole before, where its rows can be.
+  virtual bool reads_rows(int, std::span<const TensorInfo>, std::span<const TensorInfo>) const {
+    return false;
+  }
+  /// Does backward do without saved output i where `BackwardCall::is_derived` says that the inputs
+  /// are there instead? The bits must be the same.
+  virtual bool derives_output(int) const { return false; }
   /// One gradient per input; undefined where `call.needs(i)` is false.
   virtual Tensors backward(BackwardCall& call) const = 0;
   /// Effects beyond the outputs; runs once per call, never on replay. Write through

@@ -1,18 +1,30 @@
 #include "brim/autograd/rebuild.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "brim/autograd/in_place.h"
 #include "brim/autograd/node.h"
+#include "brim/core/row_view.h"
 
 namespace brim::autograd {
 namespace {
 
+bool has_rows_of(const Shape& shape, const Shape& other) {
+  return shape.size() == other.size() && shape[0] == other[0];
+}
+
+const Shape& shape_of(const Value& value) {
+  return value.producer()->outputs[static_cast<size_t>(value.output())].shape;
+}
+
 class Rebuilding {
  public:
-  Rebuilding(Value& wanted, const char* reader) : wanted_(wanted), reader_(reader) {}
+  /// All of it, or some rows.
+  Rebuilding(Value& wanted, const char* reader, std::optional<RowRange> rows = {})
+      : wanted_(wanted), reader_(reader), rows_(rows) {}
 
   Tensor run() {
     uses_[&wanted_] = 1;
@@ -55,11 +67,17 @@ class Rebuilding {
       Value* value = input.value();
       auto made = made_.find(value);
       if (made == made_.end())
-        inputs.push_back(input.get(node.op->name()));
+        inputs.push_back(part_of(input.get(node.op->name()), node));
       else
         inputs.push_back(uses_[value] == 1 ? std::move(made->second) : made->second);
     }
     return inputs;
+  }
+
+  Tensor part_of(Tensor input, const Node& node) const {
+    if (!rows_ || !input.defined() || !has_rows_of(input.shape(), node.outputs.front().shape))
+      return input;
+    return row_view(input, rows_->begin, rows_->end);
   }
 
   // Outputs that are at hand, for ops that start from them.
@@ -92,15 +110,18 @@ class Rebuilding {
   void take(const Node& node, size_t i, Tensor output) {
     const std::shared_ptr<Value>& shared = node.values[i];
     Value* value = shared.get();
-    if (value == nullptr || !output.defined() || value->is_resident()) return;
-    const TensorInfo& expected = node.outputs[i];
+    if (value == nullptr || !output.defined() || value->is_resident() || (rows_ && i > 0)) return;
+    TensorInfo expected = node.outputs[i];
+    if (rows_) expected.shape[0] = rows_->end - rows_->begin;
     expect<AutogradError>(
         output.shape() == expected.shape && output.dtype() == expected.dtype, node.op->name(),
         "run again for backward it gives {} of {}, where the forward pass gave {} of {}",
         to_string(output.shape()), to_string(output.dtype()), to_string(expected.shape),
         to_string(expected.dtype));
-    RebuildScope::note(shared);
-    value->set(output, wanted_);
+    if (!rows_) {
+      RebuildScope::note(shared);
+      value->set(output, wanted_);
+    }
     if (uses_.contains(value)) made_[value] = std::move(output);
   }
 
@@ -111,10 +132,23 @@ class Rebuilding {
 
   Value& wanted_;
   const char* reader_;
+  std::optional<RowRange> rows_;
   std::vector<std::shared_ptr<Node>> nodes_;
   std::unordered_map<const Value*, int> uses_;  // of missing ones, within this
   std::unordered_map<const Value*, Tensor> made_;
 };
+
+// Does its producer make some rows of `value` as it makes those of `like`?
+bool is_made_by_rows(const Value& value, const Shape& like) {
+  if (!value.can_be_made_again() || value.output() != 0) return false;
+  const std::shared_ptr<Node> node = value.producer();
+  if (!node->op->is_rowwise() || node->op->is_random()) return false;
+  if (like.size() < 2 || !has_rows_of(shape_of(value), like)) return false;
+  return std::ranges::all_of(node->op->anchors(), [&](int anchor) {
+    const auto& known = node->values[static_cast<size_t>(anchor)];
+    return known != nullptr && known->is_resident();
+  });
+}
 
 thread_local RebuildScope* current = nullptr;
 
@@ -133,5 +167,26 @@ void RebuildScope::note(const std::shared_ptr<Value>& made) {
 }
 
 Tensor rebuild(Value& wanted, const char* reader) { return Rebuilding(wanted, reader).run(); }
+
+bool can_rebuild_rows(const Value& wanted) {
+  std::unordered_set<const Value*> known{&wanted};
+  std::vector<const Value*> open{&wanted};
+  while (!open.empty()) {
+    const Value& value = *open.back();
+    open.pop_back();
+    if (!is_made_by_rows(value, shape_of(wanted))) return false;
+    for (const SavedTensor& input : value.producer()->replay_inputs) {
+      const Value* missing = input.value();
+      if (missing == nullptr || missing->is_resident() || !known.insert(missing).second) continue;
+      if (missing->is_held() || missing->is_retained()) return false;
+      open.push_back(missing);
+    }
+  }
+  return true;
+}
+
+Tensor rebuild_rows(Value& wanted, RowRange rows, const char* reader) {
+  return Rebuilding(wanted, reader, rows).run();
+}
 
 }  // namespace brim::autograd

@@ -6,6 +6,7 @@
 // backward will read too and that are retained.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 
@@ -15,10 +16,23 @@ namespace brim::autograd {
 
 class Value;
 
+/// Rows [begin, end) of the first dimension.
+struct RowRange {
+  int64_t begin, end;
+};
+
 /// The values of `wanted`, which is dropped. Throws `AutogradError` where its producer is gone, an
 /// input was overwritten, or the op now gives another shape or dtype; `memory::OutOfMemory`.
 /// Observers see `Phase::recompute`. `reader` is the op that asks.
 Tensor rebuild(Value& wanted, const char* reader);
+
+/// Can rows of `wanted`, which is dropped, be made without the rest of it? So it is where
+/// everything that is missing on the way to it comes from calls that work by rows
+/// (`Op::is_rowwise`) and draw no random numbers, and where nobody else will read what is missing.
+bool can_rebuild_rows(const Value& wanted);
+/// These rows of it. Nothing of what is made is held, and the value stays dropped. Throws as
+/// `rebuild` does.
+Tensor rebuild_rows(Value& wanted, RowRange rows, const char* reader);
 
 /// What is made again while it lives is let go at its end, unless `keep` was called: a backward
 /// pass that fails holds no more than before. Scopes nest; the innermost counts.

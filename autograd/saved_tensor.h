@@ -60,6 +60,8 @@ class Value {
   Fate fate() const { return fate_; }
   const Segment& segment() const { return segment_; }
   int64_t bytes() const;
+  /// Once made again, is it held for another function of backward?
+  bool is_retained() const { return users_ > 0 && fate_ != Fate::remake; }
 
  private:
   std::shared_ptr<Storage> resident_storage() const;

@@ -16,6 +16,7 @@ class Add final : public autograd::Op {
 
   std::vector<int> overwrites() const override { return {0, 1}; }
   bool is_one_pass() const override { return true; }
+  bool is_rowwise() const override { return true; }
 
   Tensors backward(autograd::BackwardCall& call) const override {
     Tensor dy = call.take_grad();

@@ -37,11 +37,13 @@ class BatchNorm final : public autograd::Op {
                         const autograd::ForwardContext& context) const override;
   std::vector<int> anchors() const override { return {kMean, kVariance}; }
   bool is_one_pass() const override { return true; }
+  bool is_rowwise() const override { return true; }
   void apply_effects(const Tensors& in, const Tensors& out) const override;
   std::vector<int> overwrites() const override {
     return has_residual_ ? std::vector{kX, residual_index()} : std::vector{kX};
   }
   autograd::Saves saves(const autograd::Needs& needs) const override;
+  bool derives_output(int output) const override { return output == kY; }
   Tensors backward(autograd::BackwardCall& call) const override;
 
   double flops(std::span<const autograd::TensorInfo> in,
@@ -161,7 +163,7 @@ autograd::Saves BatchNorm::saves(const autograd::Needs& needs) const {
   if (derives_from_x()) saves.inputs.push_back(kBias);
   if (derives_from_x() && has_residual_) saves.inputs.push_back(residual_index());
   if (derives_from_y()) saves.outputs.push_back(kY);
-  if (derives_from_x() || needs[kX] || needs[kWeight]) {
+  if (activates() || needs[kX] || needs[kWeight]) {
     saves.outputs.push_back(kMean);
     saves.outputs.push_back(kVariance);
   }
@@ -177,7 +179,13 @@ Tensors BatchNorm::backward(autograd::BackwardCall& call) const {
   auto saved = saves({call.needs(kX), call.needs(kWeight), call.needs(kBias)});
   Tensor in[kRunningVar + 2], out[kVariance + 1];
   for (int i : saved.inputs) in[i] = contiguous(call.input(i));
-  for (int i : saved.outputs) out[i] = call.output(i);
+  for (int i : saved.outputs) {
+    if (call.is_derived(i)) {
+      for (int k : {kX, kWeight, kBias, residual_index()}) in[k] = contiguous(call.replay_input(k));
+    } else {
+      out[i] = call.output(i);
+    }
+  }
 
   Tensors grads(static_cast<size_t>(call.inputs()));
   auto like_input = [&](int i) {

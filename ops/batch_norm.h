@@ -32,7 +32,8 @@ struct BatchNormOptions {
 ///
 /// Saves x, weight and the statistics; for an activation also bias, to find again what went into
 /// it. With a residual, relu and relu6 save the result y in place of bias: its value tells where
-/// they were flat. That of hardswish does not, which falls and rises again: it saves bias and the
+/// they were flat. Where y was dropped and the residual is there, backward takes bias and residual
+/// instead. That of hardswish does not tell, which falls and rises again: it saves bias and the
 /// residual.
 ///
 /// Throws `ShapeError`, `DtypeError` or `DeviceError` for tensors that do not go together, and
@@ -53,7 +54,8 @@ inline constexpr Kernel<NoAttributes> batch_norm_statistics{"batch_norm_statisti
 /// in: x, weight, bias, mean, variance, residual or absent; out: y, which may be x or the residual.
 inline constexpr Kernel<BatchNormAttributes> batch_norm{"batch_norm"};
 /// in: dy, x, weight, mean, variance, bias, y, residual, of which an activation without residual
-/// needs bias, relu and relu6 with residual y, hardswish with residual bias and residual;
+/// needs bias, relu and relu6 with residual y, or bias and residual with the same bits, hardswish
+/// with residual bias and residual;
 /// out: dx, dweight, dbias, dresidual (activation with residual). Each output may be absent. dx (or
 /// dresidual, when there is one) may be dy.
 inline constexpr Kernel<BatchNormAttributes> batch_norm_backward{"batch_norm_backward"};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "brim/ops/conv_slices.h"
 #include "brim/ops/linear.h"
 #include "brim/ops/op.h"
 #include "brim/ops/product.h"
@@ -56,6 +57,12 @@ class Conv2d final : public autograd::Op {
     return saves_of_product(needs);
   }
 
+  bool reads_rows(int input, std::span<const autograd::TensorInfo> in,
+                  std::span<const autograd::TensorInfo> out) const override {
+    return input == 0 &&
+           has_slices({in[0].shape, in[1].shape, out[0].shape, options_}, in[0].device);
+  }
+
   Tensors backward(autograd::BackwardCall& call) const override {
     Tensor dy = call.take_grad();
     Tensors grads(static_cast<size_t>(call.inputs()));
@@ -65,8 +72,9 @@ class Conv2d final : public autograd::Op {
     }
     if (call.needs(1)) {
       grads[1] = empty(call.input_info(1).shape, call.input_info(1).options());
-      launch(kernel::conv2d_backward_weight, {contiguous(call.take_input(0)), dy}, {grads[1]},
-             options_);
+      launch_backward_weight(
+          ConvShape(call.input_info(0).shape, grads[1].shape(), dy.shape(), options_), options_,
+          Saved::x, call.take_input_rows(0), dy, grads[1]);
     }
     if (call.needs(0)) {
       grads[0] = empty(call.input_info(0).shape, call.input_info(0).options());

@@ -38,8 +38,12 @@ namespace kernel {
 inline constexpr Kernel<Conv2dOptions> conv2d{"conv2d"};
 /// in: dy, weight; out: dx, every element written. Contiguous.
 inline constexpr Kernel<Conv2dOptions> conv2d_backward_data{"conv2d_backward_data"};
-/// in: x, dy; out: dweight. Contiguous.
+/// in: x, dy; out: dweight. Contiguous. On the CPU the sum of the gradients of slices of the batch
+/// (conv_slices.h), one added to the other in their order.
 inline constexpr Kernel<Conv2dOptions> conv2d_backward_weight{"conv2d_backward_weight"};
+/// The same, added to what dweight has: for the slices after the first. On the CPU alone.
+inline constexpr Kernel<Conv2dOptions> conv2d_backward_weight_add{"conv2d_backward_weight_add",
+                                                                  /*updates=*/true};
 }  // namespace kernel
 
 }  // namespace brim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "brim/ops/conv_slices.h"
 #include "brim/ops/linear.h"
 #include "brim/ops/op.h"
 #include "brim/ops/product.h"
@@ -68,6 +69,12 @@ class ConvTranspose2d final : public autograd::Op {
     return saves_of_product(needs);
   }
 
+  bool reads_rows(int input, std::span<const autograd::TensorInfo> in,
+                  std::span<const autograd::TensorInfo> out) const override {
+    return input == 0 &&
+           has_slices({out[0].shape, in[1].shape, in[0].shape, convolution_}, in[0].device);
+  }
+
   // The transpose of the transpose: x and y have changed places.
   Tensors backward(autograd::BackwardCall& call) const override {
     Tensor dy = call.take_grad();
@@ -78,8 +85,9 @@ class ConvTranspose2d final : public autograd::Op {
     };
     if (grads.size() > 2 && call.needs(2)) launch(kernel::bias_gradient, {dy}, {grad_for(2)});
     if (call.needs(1))
-      launch(kernel::conv2d_backward_weight, {dy, contiguous(call.take_input(0))}, {grad_for(1)},
-             convolution_);
+      launch_backward_weight(
+          ConvShape(dy.shape(), call.input_info(1).shape, call.input_info(0).shape, convolution_),
+          convolution_, Saved::dy, call.take_input_rows(0), dy, grad_for(1));
     if (call.needs(0))
       launch(kernel::conv2d, {dy, contiguous(call.input(1)), Tensor()}, {grad_for(0)},
              convolution_);

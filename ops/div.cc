@@ -17,6 +17,7 @@ class Div final : public autograd::Op {
 
   std::vector<int> overwrites() const override { return {0, 1}; }
   bool is_one_pass() const override { return true; }
+  bool is_rowwise() const override { return true; }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
     autograd::Saves saves{.inputs = {1}};

@@ -34,6 +34,7 @@ class Unary final : public autograd::Op {
 
   std::vector<int> overwrites() const override { return {0}; }
   bool is_one_pass() const override { return true; }
+  bool is_rowwise() const override { return true; }
 
   autograd::Saves saves(const autograd::Needs&) const override {
     if (saves_ == UnarySaves::input) return {.inputs = {0}};

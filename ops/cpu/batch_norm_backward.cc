@@ -235,8 +235,10 @@ class Backward {
 
 template <class T, Activation activation>
 void backward_with(const KernelCall& call, const BatchNormAttributes& attributes) {
-  if (call.in[6].present)
-    Backward<T, At::y, activation>(call, attributes).run();
+  if constexpr (activation != Activation::hardswish)  // whose y does not tell
+    if (call.in[6].present) return Backward<T, At::y, activation>(call, attributes).run();
+  if (call.in[7].present)
+    Backward<T, At::x_and_residual, activation>(call, attributes).run();
   else
     Backward<T, At::x, activation>(call, attributes).run();
 }
@@ -251,9 +253,7 @@ void backward(const KernelCall& call, const BatchNormAttributes& attributes) {
     case Activation::relu6:
       return backward_with<T, Activation::relu6>(call, attributes);
     case Activation::hardswish:
-      if (call.in[7].present)
-        return Backward<T, At::x_and_residual, Activation::hardswish>(call, attributes).run();
-      return Backward<T, At::x, Activation::hardswish>(call, attributes).run();
+      return backward_with<T, Activation::hardswish>(call, attributes);
   }
 }
 

@@ -1,8 +1,11 @@
 #include "brim/ops/cpu/conv2d.h"
 
+#include <algorithm>
 #include <string_view>
 #include <type_traits>
 
+#include "brim/base/parallel.h"
+#include "brim/ops/conv_slices.h"
 #include "brim/ops/cpu/conv2d_generic.h"
 #include "brim/ops/cpu/conv2d_weight.h"
 #include "brim/ops/cpu/depthwise.h"
@@ -80,8 +83,7 @@ void backward_data(const KernelCall& call, const Conv2dOptions& options) {
 }
 
 template <class T>
-int64_t backward_weight_scratch(const KernelCall& call, const Conv2dOptions& options) {
-  ConvShape shape = weight_shape(call, options);
+int64_t slice_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<T>(shape);
   if (auto* convolution = library<T>(shape, Pass::backward_weight))
     return onednn::scratch_bytes(*convolution);
@@ -90,17 +92,83 @@ int64_t backward_weight_scratch(const KernelCall& call, const Conv2dOptions& opt
 }
 
 template <class T>
-void backward_weight(const KernelCall& call, const Conv2dOptions& options) {
-  ConvShape shape = weight_shape(call, options);
-  const T *x = call.in[0].as<T>(), *dy = call.in[1].as<T>();
-  T* dweight = call.out[0].as<T>();
-  if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, call.scratch);
+void slice_gradient(const ConvShape& shape, const T* x, const T* dy, T* dweight, void* scratch) {
+  if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, scratch);
   if constexpr (std::is_same_v<T, float>)
     if (auto* convolution = library<T>(shape, Pass::backward_weight))
-      return onednn::run(*convolution, x, dy, nullptr, dweight, call.scratch);
+      return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);
   if (has_weight_tiles<T>(shape))
-    return conv2d_tiled_backward_weight(shape, x, dy, dweight, call.scratch);
-  conv2d_generic_backward_weight(shape, x, dy, dweight, call.scratch);
+    return conv2d_tiled_backward_weight(shape, x, dy, dweight, scratch);
+  conv2d_generic_backward_weight(shape, x, dy, dweight, scratch);
+}
+
+/// The weight gradient of a batch, or what one adds to it: slice by slice.
+template <class T>
+class WeightGradient {
+ public:
+  WeightGradient(const KernelCall& call, const Conv2dOptions& options, bool adds)
+      : call_(call),
+        shape_(weight_shape(call, options)),
+        images_(std::max<int64_t>(std::min(images_of_slice(shape_), shape_.n), 1)),
+        weights_(call.out[0].numel()),
+        adds_(adds) {}
+
+  int64_t scratch_bytes() const {
+    ScratchCursor cursor(nullptr);
+    take_part(cursor);
+    const int64_t rest = shape_.n % images_;
+    int64_t most = shape_.n >= images_ ? slice_scratch<T>(slice(images_)) : 0;
+    if (rest > 0 || shape_.n == 0) most = std::max(most, slice_scratch<T>(slice(rest)));
+    return cursor.used() + most;
+  }
+
+  void run() const {
+    ScratchCursor cursor(call_.scratch);
+    T *part = take_part(cursor), *sum = call_.out[0].template as<T>();
+    void* rest = cursor.take<char>(0);
+    const T *x = call_.in[0].template as<T>(), *dy = call_.in[1].template as<T>();
+    int64_t begin = 0;
+    do {
+      const ConvShape shape = slice(std::min(images_, shape_.n - begin));
+      const bool adds = adds_ || begin > 0;
+      slice_gradient<T>(shape, x, dy, adds ? part : sum, rest);
+      if (adds) add(part, sum);
+      x += shape.n * shape.h * shape.w * shape.c;
+      dy += shape.pixels() * shape.k;
+      begin += images_;
+    } while (begin < shape_.n);
+  }
+
+ private:
+  ConvShape slice(int64_t images) const {
+    ConvShape one = shape_;
+    one.n = images;
+    return one;
+  }
+  /// Where a slice's gradient goes that is added to another's.
+  T* take_part(ScratchCursor& cursor) const {
+    return adds_ || shape_.n > images_ ? cursor.take<T>(weights_) : nullptr;
+  }
+  void add(const T* part, T* sum) const {
+    parallel_for(weights_, 16384, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) sum[i] += part[i];
+    });
+  }
+
+  const KernelCall& call_;
+  ConvShape shape_;
+  int64_t images_, weights_;
+  bool adds_;
+};
+
+template <class T, bool kAdds>
+int64_t backward_weight_scratch(const KernelCall& call, const Conv2dOptions& options) {
+  return WeightGradient<T>(call, options, kAdds).scratch_bytes();
+}
+
+template <class T, bool kAdds>
+void backward_weight(const KernelCall& call, const Conv2dOptions& options) {
+  WeightGradient<T>(call, options, kAdds).run();
 }
 
 template <class T>
@@ -108,8 +176,10 @@ void register_for() {
   register_kernel(kernel::conv2d, DeviceType::cpu, dtype_of<T>, forward<T>, forward_scratch<T>);
   register_kernel(kernel::conv2d_backward_data, DeviceType::cpu, dtype_of<T>, backward_data<T>,
                   backward_data_scratch<T>);
-  register_kernel(kernel::conv2d_backward_weight, DeviceType::cpu, dtype_of<T>, backward_weight<T>,
-                  backward_weight_scratch<T>);
+  register_kernel(kernel::conv2d_backward_weight, DeviceType::cpu, dtype_of<T>,
+                  backward_weight<T, false>, backward_weight_scratch<T, false>);
+  register_kernel(kernel::conv2d_backward_weight_add, DeviceType::cpu, dtype_of<T>,
+                  backward_weight<T, true>, backward_weight_scratch<T, true>);
 }
 
 }  // namespace

@@ -1,0 +1,13 @@
+#include "brim/autograd/saved_rows.h"
+
+#include "brim/autograd/rebuild.h"
+#include "brim/core/row_view.h"
+
+namespace brim::autograd {
+
+Tensor SavedRows::rows(int64_t begin, int64_t end) const {
+  if (is_whole()) return row_view(whole_, begin, end);
+  return rebuild_rows(*value_, {begin, end}, reader_);
+}
+
+}  // namespace brim::autograd

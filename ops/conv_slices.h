@@ -1,0 +1,54 @@
+// The weight gradient of a convolution is summed slice by slice of the batch: the gradient of each
+// slice, and then their sum in order. So an input that was dropped for backward need not be made
+// again as a whole (autograd/saved_rows.h); and since the slices depend on sizes alone, the bits
+// are the same where it is at hand.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "brim/autograd/saved_rows.h"
+#include "brim/base/bytes.h"
+#include "brim/core/row_view.h"
+#include "brim/ops/conv_shape.h"
+
+namespace brim {
+
+/// Images of one slice; the last may have fewer. A slice of x is some 4 MiB of float32, which
+/// caches have room for beside the gradient. It has enough pixels for the addition of its weight
+/// gradient not to matter beside making it: late layers, of small images and large weights, are few
+/// slices.
+inline int64_t images_of_slice(const ConvShape& shape) {
+  constexpr int64_t kElements = int64_t{1} << 20;
+  const int64_t pixels = shape.is_depthwise() ? 1 : 512;  // so few weights are soon added
+  const int64_t by_size = kElements / std::max<int64_t>(shape.h * shape.w * shape.c, 1);
+  const int64_t by_work = ceil_div(pixels, std::max<int64_t>(shape.p * shape.q, 1));
+  return std::max({by_size, by_work, int64_t{1}});
+}
+
+/// Does a saved tensor of these convolutions come by rows? On the CPU, where there are several
+/// slices; cuDNN's gradients are of whole batches.
+inline bool has_slices(const ConvShape& shape, Device device) {
+  return !device.is_cuda() && images_of_slice(shape) < shape.n;
+}
+
+/// Which of the kernel's inputs was saved.
+enum class Saved { x, dy };
+
+/// dweight of this shape, of the `saved` input and the `other` one, which is contiguous.
+inline void launch_backward_weight(const ConvShape& shape, const Conv2dOptions& options,
+                                   Saved which, const autograd::SavedRows& saved,
+                                   const Tensor& other, const Tensor& dweight) {
+  const int64_t step = saved.is_whole() ? shape.n : images_of_slice(shape);
+  int64_t begin = 0;
+  do {
+    const int64_t end = std::min(begin + step, shape.n);
+    Tensor x = contiguous(saved.rows(begin, end)), dy = row_view(other, begin, end);
+    if (which == Saved::dy) std::swap(x, dy);
+    launch(begin == 0 ? kernel::conv2d_backward_weight : kernel::conv2d_backward_weight_add,
+           {x, dy}, {dweight}, options);
+    begin = end;
+  } while (begin < shape.n);
+}
+
+}  // namespace brim
