@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "brim/autograd/last_uses.h"
+#include "brim/autograd/reading.h"
 #include "brim/autograd/rebuild.h"
 #include "brim/autograd/saved_rows.h"
 
@@ -152,6 +153,7 @@ class Engine {
       Tensor& grad = grads[static_cast<size_t>(output)];
       if (grad.defined()) grad = run_hook(hook, std::move(grad));
     }
+    ReadingScope reading(node);
     node.make_saved_resident();
     ModuleScope module(node.module);
     memory::SiteScope site(node.site(memory::Phase::backward));

@@ -43,13 +43,20 @@ class Rebuilding {
       open.pop_back();
       if (!known.insert(node.get()).second) continue;
       for (const SavedTensor& input : node->replay_inputs)
-        if (Value* value = input.value(); value != nullptr && !value->is_resident()) {
-          ++uses_[value];
-          if (!value->is_held()) open.push_back(value);  // else it was overwritten: get() says so
-        }
+        if (Value* value = input.value(); value != nullptr) find_missing(*value, open);
       nodes_.push_back(std::move(node));
     }
     std::ranges::sort(nodes_, {}, &Node::sequence);
+  }
+
+  void find_missing(Value& input, std::vector<Value*>& open) {
+    if (!input.is_resident()) {
+      ++uses_[&input];
+      if (!input.is_held()) open.push_back(&input);  // else it was overwritten: get() says so
+    } else if (input.is_droppable()) {
+      ++uses_[&input];  // nobody may drop it before it is read
+      made_.try_emplace(&input, input.get(reader_));
+    }
   }
 
   std::shared_ptr<Node> producer_of(const Value& value) const {
@@ -100,14 +107,14 @@ class Rebuilding {
       const int overwritten = input_overwritten(context, inputs, outputs);
       if (overwritten >= 0)
         node.replay_inputs[static_cast<size_t>(overwritten)].value()->forget_storage();
+      for (size_t i = 0; i < outputs.size(); ++i) take(node, i, outputs[i]);
       notify({*node.op, Phase::recompute, inputs, outputs, node.context, node.where, *node.module,
               &node, overwritten});
     }
-    for (size_t i = 0; i < outputs.size(); ++i) take(node, i, std::move(outputs[i]));
     for (const SavedTensor& input : node.replay_inputs) let_go(input.value());
   }
 
-  void take(const Node& node, size_t i, Tensor output) {
+  void take(const Node& node, size_t i, const Tensor& output) {
     const std::shared_ptr<Value>& shared = node.values[i];
     Value* value = shared.get();
     if (value == nullptr || !output.defined() || value->is_resident() || (rows_ && i > 0)) return;
@@ -122,7 +129,7 @@ class Rebuilding {
       RebuildScope::note(shared);
       value->set(output, wanted_);
     }
-    if (uses_.contains(value)) made_[value] = std::move(output);
+    if (uses_.contains(value)) made_[value] = output;
   }
 
   void let_go(const Value* value) {
@@ -134,7 +141,7 @@ class Rebuilding {
   const char* reader_;
   std::optional<RowRange> rows_;
   std::vector<std::shared_ptr<Node>> nodes_;
-  std::unordered_map<const Value*, int> uses_;  // of missing ones, within this
+  std::unordered_map<const Value*, int> uses_;  // of missing and droppable ones, within this
   std::unordered_map<const Value*, Tensor> made_;
 };
 

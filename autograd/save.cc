@@ -27,6 +27,9 @@ void make_values(const std::shared_ptr<Node>& node, const Tensors& outputs, Deci
     if (outputs[i].defined())
       node->values[i] = std::make_shared<Value>(outputs[i], node, static_cast<int>(i),
                                                 decision.fates[i], decision.segment);
+  if (!decision.held_until_dropped) return;
+  for (const auto& value : node->values)
+    if (value != nullptr) value->hold_until_dropped();
 }
 
 }  // namespace
@@ -60,6 +63,7 @@ void save(const std::shared_ptr<Node>& node, const Tensors& inputs, const Tensor
       value = std::make_shared<Value>(output, node, i, Fate::keep, Segment{});
     node->saved_outputs.emplace_back(i, reader_of(value, segment, true));
   }
+  if (policy != nullptr) policy->recorded(node, outputs);
 }
 
 }  // namespace brim::autograd

@@ -1,7 +1,7 @@
 // Which results of recorded ops the tape holds until backward, and which it lets go as soon as
 // nobody else holds them, to run their producers again. The policy is asked once for each recorded
 // call. Without one everything that is saved is held. Ready policies: `checkpoint` (checkpoint.h),
-// `FreeRecomputation` (free_recomputation.h).
+// `FreeRecomputation` (free_recomputation.h), `DynamicEviction` (dynamic_eviction.h).
 //
 // No policy changes a bit of what is computed: a producer runs again with the same inputs and the
 // same random address, and its side effects do not happen again.
@@ -15,6 +15,10 @@
 #include "brim/memory/plan/fate.h"
 
 namespace brim {
+
+namespace memory {
+class Reclaimer;
+}
 
 using Tensors = std::vector<Tensor>;
 
@@ -36,6 +40,8 @@ struct Decision {
   /// Of each output; empty: all are kept, and the call will not be made again.
   std::vector<Fate> fates;
   Segment segment;
+  /// What may be dropped is held all the same, for who reads it in backward, until `Value::drop`.
+  bool held_until_dropped = false;
 };
 
 /// A call that is being recorded.
@@ -51,6 +57,13 @@ class SavePolicy {
  public:
   virtual ~SavePolicy() = default;
   virtual Decision decide(const RecordedCall& call) = 0;
+  /// The call with its values, as it was recorded (autograd/node.h). `outputs` are all of them.
+  virtual void recorded(const std::shared_ptr<Node>& node, const Tensors& outputs) {
+    (void)node, (void)outputs;
+  }
+  /// Whom to ask for bytes (memory/reclaimer.h) during the forward pass and its backward, so long
+  /// must the policy live; null for nobody.
+  virtual memory::Reclaimer* reclaimer() { return nullptr; }
 };
 
 /// The policy of this thread, the innermost; null for none.

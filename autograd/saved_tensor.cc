@@ -43,7 +43,8 @@ Tensor Value::get(const char* op) {
 void Value::add_reader(const Reading& reading) {
   users_ += reading.in_backward ? 1 : 0;
   holders_ += reading.holds ? 1 : 0;
-  if (reading.holds && !is_held()) hold_ = TapeHold(storage_.lock());
+  const bool holds = reading.holds || (reading.in_backward && is_held_until_dropped_);
+  if (holds && !is_held()) hold_ = TapeHold(resident_storage());
 }
 
 void Value::remove_reader(const Reading& reading) {

@@ -38,17 +38,25 @@ class Value {
   bool is_resident() const { return resident_storage() != nullptr; }
   /// Does the tape hold it?
   bool is_held() const { return hold_.storage() != nullptr; }
+  /// Will backward read it?
+  bool is_wanted() const { return users_ > 0; }
   /// Did its producer keep what it takes to run again?
   bool can_be_made_again() const;
   /// The values, unknown to the tape; made again where they were dropped (rebuild.h). Throws
   /// `AutogradError`, naming the op that wrote to it, for a held one that was overwritten.
   Tensor get(const char* op);
 
+  /// Is held for its readers in backward, whatever its fate, until it is dropped.
+  void hold_until_dropped() { is_held_until_dropped_ = true; }
   void add_reader(const Reading& reading);
   void remove_reader(const Reading& reading);
 
-  /// Lets go of what was made again, unless someone must have it.
+  /// Lets go of it, unless someone must have it: it can be made again.
   void drop();
+  /// Would `drop` let go of it, and can it be made again?
+  bool is_droppable() const { return holders_ == 0 && can_be_made_again(); }
+  /// What the tape holds; null for nothing.
+  const Storage* held_storage() const { return hold_.storage().get(); }
   /// For rebuilding: the result of running the producer again, held where `rebuilt_for` says.
   void set(const Tensor& tensor, const Value& rebuilt_for);
   std::shared_ptr<Node> producer() const { return producer_.lock(); }
@@ -75,6 +83,7 @@ class Value {
   int output_ = 0;
   Fate fate_ = Fate::keep;
   Segment segment_;
+  bool is_held_until_dropped_ = false;
   int holders_ = 0, users_ = 0;  // among its readers
 };
 

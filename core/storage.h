@@ -24,6 +24,8 @@ class Storage {
   void* data() const { return block_.address(); }
   int64_t bytes() const { return block_.bytes; }
   Device device() const { return account_->device(); }
+  /// Whose bytes they are.
+  const memory::Account& account() const { return *account_; }
   memory::Category category() const { return block_.category; }
   /// Who asked for the bytes; null for none.
   const memory::LiveBuffer* live() const { return block_.live; }

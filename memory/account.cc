@@ -14,6 +14,7 @@
 #include "brim/memory/live_at_exit.h"
 #include "brim/memory/live_ranges.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/memory/reclaimer.h"
 #include "brim/memory/relocation.h"
 #include "brim/memory/stream.h"
 
@@ -50,16 +51,15 @@ Account::~Account() = default;
 Block Account::allocate(int64_t bytes, Category category, const BufferShape& shape) {
   check(bytes >= 0, "an allocation is not negative");
   if (bytes == 0) return {.category = category};
-  std::lock_guard lock(mutex_);
-  ++requests_;
+  std::unique_lock lock(mutex_);
+  const auto id = static_cast<uint64_t>(++requests_);
   // Beyond this, rounding up to a size class may overflow.
   Request request{
       .bytes = bytes, .category = category, .stream = current_stream(), .site = &current_site()};
-  if (bytes > Source::kUnlimited / 2) refuse(request, shape, false);
+  if (bytes > Source::kUnlimited / 2) refuse(request, shape, {});
   request.bytes = round_up(bytes, kAlignment);
-  if (fail_in_ > 0 && --fail_in_ == 0) refuse(request, shape, true);
-  buffers_.reserve();  // may fail, so before there is a placement
-  Block block = note(place(request, shape), request, shape);
+  const bool injected = fail_in_ > 0 && --fail_in_ == 0;
+  Block block = note(id, place(request, shape, injected, lock), request, shape);
   try {
     check_placement(block, request);
     check_identity();
@@ -72,13 +72,28 @@ Block Account::allocate(int64_t bytes, Category category, const BufferShape& sha
   return block;
 }
 
-Placement Account::place(const Request& request, const BufferShape& shape) {
-  Placement placement = planner_->place(request);
-  if (placement.address == nullptr) {
-    check_identity();
-    refuse(request, shape, false);
+/// `lock` is open while someone frees bytes.
+Placement Account::place(const Request& request, const BufferShape& shape, bool injected,
+                         std::unique_lock<std::mutex>& lock) {
+  Reclaimer* reclaimer = ReclaimerScope::of(*this);
+  const int64_t limit = reclaimer == nullptr ? Source::kUnlimited : reclaimer->limit();
+  while (true) {
+    const int64_t over = live_ - (limit - request.bytes);
+    if (!injected && over <= 0) {
+      buffers_.reserve();  // may fail, so before there is a placement
+      Placement placement = planner_->place(request);
+      if (placement.address != nullptr) return placement;
+      check_identity();
+    }
+    bool has_freed = false;
+    if (reclaimer != nullptr) {
+      lock.unlock();
+      has_freed = ReclaimerScope::ask(*reclaimer, *this, std::max<int64_t>(over, 1));
+      lock.lock();
+    }
+    if (!has_freed) refuse(request, shape, {.injected = injected, .live_limit = limit});
+    injected = false;
   }
-  return placement;
 }
 
 void Account::check_placement(const Block& block, const Request& request) {
@@ -90,9 +105,10 @@ void Account::check_placement(const Block& block, const Request& request) {
   if (ranges_ != nullptr) ranges_->add(*block.live, planner_->name());
 }
 
-Block Account::note(const Placement& placement, const Request& request, const BufferShape& shape) {
+Block Account::note(uint64_t id, const Placement& placement, const Request& request,
+                    const BufferShape& shape) {
   LiveBuffer* buffer = buffers_.add();
-  buffer->id = static_cast<uint64_t>(requests_);
+  buffer->id = id;
   buffer->address = placement.address;
   buffer->token = placement.token;
   buffer->bytes = request.bytes;
@@ -154,12 +170,14 @@ Shortage Account::shortage() const {
           .section = section};
 }
 
-void Account::refuse(const Request& request, const BufferShape& shape, bool injected) const {
+void Account::refuse(const Request& request, const BufferShape& shape,
+                     const Refusal& refusal) const {
   Shortage s = shortage();
   s.requested = request.bytes;
   s.category = request.category;
   s.shape = shape;
-  s.injected = injected;
+  s.injected = refusal.injected;
+  s.live_limit = refusal.live_limit;
   raise_shortage(std::move(s), buffers_);
 }
 

@@ -84,8 +84,9 @@ class Account {
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
 
-  /// `bytes` (0 or more), rounded up to 64 and on a 64-byte boundary. Throws `OutOfMemory`; live
-  /// bytes are then as before, cached ones may have gone back to the source.
+  /// `bytes` (0 or more), rounded up to 64 and on a 64-byte boundary. Throws `OutOfMemory`, after
+  /// it asked who can free some (memory/reclaimer.h); live bytes are then as before, or fewer, and
+  /// cached ones may have gone back to the source.
   /// The buffer is noted with the site and the stream of this thread, and with `shape`.
   Block allocate(int64_t bytes, Category category, const BufferShape& shape = {});
   void release(const Block& block) noexcept;
@@ -150,7 +151,13 @@ class Account {
 
  private:
   Shortage shortage() const;
-  [[noreturn]] void refuse(const Request& request, const BufferShape& shape, bool injected) const;
+  /// What a request is refused with.
+  struct Refusal {
+    bool injected = false;
+    int64_t live_limit = Source::kUnlimited;
+  };
+  [[noreturn]] void refuse(const Request& request, const BufferShape& shape,
+                           const Refusal& refusal) const;
   bool identity_holds() const;
   void check_identity() const;
   /// As `check_identity`, where nothing may be thrown: the next operation throws.
@@ -158,8 +165,10 @@ class Account {
   std::exception_ptr settle(const MakePlanner& make_planner, Relocation& relocation) noexcept;
   bool settle_beyond_cap(Relocation& relocation) noexcept;
   void lose_values();
-  Placement place(const Request& request, const BufferShape& shape);
-  Block note(const Placement& placement, const Request& request, const BufferShape& shape);
+  Placement place(const Request& request, const BufferShape& shape, bool injected,
+                  std::unique_lock<std::mutex>& lock);
+  Block note(uint64_t id, const Placement& placement, const Request& request,
+             const BufferShape& shape);
   void check_placement(const Block& block, const Request& request);
   void note_peak_live();
   void give_back(const Block& block) noexcept;

@@ -61,8 +61,11 @@ std::string first_line(const Shortage& s) {
                         format_bytes(s.requested), s.requested, to_string(s.category),
                         shape.empty() ? "" : ", ", shape);
   std::string total = s.total == Source::kUnlimited ? "no set limit" : format_bytes(s.total);
-  text += fmt::format("; device total {}, live {}, cached {}, fragmented {}", total,
-                      format_bytes(s.live), format_bytes(s.cached), format_bytes(s.fragmented));
+  std::string live = format_bytes(s.live);
+  if (s.live_limit != Source::kUnlimited)
+    live += fmt::format(" (held to {})", format_bytes(s.live_limit));
+  text += fmt::format("; device total {}, live {}, cached {}, fragmented {}", total, live,
+                      format_bytes(s.cached), format_bytes(s.fragmented));
   if (s.total != Source::kUnlimited) text += fmt::format(", free {}", format_bytes(s.free));
   if (s.largest_hole > 0) text += fmt::format(", largest hole {}", format_bytes(s.largest_hole));
   return text;

@@ -16,6 +16,7 @@
 #include "brim/memory/live_buffers.h"
 #include "brim/memory/section.h"
 #include "brim/memory/site.h"
+#include "brim/memory/source.h"
 
 namespace brim::memory {
 
@@ -27,7 +28,8 @@ struct Shortage {
   BufferShape shape;                    ///< the tensor that wanted it
   int64_t total = 0;                    ///< the device's capacity or cap
   int64_t live = 0;
-  int64_t cached = 0;  ///< held by the planner, in pieces that did not serve
+  int64_t live_limit = Source::kUnlimited;  ///< that live bytes are held to (memory/reclaimer.h)
+  int64_t cached = 0;                       ///< held by the planner, in pieces that did not serve
   int64_t fragmented = 0;
   int64_t free = 0;          ///< total - reserved
   int64_t largest_hole = 0;  ///< the longest piece of what is cached

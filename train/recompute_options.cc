@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "brim/autograd/dynamic_eviction.h"
 #include "brim/autograd/free_recomputation.h"
 
 namespace brim {
@@ -35,6 +36,13 @@ RecomputeOptions planned_recomputation(std::shared_ptr<const autograd::Fates> fa
   return {std::move(name), [fates = std::move(fates)] {
             return std::make_unique<autograd::PlannedRecomputation>(fates);
           }};
+}
+
+RecomputeOptions dynamic_eviction(int64_t budget) {
+  const autograd::DynamicEvictionOptions options{.budget = budget};
+  autograd::DynamicEviction{options};  // throws now rather than in a step
+  return {fmt::format("dynamic within {} bytes", budget),
+          [=] { return std::make_unique<autograd::DynamicEviction>(options); }};
 }
 
 }  // namespace brim

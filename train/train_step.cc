@@ -6,6 +6,7 @@
 #include "brim/autograd/backward.h"
 #include "brim/autograd/effects.h"
 #include "brim/autograd/in_place.h"
+#include "brim/memory/reclaimer.h"
 #include "brim/train/non_finite.h"
 
 namespace brim {
@@ -133,13 +134,27 @@ void TrainStep::require_begun() const {
                      "no update is under way: call begin() first, also after a failure");
 }
 
-Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& options) {
+// What one forward pass saves for its backward, and who frees of it what there is no room for,
+// until both are done.
+class TrainStep::Saving {
+ public:
+  Saving(const RecomputeOptions& recompute, const memory::Account& account)
+      : policy_(recompute.make_policy ? recompute.make_policy() : nullptr),
+        reclaiming_(account, policy_ == nullptr ? nullptr : policy_->reclaimer()) {}
+  autograd::SavePolicy* policy() const { return policy_.get(); }
+
+ private:
+  std::unique_ptr<autograd::SavePolicy> policy_;
+  memory::ReclaimerScope reclaiming_;
+};
+
+Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& options,
+                          const Saving& saving) {
   autograd::RandomScope random(options_.seed, static_cast<uint64_t>(updates_),
                                options.first_sample);
   autograd::EffectScope effects(shadows_, share_of(options));
   autograd::InPlaceScope in_place(options_.in_place);
-  const auto policy = options_.recompute.make_policy ? options_.recompute.make_policy() : nullptr;
-  autograd::SavePolicyScope saving(policy.get());
+  autograd::SavePolicyScope policy(saving.policy());
   return loss();
 }
 
@@ -156,8 +171,9 @@ double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& o
   });
 }
 
-Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptions& options) {
-  Tensor result = forward(loss, options);
+Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptions& options,
+                                  const Saving& saving) {
+  Tensor result = forward(loss, options, saving);
   expect<ShapeError>(result.defined() && result.numel() == 1, "train step",
                      "expected a loss of one element, got {}",
                      result.defined() ? to_string(result.shape()) : "no tensor");
@@ -165,9 +181,13 @@ Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptio
 }
 
 double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOptions& options) {
-  Tensor result = forward_checked(loss, options);
-  backward(result, {.grad = gradient_of(result, options)});
-  double value = value_of(result);
+  double value = 0;
+  {
+    Saving saving(options_.recompute, *account_);
+    Tensor result = forward_checked(loss, options, saving);
+    backward(result, {.grad = gradient_of(result, options)});
+    value = value_of(result);
+  }
   if (!std::isfinite(value)) explain(loss, options, value);
   return value;
 }
@@ -191,7 +211,8 @@ double TrainStep::run_fused(double rate, const LossFunction& loss,
 double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
                                           const MicroStepOptions& options) {
   memory::SectionScope section(account_, {memory::SectionKind::first_micro_step, options.samples});
-  Tensor result = forward_checked(loss, options);
+  Saving saving(options_.recompute, *account_);
+  Tensor result = forward_checked(loss, options, saving);
   double value = value_of(result);
   if (!std::isfinite(value)) {
     result = Tensor();
@@ -226,8 +247,9 @@ void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& option
   std::string found;
   {
     NonFiniteFinder finder;
+    Saving saving(options_.recompute, *account_);
     // Nobody wants the gradients, and with `fused_update` there is no room for all.
-    backward(forward(loss, options),
+    backward(forward(loss, options, saving),
              {.on_leaf_complete = [](const Tensor& leaf) { leaf.set_grad(Tensor()); }});
     found = finder.report();
   }

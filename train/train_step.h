@@ -121,8 +121,10 @@ class TrainStep {
   void require_ready() const;
   void require_begun() const;
   void require_apart() const;
-  Tensor forward(const LossFunction& loss, const MicroStepOptions& options);
-  Tensor forward_checked(const LossFunction& loss, const MicroStepOptions& options);
+  class Saving;
+  Tensor forward(const LossFunction& loss, const MicroStepOptions& options, const Saving& saving);
+  Tensor forward_checked(const LossFunction& loss, const MicroStepOptions& options,
+                         const Saving& saving);
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
   double run_fused(double rate, const LossFunction& loss, const MicroStepOptions& options);
   double forward_backward_update(double rate, const LossFunction& loss,

@@ -85,7 +85,8 @@ class UnevenSource final : public BatchSource {
 /// null.
 inline memory::AccountStats train(const TrainingCase& c, const memory::MakePlanner& planner,
                                   int64_t cap = memory::host_memory(),
-                                  const std::function<void(memory::Account&)>& after_step = {}) {
+                                  const std::function<void(memory::Account&)>& after_step = {},
+                                  const RecomputeOptions& recompute = {}) {
   auto account = std::make_shared<memory::Account>(
       Device::cpu(), std::make_unique<memory::HostSource>(cap), planner);
   memory::AccountScope scope(account);
@@ -96,7 +97,9 @@ inline memory::AccountStats train(const TrainingCase& c, const memory::MakePlann
     data::Loader validation(std::make_shared<data::Shapes>(data::ShapesOptions{
                                 .count = c.batch + c.smaller(), .size = c.size}),
                             {.batch = c.batch, .size = c.size, .workers = 0, .shuffle = false});
-    Trainer trainer(*model, *updating.optimizer, {source, &validation}, trainer_options(c));
+    TrainerOptions options = trainer_options(c);
+    options.recompute = recompute;
+    Trainer trainer(*model, *updating.optimizer, {source, &validation}, options);
     if (after_step) trainer.on_step = [&](const StepReport&) { after_step(*account); };
     trainer.run();
   }
