@@ -249,7 +249,7 @@ void TraceRecorder::ran(const OpEvent& event) {
   if (!recording_) return;
   std::lock_guard lock(mutex_);
   memory::TraceOp& op = op_of(memory::current_site());
-  op.flops = event.node != nullptr
+  op.flops = event.phase == Phase::backward
                  ? backward_flops(*event.node)
                  : event.op.flops(infos_of(event.inputs), infos_of(event.outputs));
   extend(op);

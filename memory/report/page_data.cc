@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "brim/memory/report/live_curve.h"
+#include "brim/memory/report/markup.h"
 #include "brim/memory/report/trace_overlay.h"
 #include "brim/memory/report/trace_view.h"
 
@@ -128,16 +129,7 @@ std::string page_data(const Trace& trace, const PageOptions& options) {
   tables.write(page);
   if (options.measured != nullptr)
     page["measured"] = overlay_json(overlay(trace, *options.measured));
-  const std::string text = page.dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string safe;
-  safe.reserve(text.size());
-  for (char c : text) {  // "<" stands only inside strings
-    if (c == '<')
-      safe += "\\u003c";
-    else
-      safe += c;
-  }
-  return safe;
+  return for_script(page.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace brim::memory

@@ -136,7 +136,7 @@ TEST_CASE("the page is one file that asks for no other") {
   for (std::sregex_iterator it(page.begin(), page.end(), reference), end; it != end; ++it)
     CHECK(it->str() == R"(href="data:,")");  // keeps browsers from asking for an icon
   CHECK(count(page, "<style>") == 1);
-  CHECK(count(page, "<script>") == 6);
+  CHECK(count(page, "<script>") == 7);
 }
 
 TEST_CASE("an empty trace is a page, too") {
