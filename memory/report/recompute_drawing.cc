@@ -15,8 +15,8 @@ namespace {
 constexpr double kWidth = 860, kHeight = 480;
 constexpr double kLeft = 62, kRight = 842, kUpper = 76, kLower = 416;
 constexpr double kMostTicks = 8;
-// Of labels: what a letter takes at 13 px, nearly, and a line.
-constexpr double kLetter = 6.9, kLine = 17;
+// Of labels: what a letter takes at 13 px, bold, at most, and a line.
+constexpr double kLetter = 8, kLine = 17;
 
 struct Box {
   double left, upper, right, lower;
