@@ -8,6 +8,7 @@
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/plan_report.h"
 #include "brim/examples/support/program.h"
+#include "brim/examples/support/recompute_curve.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
 #include "brim/examples/support/train_plan.h"
@@ -21,6 +22,7 @@ constexpr const char* kExamples = R"(Examples:
   plan --model resnet50 --batch 32                 what a step holds, and of what
   plan --model resnet50 --batch 64 --budget 3GiB   exit code 2 where that is too little
   plan --model mobilenet_v2 --html step.html       the step drawn, for a browser
+  plan --model resnet50 --recompute-curve curve.html   bytes against the time of recomputing
   plan --model resnet18 --optimizer adamw --effective-batch 256   in micro-steps of --batch
   plan --model resnet20 --csv step.csv && pack step.csv
 )";
@@ -39,6 +41,7 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   PlanResult result = make_plan_result(flags, data);
   result.recompute = recompute;
   write_files(result, flags, outputs);
+  if (!outputs.curve.empty()) draw_recompute_curve(outputs.curve, flags, data, recompute);
   events.write(plan_json(result, flags));
   if (!flags.quiet && !events.owns_stdout()) print_plan(result, flags, data);
   if (result.refusal) throw DoesNotFit{result.refusal->message};

@@ -7,6 +7,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
+#include "brim/examples/support/recompute_curve.h"
 #include "brim/io/atomic_file.h"
 #include "brim/memory/plan/packing_csv.h"
 #include "brim/memory/report/html.h"
@@ -79,11 +80,15 @@ void add_output_flags(CLI::App& app, PlanOutputs& outputs) {
                  "output");
   app.add_option("--html", outputs.html, "draw the step and its arena: one page for a browser");
   app.add_option("--csv", outputs.csv, "write the lifetimes of all buffers, for pack");
+  app.add_option("--recompute-curve", outputs.curve,
+                 "draw bytes against the time of recomputing: .html for a browser, .svg the "
+                 "picture alone");
 }
 
 void check_outputs(const PlanOutputs& outputs) {
   for (const std::string& path : {outputs.html, outputs.csv})
-    if (!path.empty()) io::check_writable(path, "plan");
+    if (!path.empty()) io::check_writable(path, kTag);
+  if (!outputs.curve.empty()) check_curve_file(outputs.curve);
 }
 
 PlanResult make_plan_result(const TrainFlags& flags, const TrainData& data) {

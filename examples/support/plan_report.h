@@ -16,7 +16,7 @@ class App;
 namespace brim::examples {
 
 struct PlanOutputs {
-  std::string json, html, csv;  ///< files; "" for none
+  std::string json, html, csv, curve;  ///< files; "" for none
 };
 
 /// Declares the flags; `outputs` must outlive the parsing.

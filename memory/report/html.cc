@@ -1,10 +1,10 @@
 #include "brim/memory/report/html.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "brim/base/error.h"
 #include "brim/memory/report/live_curve.h"
+#include "brim/memory/report/markup.h"
 #include "brim/memory/report/page.h"
 #include "brim/memory/report/page_data.h"
 
@@ -32,19 +32,6 @@ int64_t checked_arena(const Trace& trace, const PageOptions& options) {
   return options.arena_bytes == 0 ? top : options.arena_bytes;
 }
 
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (char c : text) {
-    if (c == '&')
-      safe += "&amp;";
-    else if (c == '<')
-      safe += "&lt;";
-    else
-      safe += c;
-  }
-  return safe;
-}
-
 }  // namespace
 
 std::string html_page(const Trace& trace, const PageOptions& options) {
@@ -53,15 +40,8 @@ std::string html_page(const Trace& trace, const PageOptions& options) {
   PageOptions complete = options;
   complete.arena_bytes = checked_arena(trace, options);
 
-  constexpr std::string_view kTitle = "{{title}}", kData = "{{data}}";
-  const size_t title = kPage.find(kTitle), data = kPage.find(kData);
-  check(title != kPage.npos && data != kPage.npos && title < data, "marks in the page");
-  std::string text(kPage.substr(0, title));
-  text += escaped(options.title);
-  text += kPage.substr(title + kTitle.size(), data - title - kTitle.size());
-  text += page_data(trace, complete);
-  text += kPage.substr(data + kData.size());
-  return text;
+  return filled(kPage,
+                {{"{{title}}", escaped(options.title)}, {"{{data}}", page_data(trace, complete)}});
 }
 
 }  // namespace brim::memory

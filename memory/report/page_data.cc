@@ -5,7 +5,9 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "brim/memory/report/first_lives.h"
 #include "brim/memory/report/live_curve.h"
+#include "brim/memory/report/markup.h"
 #include "brim/memory/report/trace_overlay.h"
 #include "brim/memory/report/trace_view.h"
 
@@ -42,9 +44,11 @@ class Tables {
   std::vector<Key> origins_;
 };
 
-/// Death and last use count from the birth, which is the buffer's number: short numbers.
+/// Death and last use count from the birth, which is the buffer's number, as the first life counts
+/// back from it, 0 being none: short numbers.
 Json buffers_json(const Trace& trace, const std::vector<int64_t>& offsets, Tables& tables) {
   std::vector<int64_t> bytes, category, shape, origin, death, last_use;
+  std::vector<int64_t> first_life = first_lives(trace);
   for (const TraceBuffer& buffer : trace.buffers) {
     bytes.push_back(buffer.bytes);
     category.push_back(static_cast<int64_t>(buffer.category));
@@ -52,9 +56,12 @@ Json buffers_json(const Trace& trace, const std::vector<int64_t>& offsets, Table
     origin.push_back(tables.origin(buffer.origin));
     death.push_back(buffer.death - buffer.birth);
     last_use.push_back(buffer.last_use - buffer.birth);
+    int64_t& first = first_life[static_cast<size_t>(buffer.birth)];
+    first = first < 0 ? 0 : buffer.birth - first;
   }
-  return {{"bytes", bytes}, {"category", category}, {"shape", shape},   {"origin", origin},
-          {"death", death}, {"last_use", last_use}, {"offset", offsets}};
+  return {{"bytes", bytes},    {"category", category},    {"shape", shape},
+          {"origin", origin},  {"death", death},          {"last_use", last_use},
+          {"offset", offsets}, {"first_life", first_life}};
 }
 
 Json ops_json(const Trace& trace, Tables& tables) {
@@ -128,16 +135,7 @@ std::string page_data(const Trace& trace, const PageOptions& options) {
   tables.write(page);
   if (options.measured != nullptr)
     page["measured"] = overlay_json(overlay(trace, *options.measured));
-  const std::string text = page.dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string safe;
-  safe.reserve(text.size());
-  for (char c : text) {  // "<" stands only inside strings
-    if (c == '<')
-      safe += "\\u003c";
-    else
-      safe += c;
-  }
-  return safe;
+  return for_script(page.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace brim::memory

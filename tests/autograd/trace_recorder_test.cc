@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "brim/autograd/backward.h"
+#include "brim/autograd/checkpoint.h"
 #include "brim/tests/support/errors.h"
 
 using namespace brim;
@@ -208,6 +209,22 @@ TEST_CASE("a trace has every op with its time, buffers, FLOPs and bytes moved") 
     CHECK(op.bytes_moved == expected[i].bytes_moved);
     CHECK(op.end_seconds == 0);
   }
+}
+
+TEST_CASE("what is made again has the FLOPs of forward, not of backward") {
+  const Device meta = Device::meta();
+  memory::AccountScope scope(fresh_account(meta));
+  Tensor x = zeros({4, 32}, {.device = meta}).set_requires_grad();
+  Tensor w = zeros({1, 32}, {.device = meta}).set_requires_grad();
+  TraceRecorder recorder(memory::account(meta));
+  Tensor y = checkpoint([&](Tensor t) { return weigh(weigh(std::move(t), w), w); }, x);
+  backward(y, {.grad = full({4, 32}, 1, {.device = meta})});
+  std::map<memory::Phase, std::vector<double>> flops;
+  for (const memory::TraceOp& op : recorder.take().ops)
+    if (op.origin.op == "weigh") flops[op.origin.phase].push_back(op.flops);
+  CHECK(flops[memory::Phase::forward] == std::vector<double>{256, 256});
+  CHECK(flops[memory::Phase::recompute] == std::vector<double>{256});
+  CHECK(flops[memory::Phase::backward] == std::vector<double>{512, 512});
 }
 
 TEST_CASE("kernels outside of ops within a step are its update, and sections know their step") {

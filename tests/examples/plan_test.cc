@@ -106,11 +106,45 @@ TEST_CASE("the page and the packing problem are written") {
   CHECK(said["height"] == said["lower_bound"]);
 }
 
+TEST_CASE("the curve of recomputation goes from what plan says to the least that it can refuse") {
+  TempFolder folder;
+  const std::string html = folder.path() + "/curve.html", svg = folder.path() + "/curve.svg";
+  REQUIRE(plan("--quiet --recompute-curve " + html + kModel).code == 0);
+  const std::string page = text_of(html), begin = "id=\"data\">";
+  const size_t at = page.find(begin) + begin.size();
+  const json said = json::parse(page.substr(at, page.find("</script", at) - at));
+  const json& ways = said["ways"];
+  auto bytes_of = [&](const std::string& name) -> int64_t {
+    for (const json& way : ways)
+      if (way["name"] == name) return way["bytes"];
+    return 0;
+  };
+  auto peak = [](const std::string& more) -> int64_t {
+    return json::parse(plan("--json -" + kModel + more).out)["predicted_peak_bytes"];
+  };
+  CHECK(bytes_of("keep everything") == peak(" --recompute off"));
+  CHECK(bytes_of("free") == peak(" --recompute free"));
+  const std::string segments = page.substr(page.find("segments="), 10);
+  CAPTURE(segments);
+  CHECK(bytes_of(segments) == peak(" --recompute " + segments));
+  const std::string least = std::to_string(bytes_of("least"));
+  CHECK(peak(" --recompute auto --budget " + least) <= bytes_of("least"));
+  // With a budget the plan for it is marked, in the picture alone, too.
+  const std::string budget = std::to_string((bytes_of("least") + bytes_of("free")) / 2);
+  REQUIRE(plan("--quiet --recompute-curve " + svg + kModel + " --budget " + budget).code == 0);
+  const std::string picture = text_of(svg);
+  CHECK(picture.starts_with("<svg"));
+  for (const char* text : {">for the budget</text>", ">budget "})
+    CHECK(picture.find(text) != std::string::npos);
+}
+
 TEST_CASE("what cannot be is refused in one line") {
   for (auto [arguments, text] :
        {std::pair("--modle resnet20", "unknown flag --modle; did you mean '--model'?"),
         std::pair("--model resnet81", "no model is called 'resnet81'"),
         std::pair("--html /no/such/folder/a.html", "/no/such/folder"),
+        std::pair("--recompute-curve /no/such/folder/a.html", "/no/such/folder"),
+        std::pair("--recompute-curve a.png", "--recompute-curve writes .html or .svg"),
         std::pair("--batch 0", "--batch"), std::pair("--budget lots", "lots")}) {
     CAPTURE(arguments);
     Finished run = plan(arguments);

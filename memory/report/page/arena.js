@@ -8,7 +8,7 @@ class ArenaPlot extends Plot {
     const budget = page.budget <= page.arena_bytes * 1.6 ? page.budget : 0;
     this.scale(state.begin, state.finish, Math.max(page.arena_bytes, budget) * 1.02);
     this.axes();
-    const fills = categoryColours(), c = this.context;
+    const c = this.context, fills = layerFills(c);
     for (let b = 0; b < end; b++) {
       const box = this.box(b);
       if (!box) continue;

@@ -24,7 +24,7 @@ class LivePlot extends Plot {
   }
 
   stack() {
-    const fills = categoryColours(), c = this.context;
+    const c = this.context, fills = layerFills(c);
     this.columns(this.begin, this.finish, (x, width, t) => {
       let sum = 0, y = this.snap(this.y(0));
       for (const category of stackOrder) {

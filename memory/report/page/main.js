@@ -220,22 +220,10 @@ function key(plot, event) {
   actions[event.key]();
 }
 
-function setTheme(dark) {
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  byId("theme").textContent = dark ? "Light" : "Dark";
-  byId("theme").setAttribute("aria-label", dark ? "Use light colours" : "Use dark colours");
-}
-
 function start() {
   byId("title").textContent = page.title;
   byId("subtitle").textContent = page.subtitle.join("\n");
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  setTheme(dark.matches);
-  dark.addEventListener("change", () => (setTheme(dark.matches), redraw()));
-  byId("theme").addEventListener("click", () => {
-    setTheme(document.documentElement.dataset.theme !== "dark");
-    redraw();
-  });
+  followTheme(redraw);
   showStats();
   byId("arena-figure").hidden = !arena;
   page.views.forEach(([label, , , depth], i) => byId("view").append(

@@ -3,16 +3,35 @@
 
 const page = JSON.parse(document.getElementById("data").textContent);
 const bytesOf = Float64Array.from(page.buffers.bytes);
-const categoryOf = Uint8Array.from(page.buffers.category);
 const deathOf = Int32Array.from(page.buffers.death, (life, b) => b + life);
 const lastUseOf = Int32Array.from(page.buffers.last_use, (after, b) => b + after);
 const offsetOf = Float64Array.from(page.buffers.offset);
+const firstLifeOf = Int32Array.from(page.buffers.first_life, (back, b) => back ? b - back : -1);
 const end = bytesOf.length;
 
+// Categories, and activations that were not kept: what a value was before it was dropped, and what
+// it was when backward had it made again. They are drawn as activations are, in stripes.
+const kDropped = page.categories.length, kRebuilt = kDropped + 1;
+const layers = [...page.categories.map((name) => ({name, colour: name})),
+                {name: "activations, dropped", colour: "activations", stripes: "thin"},
+                {name: "activations, rebuilt", colour: "activations", stripes: "thick"}];
+const kActivations = page.categories.indexOf("activations");
+const laterLives = new Map();  // of a dropped value, by the buffer that it had in forward
+firstLifeOf.forEach((first, b) => {
+  if (first >= 0) laterLives.set(first, [...laterLives.get(first) ?? [], b]);
+});
+const categoryOf = Uint8Array.from(page.buffers.category, (category, b) => {
+  if (category !== kActivations) return category;
+  const [, , , , phase] = page.origins[page.buffers.origin[b]];
+  if (page.phases[phase] === "recompute") return kRebuilt;
+  return laterLives.has(b) ? kDropped : category;
+});
+
 // What stays lies at the bottom of the stack.
-const stackOrder = ["parameters", "optimizer", "other", "input", "communication", "gradients",
-                    "activations", "scratch"].map((name) => page.categories.indexOf(name));
-const present = stackOrder.filter((c) => page.buffers.category.includes(c));
+const stackOrder = [...["parameters", "optimizer", "other", "input", "communication", "gradients",
+                        "activations"].map((name) => page.categories.indexOf(name)),
+                    kDropped, kRebuilt, page.categories.indexOf("scratch")];
+const present = stackOrder.filter((c) => categoryOf.includes(c));
 
 /** {op, module, file, line, phase} of an entry of the table of origins. */
 function origin(index) {
@@ -24,7 +43,7 @@ const originOf = (b) => origin(page.buffers.origin[b]);
 const shapeOf = (b) => page.strings[page.buffers.shape[b]];
 
 /** Live bytes of each category at each time, and their sum. */
-const liveOf = page.categories.map(() => new Float64Array(end + 1));
+const liveOf = layers.map(() => new Float64Array(end + 1));
 for (let b = 0; b < end; b++) {
   liveOf[categoryOf[b]][b] += bytesOf[b];
   liveOf[categoryOf[b]][deathOf[b]] -= bytesOf[b];
@@ -134,7 +153,16 @@ const formatShare = (part, whole) => whole ? `${(100 * part / whole).toFixed(1)}
 function opName({op, phase}) { return op && phase === "backward" ? `${op} backward` : op; }
 function nameOf(b) {
   const from = originOf(b);
-  return [opName(from), from.module].filter(Boolean).join(", ") || page.categories[categoryOf[b]];
+  return [opName(from), from.module].filter(Boolean).join(", ") || layers[categoryOf[b]].name;
+}
+/** What became of a value that was not kept; "" for others. */
+function fateOf(b) {
+  const request = (other) => `request ${formatCount(other + 1)}`;
+  if (categoryOf[b] === kRebuilt)
+    return "rebuilt for backward" +
+           (firstLifeOf[b] < 0 ? "" : `, dropped after ${request(firstLifeOf[b])}`);
+  const later = laterLives.get(b) ?? [];
+  return later.length ? `dropped, rebuilt for backward: ${later.map(request).join(", ")}` : "";
 }
 function lifeOf(b) {
   const until = deathOf[b] === end ? "held to the end" : `freed after ${formatCount(deathOf[b])}`;

@@ -13,8 +13,11 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 const byId = (id) => document.getElementById(id);
-const chip = (c) => element("span", {
-  class: "chip", style: `background: var(--${page.categories[c]})`, "aria-hidden": "true"});
+function chip(c) {
+  const {colour, stripes} = layers[c];
+  return element("span", {class: stripes ? `chip ${stripes}` : "chip", "aria-hidden": "true",
+                          style: `--fill: var(--${colour})`});
+}
 
 function showStats() {
   const tile = (title, bytes, note) => element("div", {}, element("h3", {}, title),
@@ -55,7 +58,7 @@ function overlayTile() {
 }
 
 function showLegend(t, when) {
-  const items = present.toReversed().map((c) => element("li", {}, chip(c), page.categories[c],
+  const items = present.toReversed().map((c) => element("li", {}, chip(c), layers[c].name,
     element("span", {class: "number"}, formatBytes(liveOf[c][t]))));
   if (measured.length)
     items.push(element("li", {}, element("span", {class: "chip dashes"}), "measured, in all"));
@@ -69,7 +72,7 @@ function showCategories(t, when, state) {
     for (let u = state.begin; u < state.finish; u++) most = Math.max(most, liveOf[c][u]);
     for (let b = 0; b < state.finish; b++)
       if (categoryOf[b] === c && deathOf[b] > state.begin) buffers++;
-    return element("tr", {}, element("th", {scope: "row"}, chip(c), " ", page.categories[c]),
+    return element("tr", {}, element("th", {scope: "row"}, chip(c), " ", layers[c].name),
       ...[formatBytes(liveOf[c][t]), formatShare(liveOf[c][t], total[t]), formatBytes(most),
           formatCount(buffers)].map((text, i) =>
         element("td", {class: i === 3 ? "number held" : "number"}, text)));
@@ -82,13 +85,13 @@ function showCategories(t, when, state) {
 function showBuffers(t, when, state, choose) {
   const words = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
   const found = liveAt(t).filter((b) => {
-    const text = `${nameOf(b)} ${shapeOf(b)} ${page.categories[categoryOf[b]]}`.toLowerCase();
+    const text = `${nameOf(b)} ${shapeOf(b)} ${layers[categoryOf[b]].name}`.toLowerCase();
     return words.every((word) => text.includes(word));
   }).sort((a, b) => bytesOf[b] - bytesOf[a] || a - b);
   const rows = found.slice(0, state.rows).map((b) => element("tr", {"data-buffer": b},
     element("td", {class: "number"}, formatBytes(bytesOf[b])),
     element("td", {class: "category"}, chip(categoryOf[b]),
-            element("span", {}, page.categories[categoryOf[b]])),
+            element("span", {}, layers[categoryOf[b]].name)),
     element("td", {}, element("button", {type: "button", onclick: () => choose(b)}, nameOf(b))),
     // A narrow column breaks behind commas, not inside numbers.
     element("td", {class: "shape"}, shapeOf(b).replaceAll(",", ",\u200b")),
@@ -118,7 +121,7 @@ function showDetails(b, state, {close, zoom}) {
   const from = originOf(b);
   panel.replaceChildren(
     element("div", {class: "title"},
-      element("h2", {}, opName(from) || page.categories[categoryOf[b]]),
+      element("h2", {}, opName(from) || layers[categoryOf[b]].name),
       element("button", {type: "button", onclick: close, "aria-label": "Close"}, "×")),
     element("p", {class: "module"}, from.module), facts(b, from, state), ...users(b),
     element("button", {type: "button", onclick: () => zoom(b)}, "Zoom to its life"));
@@ -132,7 +135,8 @@ function facts(b, from, state) {
   const fact = (name, ...value) => {
     if (value[0]) list.append(element("dt", {}, name), element("dd", {}, ...value));
   };
-  fact("Category", chip(categoryOf[b]), " ", page.categories[categoryOf[b]]);
+  fact("Category", chip(categoryOf[b]), " ", layers[categoryOf[b]].name);
+  fact("Saved", fateOf(b));
   fact("Shape", shapeOf(b));
   fact("Bytes", exactBytes(bytesOf[b]));
   fact("At the peak", atPeak ? `live, ${formatShare(bytesOf[b], total[state.peak])} of it`
@@ -161,8 +165,9 @@ function showTooltip(b, x, y) {
   tip.hidden = b < 0;
   if (b < 0) return;
   tip.replaceChildren(element("strong", {}, nameOf(b)),
-    chip(categoryOf[b]), ` ${page.categories[categoryOf[b]]}, ${formatBytes(bytesOf[b])}`,
-    element("div", {}, shapeOf(b)), element("div", {class: "when"}, lifeOf(b)));
+    chip(categoryOf[b]), ` ${layers[categoryOf[b]].name}, ${formatBytes(bytesOf[b])}`,
+    element("div", {}, shapeOf(b)), element("div", {class: "when"}, lifeOf(b)),
+    ...[fateOf(b)].filter(Boolean).map((fate) => element("div", {class: "when"}, fate)));
   const box = tip.getBoundingClientRect();
   const left = x + 16 + box.width > window.innerWidth ? x - 16 - box.width : x + 16;
   tip.style.left = `${Math.max(4, Math.min(left, window.innerWidth - box.width - 4))}px`;

@@ -3,7 +3,28 @@
 
 const colour = (name) =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-const categoryColours = () => page.categories.map(colour);
+/** What each layer is painted with. */
+function layerFills(context) {
+  return layers.map(({colour: name, stripes}) =>
+    stripes ? striped(context, colour(name), stripes === "thick") : colour(name));
+}
+/** Slanting stripes: rising thick ones or falling thin ones. */
+function striped(context, fill, isThick) {
+  const size = 8, tile = document.createElement("canvas"), c = tile.getContext("2d");
+  tile.width = tile.height = size;
+  c.fillStyle = colour("surface");
+  c.fillRect(0, 0, size, size);
+  c.strokeStyle = fill;
+  c.lineWidth = isThick ? 4 : 2;
+  if (isThick) c.setTransform(1, 0, 0, -1, 0, size);
+  for (const shift of [-size, 0, size]) {
+    c.beginPath();
+    c.moveTo(shift - size, -size);
+    c.lineTo(shift + 2 * size, 2 * size);
+    c.stroke();
+  }
+  return context.createPattern(tile, "repeat");
+}
 const kFont = '12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
 /** A step of 1, 2 or 5 times a power of ten that gives at most `most` ticks. */

@@ -112,6 +112,26 @@ TEST_CASE("a measured trace is on the page as its live bytes, first and then dif
   CHECK(data["runs"][1] == json::array({2, Numbers{2560, 2560, 128, 512}}));
 }
 
+TEST_CASE("the page knows what was dropped and made again, counted back from its later life") {
+  Trace trace;
+  auto run = [&](Phase phase) {
+    const int64_t made = request(trace, 640, Category::activations, "relu", "a", phase);
+    trace.ops.push_back({.origin = trace.buffers.back().origin,
+                         .begin = made,
+                         .end = trace.end,
+                         .outputs = {made}});
+    release(trace, made);
+  };
+  run(Phase::forward);
+  request(trace, 640, Category::gradients);
+  run(Phase::recompute);
+  const std::string page = html_page(finished(trace));
+  CHECK(data_of(page)["buffers"]["first_life"] == json(Numbers{0, 0, 2}));
+  // What its reader makes of them.
+  for (const char* text : {"rebuilt for backward", "activations, dropped", "activations, rebuilt"})
+    CHECK(page.find(text) != page.npos);
+}
+
 TEST_CASE("names cannot leave the place where they stand") {
   const std::string evil = "</script><script>alert(1)</script><!-- {{data}} {{title}} \"'\\ \xff";
   Trace trace = small_trace();
@@ -136,7 +156,7 @@ TEST_CASE("the page is one file that asks for no other") {
   for (std::sregex_iterator it(page.begin(), page.end(), reference), end; it != end; ++it)
     CHECK(it->str() == R"(href="data:,")");  // keeps browsers from asking for an icon
   CHECK(count(page, "<style>") == 1);
-  CHECK(count(page, "<script>") == 6);
+  CHECK(count(page, "<script>") == 7);
 }
 
 TEST_CASE("an empty trace is a page, too") {

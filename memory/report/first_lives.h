@@ -1,0 +1,18 @@
+// Values that were dropped and made again for backward: which buffer of a trace is another life of
+// which. For pages; what is dropped is decided elsewhere (memory/plan/recompute.h).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "brim/memory/trace.h"
+
+namespace brim::memory {
+
+/// Of each buffer that holds a value made again (phase recompute, an activation): the buffer that
+/// held it in forward, of the same call of the same section. -1 for others, and for values that
+/// were written over in place: what their buffer held when it went was another value. Calls that
+/// look alike, as those of one line in a loop, are taken last first, as backward does.
+std::vector<int64_t> first_lives(const Trace& trace);
+
+}  // namespace brim::memory
