@@ -6,7 +6,6 @@
 #include "brim/autograd/offload_all.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/optim/sgd.h"
-#include "brim/tests/support/late_copies.h"
 #include "brim/tests/train/faults.h"
 #include "brim/tests/train/planned_training.h"
 
@@ -29,6 +28,7 @@ struct Trained {
   std::vector<double> losses;
   std::vector<std::vector<float>> state;
   memory::AccountStats device, host;
+  autograd::OffloadStats copies;
 };
 
 Trained train_with(const TrainingCase& c, const TrainerOptions& options,
@@ -49,6 +49,7 @@ Trained train_with(const TrainingCase& c, const TrainerOptions& options,
     Trainer trainer(*model, *updating.optimizer, {source, &validation}, options);
     trainer.on_step = [&](const StepReport& step) { result.losses.push_back(step.loss); };
     trainer.run();
+    if (trainer.offload() != nullptr) result.copies = trainer.offload()->stats();
     for (const auto& named : {model->named_parameters(), model->named_buffers()})
       for (const auto& each : named) result.state.push_back(each.tensor.to_vector<float>());
   }
@@ -94,14 +95,17 @@ void check_as_predicted(const Trained& run, const StepMemory& predicted) {
   CHECK(run.host.peak_live == predicted.host_peak_live);
 }
 
+TrainStepOptions options_for_step(bool offloads) {
+  return {.seed = 5,
+          .recompute = offloads ? offload_all() : RecomputeOptions{},
+          .offload = {.enabled = offloads}};
+}
+
 /// A small step by hand, beside one that keeps everything.
 struct Stepping {
   explicit Stepping(bool offloads)
       : sgd(model.named_parameters(), {.momentum = 0.9}),
-        step(model, sgd,
-             {.seed = 5,
-              .recompute = offloads ? offload_all() : RecomputeOptions{},
-              .offload = {.enabled = offloads}}) {}
+        step(model, sgd, options_for_step(offloads)) {}
   double update(const Problem& problem) {
     return step.run(0.01, [&] { return cross_entropy(model(problem.images), problem.labels); });
   }
@@ -127,19 +131,49 @@ TEST_CASE("a training that offloads has the same bits, and both accounts are as 
     const Trained kept = train_with(c, trainer_options(c), memory::planner_named("direct"));
     CHECK(kept.losses.size() == 6);
     CHECK(kept.host.requests == 0);
-    for (bool with_free : {false, true})
-      for (const char* planner : {"direct", "caching", "arena"}) {
-        CAPTURE(with_free);
-        CAPTURE(planner);
-        const TrainerOptions options = options_of(c, offload_all(with_free));
-        const Predicted predicted = predict(c, options, planner);
-        const Trained moved = train_with(c, options, predicted.planner);
-        check_same(moved, kept);
-        check_as_predicted(moved, predicted.memory);
-        CHECK(moved.host.peak_live > 0);
-        CHECK(moved.device.peak_live < kept.device.peak_live);
-      }
+    auto check_moved = [&](bool with_free, const char* planner) {
+      CAPTURE(with_free);
+      CAPTURE(planner);
+      const TrainerOptions options = options_of(c, offload_all(with_free));
+      const Predicted predicted = predict(c, options, planner);
+      const Trained moved = train_with(c, options, predicted.planner);
+      check_same(moved, kept);
+      check_as_predicted(moved, predicted.memory);
+      CHECK(moved.copies.copies_in > 0);
+      CHECK(moved.copies.refused == 0);
+      CHECK(moved.device.peak_live < kept.device.peak_live);
+    };
+    for (const char* planner : {"direct", "caching", "arena"}) check_moved(false, planner);
+    check_moved(true, "arena");
   }
+}
+
+TEST_CASE("gradients of ResNet-18 are the same in each of five steps") {
+  auto numbers_of = [](bool offloads) {
+    const Problem problem = random_problem(4, 32, 10);
+    auto model = nn::make_model("resnet18", {.classes = 10});
+    optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9});
+    TrainStep step(*model, sgd, options_for_step(offloads));
+    std::vector<double> losses;
+    std::vector<std::vector<float>> gradients;
+    for (int i = 0; i < 5; ++i) {
+      step.begin();
+      losses.push_back(
+          step.micro_step([&] { return cross_entropy((*model)(problem.images), problem.labels); }));
+      for (const auto& named : model->named_parameters())
+        gradients.push_back(named.tensor.grad().to_vector<float>());
+      step.prepare(0.01);
+      step.commit();
+    }
+    const int64_t copies = offloads ? step.offload()->stats().copies_in : 0;
+    return std::tuple(losses, gradients, values_of(model->named_buffers()), copies);
+  };
+  const auto [losses, gradients, buffers, none] = numbers_of(false);
+  const auto [moved_losses, moved_gradients, moved_buffers, copies] = numbers_of(true);
+  CHECK(moved_losses == losses);
+  CHECK(moved_gradients == gradients);
+  CHECK(moved_buffers == buffers);
+  CHECK(copies >= 5 * 20);
 }
 
 TEST_CASE("a training that does not fit a device fits it with a host beside it") {
@@ -170,6 +204,7 @@ TEST_CASE("a host with too little room is used as far as it goes, as predicted")
     const Trained moved = train_with(c, options, predicted.planner);
     check_same(moved, kept);
     check_as_predicted(moved, predicted.memory);
+    CHECK(moved.copies.refused > 0);
     CHECK(moved.device.peak_live < kept.device.peak_live);
     CHECK(moved.device.peak_live > whole.memory.peak_live);
   }
