@@ -8,6 +8,7 @@
 #include "brim/optim/schedule.h"
 #include "brim/train/input.h"
 #include "brim/train/mix.h"
+#include "brim/train/offload_options.h"
 #include "brim/train/train_step.h"
 
 namespace brim {
