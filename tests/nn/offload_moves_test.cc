@@ -71,6 +71,25 @@ TEST_CASE("backward has what it reads and two more, whatever was offloaded") {
   machine.check_rules();
 }
 
+TEST_CASE("a chain of twenty thousand calls has as few on the device") {
+  Machine machine(/*late=*/false);
+  autograd::OffloadAll all;
+  Tensor x = full({16}, 0.5).set_requires_grad();
+  auto gradient = [&](autograd::SavePolicy* policy) {
+    autograd::SavePolicyScope saving(policy);
+    x.set_grad({});
+    Tensor y = x;
+    for (int i = 0; i < 20'000; ++i) y = tanh(std::move(y));
+    machine.device->reset_peak();
+    backward(sum(std::move(y)));
+    return x.grad().to_vector<float>();
+  };
+  const std::vector<float> moved = gradient(&all);
+  CHECK(machine.device->stats().peak_live <= 12 * 64);
+  CHECK(machine.host->stats().peak_live >= 19'990 * 64);
+  CHECK(moved == gradient(nullptr));
+}
+
 TEST_CASE("who holds a tensor keeps it on the device") {
   Machine machine;
   autograd::OffloadAll all;
