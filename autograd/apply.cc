@@ -4,6 +4,7 @@
 
 #include "brim/autograd/in_place.h"
 #include "brim/autograd/node.h"
+#include "brim/autograd/offload.h"
 #include "brim/autograd/op.h"
 #include "brim/autograd/save.h"
 
@@ -100,6 +101,7 @@ Tensors apply(std::shared_ptr<const Op> op, Inputs given, Where where) {
   const Tensors inputs = std::move(given).take();
   bool record = recording && op->is_differentiable() &&
                 std::ranges::any_of(inputs, [](const Tensor& t) { return t.requires_grad(); });
+  if (Offload* engine = record ? offload() : nullptr) engine->look();
   ForwardContext context;
   context.for_backward = record;
   const Saves saves = record ? op->saves(needs_of(inputs)) : Saves();

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <deque>
 
+#include "brim/autograd/fetch.h"
 #include "brim/autograd/last_uses.h"
+#include "brim/autograd/offload.h"
 #include "brim/autograd/reading.h"
 #include "brim/autograd/rebuild.h"
 #include "brim/autograd/saved_rows.h"
@@ -153,6 +155,7 @@ class Engine {
       Tensor& grad = grads[static_cast<size_t>(output)];
       if (grad.defined()) grad = run_hook(hook, std::move(grad));
     }
+    if (offload() != nullptr) fetched_.before(node, next_after(node));
     ReadingScope reading(node);
     node.make_saved_resident();
     ModuleScope module(node.module);
@@ -164,6 +167,23 @@ class Engine {
     grads.clear();
     if (!options_.retain_graph) node.release_saved();
     distribute(node, std::move(input_grads));
+  }
+
+  // The nodes that run after `node`, if a gradient flows along each edge.
+  std::vector<const Node*> next_after(const Node& node) const {
+    std::vector<const Node*> open, next;
+    const auto add_edges = [&](const Node& from) {
+      for (const Edge& edge : from.edges)
+        if (edge.node != nullptr) open.push_back(edge.node.get());
+    };
+    for (const auto& queued : queue_) open.push_back(queued.get());
+    add_edges(node);
+    while (next.size() < FetchScope::kNodesAhead && !open.empty()) {
+      next.push_back(*std::ranges::max_element(open, {}, &Node::sequence));
+      std::erase(open, next.back());
+      add_edges(*next.back());
+    }
+    return next;
   }
 
   void distribute(const Node& node, Tensors grads) {
@@ -244,6 +264,7 @@ class Engine {
 
   const BackwardOptions& options_;
   RebuildScope rebuilt_;
+  FetchScope fetched_;
   bool finished_ = false;
   std::deque<std::shared_ptr<Node>> queue_;  // a heap; deque: no large blocks from malloc
   std::deque<std::shared_ptr<TensorBody>> new_leaves_;

@@ -18,7 +18,7 @@ int64_t output_bytes(const Node& call) {
 bool is_kept_anyway(const RecordedCall& call, size_t i) {
   const auto& value = call.inputs[i];
   if (value == nullptr) return true;
-  if (value->fate() != Fate::keep || static_cast<int>(i) == call.overwritten) return false;
+  if (is_made_again(value->fate()) || static_cast<int>(i) == call.overwritten) return false;
   const bool is_saved = std::ranges::count(call.saves.inputs, static_cast<int>(i)) > 0;
   return is_saved || value->is_held() || value->bytes() * kSmall <= output_bytes(call.node);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "brim/autograd/offload.h"
+
 namespace brim::autograd {
 namespace {
 
@@ -12,12 +14,23 @@ using Values = std::vector<std::shared_ptr<Value>>;
 SavedTensor reader_of(std::shared_ptr<Value> value, const Segment& segment, bool in_backward) {
   if (value == nullptr) return {};
   const bool drops =
-      !value->is_resident() || (value->fate() != Fate::keep && value->segment().id == segment.id);
+      !value->is_resident() || (is_made_again(value->fate()) && value->segment().id == segment.id);
   return SavedTensor(std::move(value), {.holds = !drops, .in_backward = in_backward});
 }
 
 bool can_start_from(const Value& overwritten, const Decision& decision) {
   return overwritten.can_be_made_again() && overwritten.segment().id == decision.segment.id;
+}
+
+bool runs_again(const Decision& decision) {
+  return std::ranges::any_of(decision.fates, is_made_again);
+}
+
+/// The same, but that nothing is made again.
+Decision without_replay(Decision decision) {
+  if (std::ranges::count(decision.fates, Fate::offload) == 0) return {};
+  std::ranges::replace_if(decision.fates, is_made_again, Fate::keep);
+  return {.fates = std::move(decision.fates)};
 }
 
 void make_values(const std::shared_ptr<Node>& node, const Tensors& outputs, Decision decision) {
@@ -30,6 +43,13 @@ void make_values(const std::shared_ptr<Node>& node, const Tensors& outputs, Deci
   if (!decision.held_until_dropped) return;
   for (const auto& value : node->values)
     if (value != nullptr) value->hold_until_dropped();
+}
+
+void watch(const Values& values) {
+  Offload* engine = offload();
+  if (engine == nullptr) return;
+  for (const auto& value : values)
+    if (value != nullptr && value->fate() == Fate::offload) engine->watch(value);
 }
 
 }  // namespace
@@ -45,15 +65,14 @@ void save(const std::shared_ptr<Node>& node, const Tensors& inputs, const Tensor
   Decision decision =
       policy != nullptr ? policy->decide({*node, outputs, values, saves, overwritten}) : Decision();
   // Its place is taken: unless it can be made again, the result is kept instead of it.
-  if (policy != nullptr && overwritten >= 0 &&
+  if (overwritten >= 0 && runs_again(decision) &&
       !can_start_from(*values[static_cast<size_t>(overwritten)], decision))
-    decision = {};
+    decision = without_replay(std::move(decision));
   const Segment segment = decision.segment;
-  if (!decision.fates.empty()) {
-    make_values(node, outputs, std::move(decision));
+  if (runs_again(decision))
     for (const auto& value : values)
       node->replay_inputs.push_back(reader_of(value, segment, /*in_backward=*/false));
-  }
+  if (!decision.fates.empty()) make_values(node, outputs, std::move(decision));
   for (int i : saves.inputs)
     node->saved_inputs.emplace_back(i, reader_of(values[static_cast<size_t>(i)], segment, true));
   for (int i : saves.outputs) {
@@ -63,6 +82,8 @@ void save(const std::shared_ptr<Node>& node, const Tensors& inputs, const Tensor
       value = std::make_shared<Value>(output, node, i, Fate::keep, Segment{});
     node->saved_outputs.emplace_back(i, reader_of(value, segment, true));
   }
+  watch(values);
+  watch(node->values);
   if (policy != nullptr) policy->recorded(node, outputs);
 }
 

@@ -1,7 +1,8 @@
 // Which results of recorded ops the tape holds until backward, and which it lets go as soon as
 // nobody else holds them, to run their producers again. The policy is asked once for each recorded
 // call. Without one everything that is saved is held. Ready policies: `checkpoint` (checkpoint.h),
-// `FreeRecomputation` (free_recomputation.h), `DynamicEviction` (dynamic_eviction.h).
+// `FreeRecomputation` (free_recomputation.h), `DynamicEviction` (dynamic_eviction.h), `OffloadAll`
+// (offload_all.h).
 //
 // No policy changes a bit of what is computed: a producer runs again with the same inputs and the
 // same random address, and its side effects do not happen again.
@@ -30,6 +31,9 @@ struct Saves;
 
 using memory::Fate;
 
+/// Is it dropped, and made again by its producer? Else it is kept, here or in the host.
+constexpr bool is_made_again(Fate fate) { return fate == Fate::retain || fate == Fate::remake; }
+
 /// A stretch of the tape. What is made in it is dropped, but for what is read outside of it.
 struct Segment {
   uint64_t id = 0;  ///< 0: none; of nested ones, the outermost
@@ -37,7 +41,7 @@ struct Segment {
 };
 
 struct Decision {
-  /// Of each output; empty: all are kept, and the call will not be made again.
+  /// Of each output; empty: all are kept. A call runs again only where one is made again.
   std::vector<Fate> fates;
   Segment segment;
   /// What may be dropped is held all the same, for who reads it in backward, until `Value::drop`.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "brim/autograd/host_copy.h"
 #include "brim/autograd/node.h"
 #include "brim/autograd/rebuild.h"
 
@@ -23,6 +24,11 @@ bool Value::is_of(const Tensor& tensor) const {
   return storage_.lock() == tensor.storage() && tensor.storage()->version() == version_;
 }
 
+bool Value::is_overwritten() const {
+  std::shared_ptr<Storage> storage = storage_.lock();
+  return storage != nullptr && storage->version() != version_;
+}
+
 std::shared_ptr<Storage> Value::resident_storage() const {
   std::shared_ptr<Storage> storage = storage_.lock();
   return storage && storage->version() == version_ ? storage : nullptr;
@@ -35,6 +41,11 @@ void Value::raise_overwritten(const char* op, const Storage& storage) const {
 }
 
 Tensor Value::get(const char* op) {
+  if (copy_ != nullptr) {
+    // Also where the host has what it was: without offloading it would be refused.
+    if (is_overwritten()) raise_overwritten(op, *storage_.lock());
+    copy_->bring();
+  }
   if (auto storage = resident_storage()) return Tensor(std::move(storage), layout_);
   if (is_held()) raise_overwritten(op, *hold_.storage());
   return rebuild(*this, op);
@@ -50,7 +61,26 @@ void Value::add_reader(const Reading& reading) {
 void Value::remove_reader(const Reading& reading) {
   users_ -= reading.in_backward ? 1 : 0;
   holders_ -= reading.holds ? 1 : 0;
-  if (holders_ == 0 && (users_ == 0 || fate_ == Fate::remake)) hold_ = TapeHold();
+  if (holders_ > 0 || (users_ > 0 && fate_ != Fate::remake)) return;
+  hold_ = TapeHold();
+  leave_copy();
+}
+
+void Value::join(std::shared_ptr<HostCopy> copy) {
+  copy->add(*this);
+  copy_ = std::move(copy);
+}
+
+void Value::leave_copy() {
+  if (copy_ == nullptr) return;
+  copy_->remove(*this);
+  copy_.reset();
+}
+
+void Value::return_to(const std::shared_ptr<Storage>& storage) {
+  storage_ = storage;
+  version_ = storage->version();
+  hold_ = TapeHold(storage);
 }
 
 bool Value::can_be_made_again() const {

@@ -1,8 +1,9 @@
 // What backward needs is held in saved tensors, and in nothing else. A saved tensor refers to a
 // `Value`, a result of an op (or a leaf) as the tape knows it, which is
 //
-//   resident  the tape, or somebody else, holds its storage; or
-//   dropped   nobody does: its producer is run again when the value is needed.
+//   resident   the tape, or somebody else, holds its storage; or
+//   dropped    nobody does: its producer is run again when the value is needed; or
+//   offloaded  it has a copy in the host (offload.h), which is fetched then.
 //
 // Which of them is the policy's choice (save_policy.h); without one all that is saved is held. A
 // value remembers its storage's version: one that was overwritten in the meantime is refused where
@@ -16,6 +17,7 @@
 
 namespace brim::autograd {
 
+class HostCopy;
 class Node;
 
 /// What a saved tensor wants of its value.
@@ -34,16 +36,17 @@ class Value {
 
   /// Is `tensor` what this is a value of, unchanged?
   bool is_of(const Tensor& tensor) const;
-  /// Can it be had without running anything? Also where only others hold it.
-  bool is_resident() const { return resident_storage() != nullptr; }
+  /// Can it be had without running an op? Also where only others hold it, or the host.
+  bool is_resident() const { return copy_ != nullptr || resident_storage() != nullptr; }
   /// Does the tape hold it?
   bool is_held() const { return hold_.storage() != nullptr; }
   /// Will backward read it?
   bool is_wanted() const { return users_ > 0; }
   /// Did its producer keep what it takes to run again?
   bool can_be_made_again() const;
-  /// The values, unknown to the tape; made again where they were dropped (rebuild.h). Throws
-  /// `AutogradError`, naming the op that wrote to it, for a held one that was overwritten.
+  /// The values, unknown to the tape; made again where they were dropped (rebuild.h), fetched where
+  /// they were offloaded. Throws `AutogradError`, naming the op that wrote to it, for a held one
+  /// that was overwritten; `memory::OutOfMemory`.
   Tensor get(const char* op);
 
   /// Is held for its readers in backward, whatever its fate, until it is dropped.
@@ -71,13 +74,29 @@ class Value {
   /// Once made again, is it held for another function of backward?
   bool is_retained() const { return users_ > 0 && fate_ != Fate::remake; }
 
+  // For offloading (host_copy.h).
+  /// What the tape holds; null where it does not.
+  const std::shared_ptr<Storage>& held_storage() const { return hold_.storage(); }
+  /// Was its storage written to since it was saved? Not where it is gone.
+  bool is_overwritten() const;
+  /// Does the tape hold it as it was saved?
+  bool holds_current() const { return is_held() && hold_.storage()->version() == version_; }
+  const std::shared_ptr<HostCopy>& copy() const { return copy_; }
+  /// Of a held one: it goes where the copy goes, until its last reader is gone.
+  void join(std::shared_ptr<HostCopy> copy);
+  void leave_device() noexcept { hold_ = TapeHold(); }
+  /// Its values are in `storage`, or will be when a copy is done.
+  void return_to(const std::shared_ptr<Storage>& storage);
+
  private:
   std::shared_ptr<Storage> resident_storage() const;
   [[noreturn]] void raise_overwritten(const char* op, const Storage& storage) const;
+  void leave_copy();
 
   Layout layout_;
   std::weak_ptr<Storage> storage_;
   TapeHold hold_;
+  std::shared_ptr<HostCopy> copy_;  // null unless it may be offloaded
   uint32_t version_ = 0;
   std::weak_ptr<Node> producer_;
   int output_ = 0;

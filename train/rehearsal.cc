@@ -107,6 +107,10 @@ class Rehearsal {
   TrainStep step_;
 };
 
+std::string offload_identity(const OffloadOptions& options) {
+  return options.enabled ? fmt::format("to {} bytes", options.host_bytes) : "off";
+}
+
 }  // namespace
 
 std::string plan_identity(const RehearsalOptions& options) {
@@ -114,14 +118,15 @@ std::string plan_identity(const RehearsalOptions& options) {
   return fmt::format(
       "{0}x{0}, batch {1}, {2} an update, {3} updates an epoch, {4} in a last one, {5} updates in "
       "all, {6} evaluated by {7}, {8} as {9}; clip norm {10}, value {11}, fused {12}, in place "
-      "{13}, recompute {14}, mixup {15}, cutmix {16}, label smoothing {17}, class weights {18}; "
+      "{13}, recompute {14}, offload {21}, mixup {15}, cutmix {16}, label smoothing {17}, class "
+      "weights {18}; "
       "{19}, "
       "{20} threads",
       options.size, options.batch, options.update_images(), options.updates, options.last_update,
       t.steps, options.evaluated, options.evaluation_batch, to_string(t.input.dtype),
       t.input.as_bytes ? "bytes" : "numbers", t.clip.norm, t.clip.value, t.fused_update, t.in_place,
       t.recompute.name, t.mix.mixup, t.mix.cutmix, t.label_smoothing, t.class_weights.defined(),
-      to_string(instructions()), num_threads());
+      to_string(instructions()), num_threads(), offload_identity(t.offload));
 }
 
 void rehearse(const RehearsalOptions& options, const std::function<void()>& state_is_held) {

@@ -15,6 +15,7 @@ struct StepMemory {
   int64_t peak_reserved = 0, peak_live = 0;
   int64_t state = 0;  ///< live between steps: parameters, buffers, optimizer state
   memory::BytesByCategory at_peak{};
+  int64_t host_peak_reserved = 0, host_peak_live = 0;  ///< of what is offloaded
 };
 
 /// Builds everything on the meta device, runs steps, and calls its argument once when only the

@@ -66,6 +66,9 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
                      options_.clip.norm);
   for (const nn::NamedTensor& parameter : model.named_parameters())
     parameters_.push_back(parameter.tensor);
+  if (options_.offload.enabled)
+    offload_ = std::make_unique<autograd::Offload>(
+        device(), autograd::offload_host(device(), options_.offload.host_bytes));
   model.name_in_account();
   memory::CategoryScope category(memory::Category::other);
   model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
@@ -77,6 +80,10 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
     memory::SiteScope site({.op = "shadow", .module = &autograd::kept_path(name)});
     shadows_.emplace_back(*slot.tensor, clone(*slot.tensor));
   });
+}
+
+Device TrainStep::device() const {
+  return parameters_.empty() ? Device::cpu() : parameters_.front().device();
 }
 
 double TrainStep::run(double rate, const LossFunction& loss, const MicroStepOptions& options) {
@@ -102,11 +109,11 @@ void TrainStep::begin() {
   undo();  // a step that was left half done
   require_ready();
   or_undo([&] {
-    auto account =
-        memory::account(parameters_.empty() ? Device::cpu() : parameters_.front().device());
+    auto account = memory::account(device());
     if (options_.fused_update) require_planned(*account);
     account->begin_step();
     account_ = std::move(account);
+    if (offload_ != nullptr) offload_->host().begin_step();
     first_ = true;
     for (const auto& [buffer, shadow] : shadows_) copy_into(shadow, buffer);
   });
@@ -181,6 +188,7 @@ Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptio
 }
 
 double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOptions& options) {
+  autograd::OffloadScope moving(offload_ != nullptr ? offload_.get() : autograd::offload());
   double value = 0;
   {
     Saving saving(options_.recompute, *account_);
@@ -211,6 +219,7 @@ double TrainStep::run_fused(double rate, const LossFunction& loss,
 double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
                                           const MicroStepOptions& options) {
   memory::SectionScope section(account_, {memory::SectionKind::first_micro_step, options.samples});
+  autograd::OffloadScope moving(offload_ != nullptr ? offload_.get() : autograd::offload());
   Saving saving(options_.recompute, *account_);
   Tensor result = forward_checked(loss, options, saving);
   double value = value_of(result);
@@ -289,7 +298,9 @@ void TrainStep::drop_gradients() noexcept {
 
 void TrainStep::end_planner_step() noexcept {
   update_.reset();
-  if (account_ != nullptr) account_->end_step();
+  if (account_ == nullptr) return;
+  account_->end_step();
+  if (offload_ != nullptr) offload_->host().end_step();
   account_.reset();
 }
 

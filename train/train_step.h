@@ -19,10 +19,12 @@
 #include <utility>
 #include <vector>
 
+#include "brim/autograd/offload.h"
 #include "brim/memory/account.h"
 #include "brim/nn/module.h"
 #include "brim/optim/ema.h"
 #include "brim/optim/optimizer.h"
+#include "brim/train/offload_options.h"
 #include "brim/train/recompute_options.h"
 
 namespace brim {
@@ -46,6 +48,8 @@ struct TrainStepOptions {
   bool in_place = true;
   /// What is dropped and made again for backward: of each forward pass.
   RecomputeOptions recompute = {};
+  /// Whether what `recompute` offloads goes to the host.
+  OffloadOptions offload = {};
 };
 
 /// A fused update failed after parameters had changed: some are those of the next update, others
@@ -77,7 +81,8 @@ class TrainStep {
   /// Takes shadow copies of the buffers of modules in training mode, once and for all steps:
   /// others, those of frozen modules for one, do not change. Model and optimizer must outlive the
   /// step; parameters and buffers are those that the model has now. Throws `ValueError` for
-  /// `fused_update` with `clip.norm`.
+  /// `fused_update` with `clip.norm`, `DeviceError` for `offload` from a device that brim cannot
+  /// copy from beside its work.
   TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options = {});
 
   /// A whole update in one micro-step; returns the loss. With `fused_update`, a loss that is not
@@ -110,6 +115,8 @@ class TrainStep {
 
   /// Updates committed so far: the number that random ops and schedules see.
   int64_t updates() const { return updates_; }
+  /// What moves saved tensors to the host; null where nothing does.
+  const autograd::Offload* offload() const { return offload_.get(); }
   /// For a step that goes on from a checkpoint. Says of a torn update that parameters and the
   /// optimizer's state were put back.
   void set_updates(int64_t updates);
@@ -134,12 +141,14 @@ class TrainStep {
   [[noreturn]] void explain(const LossFunction& loss, const MicroStepOptions& options,
                             double value);
 
+  Device device() const;
   void drop_gradients() noexcept;
   void end_planner_step() noexcept;
 
   optim::Optimizer& optimizer_;
   TrainStepOptions options_;
   std::vector<Tensor> parameters_;
+  std::unique_ptr<autograd::Offload> offload_;
   std::vector<std::pair<Tensor, Tensor>> shadows_;  // buffer, and where effects on it go
   std::vector<std::pair<std::string, const nn::Module*>> unshadowed_;  // a buffer, and its module
   std::shared_ptr<memory::Account> account_;    // told of the step under way; null between steps

@@ -91,6 +91,8 @@ class Trainer {
   int64_t micro_batch() const { return micro_batch_; }
   const TrainerCounts& counts() const { return counts_; }
   int64_t updates() const { return step_.updates(); }
+  /// What moves saved tensors to the host, with its account; null where nothing does.
+  const autograd::Offload* offload() const { return step_.offload(); }
   /// Whether `should_stop` ended the last run.
   bool stopped() const { return stopped_; }
 
