@@ -51,12 +51,40 @@ Chain& Search::chain() {
   return *chain_;
 }
 
+/// The first `most` that may go to the host do, of those that are kept and that it has room for.
+std::vector<Fate> Search::offloading(std::vector<Fate> saving, int64_t most) const {
+  int64_t room = graph_.host_bytes;
+  for (int32_t v : graph_.offload_order) {
+    if (most == 0) break;
+    if (saving[at(v)] != Fate::keep || graph_.bytes[at(v)] > room) continue;
+    saving[at(v)] = Fate::offload;
+    room -= graph_.bytes[at(v)];
+    --most;
+  }
+  return saving;
+}
+
+/// As few of the first as make it fit, for they have the longest way back; else all.
+std::vector<Fate> Search::offloading_for(int64_t budget) {
+  int64_t few = 0, enough = std::ssize(graph_.offload_order);
+  while (few + 1 < enough) {
+    const int64_t middle = few + (enough - few) / 2;
+    const Cost cost = simulator_.run(offloading(graph_.all_kept(), middle));
+    (cost.peak <= budget ? enough : few) = middle;
+  }
+  return offloading(graph_.all_kept(), enough);
+}
+
 const Found& Search::least() {
   if (least_) return *least_;
   Found best = keep_all();
-  if (graph_.ops() > 0) {
-    Found other = simulated(chain().least().saving);
+  auto consider = [&](Found other) {
     if (other.cost.peak < best.cost.peak) best = std::move(other);
+  };
+  if (graph_.ops() > 0) consider(simulated(chain().least().saving));
+  if (const auto all = std::ssize(graph_.offload_order); all > 0) {
+    consider(simulated(offloading(best.saving, all)));
+    consider(simulated(offloading(graph_.all_kept(), all)));
   }
   LocalSearch local(graph_, simulator_, std::move(best.saving), 0);
   local.lower_peak(static_cast<int64_t>(kLeastShakes * effort_), work(kLeastWork), key_);
@@ -88,6 +116,7 @@ std::optional<Found> Search::plan(int64_t budget) {
   std::vector<std::vector<Fate>> starts = by_chain(budget);
   starts.push_back(graph_.all_kept());
   starts.push_back(least().saving);
+  if (!graph_.offload_order.empty()) starts.push_back(offloading_for(budget));
   const double share = 1 / static_cast<double>(starts.size());
   std::optional<Found> best;
   for (auto& start : starts) {

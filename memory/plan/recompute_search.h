@@ -40,6 +40,8 @@ class Search {
   Chain& chain();
   std::vector<std::vector<Fate>> by_chain(int64_t budget);
   Found simulated(std::vector<Fate> saving);
+  std::vector<Fate> offloading(std::vector<Fate> saving, int64_t most) const;
+  std::vector<Fate> offloading_for(int64_t budget);
   int64_t work(double share) const;
 
   const FlatGraph& graph_;

@@ -1,6 +1,6 @@
-// What dropping and rebuilding saved values costs: the exact peak of live bytes, and the seconds
-// that replays add. This file is the definition that plans are made by and that steps are run by.
-// It chooses nothing: recompute.h does.
+// What it costs to drop and rebuild saved values, or to hold them in host memory: the exact peak of
+// live bytes, and the seconds that replays and waits for copies add. This file is the definition
+// that plans are made by and that steps are run by. It chooses nothing: recompute.h does.
 //
 // A step is a sequence of moments: a forward op runs, an op is replayed, or a backward step runs.
 //
@@ -20,6 +20,22 @@
 // 6. At each moment there live: the fixed bytes, the sources, the instances; at a forward op its
 //    scratch, at a replay its replay scratch, the second copies of rule 3 and `held_before` of the
 //    coming step, at a step `held`.
+//
+// With a host, values that backward steps read may be `offload`:
+//
+// 7. When the last forward op that reads it has run (its own op where none does), its copy to the
+//    host begins; where several have the same last reader, in their order. Two copies may be under
+//    way: before a third begins, and for all that are left when forward has run, the oldest is
+//    waited for and leaves the device. So what forward made of it lives to the moment after which
+//    it leaves.
+// 8. While a step runs, of what its successor and the replays before that will read and is not
+//    there, the first two are fetched: they live from the moment of the step. What is not there
+//    when a replay or a step reads it is fetched then. Once fetched, it is there for all that
+//    comes, as a `retain` value is. A replay of its op makes a second copy (rule 3).
+// 9. Copies run beside compute, one after another each way, at `host_bytes_per_second`. Compute
+//    takes the seconds of ops, replays and steps, and waits where rule 7 says so and for what it
+//    reads and is not back. `extra_seconds` are those of replays and of these waits.
+// 10. All that was offloaded lies in the host when backward begins, and must have room there.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +48,15 @@ namespace brim::memory {
 
 struct RecomputeCost {
   int64_t peak = 0;          ///< the most bytes that live at a moment
-  double extra_seconds = 0;  ///< of replays, added in the order in which they run
+  double extra_seconds = 0;  ///< of replays, added in the order in which they run, and of waits
+  double wait_seconds = 0;   ///< of these, of the waits
   int64_t replays = 0;
+  int64_t host_peak = 0;  ///< bytes in the host
 };
 
 /// `saving` has an element for each value. Throws `ValueError` for other sizes, for what may not be
-/// dropped and is, and what `check_graph` throws. Takes time linear in the reads of all moments.
+/// dropped or offloaded and is, for more bytes than the host has, and what `check_graph` throws.
+/// Takes time linear in the reads of all moments.
 RecomputeCost simulate_recompute(const RecomputeGraph& graph, std::span<const Fate> saving);
 
 /// All that happens, for who executes a plan or packs it.
