@@ -26,15 +26,18 @@
 // 7. When the last forward op that reads it has run (its own op where none does), its copy to the
 //    host begins; where several have the same last reader, in their order. Two copies may be under
 //    way: before a third begins, and for all that are left when forward has run, the oldest is
-//    waited for and leaves the device. So what forward made of it lives to the moment after which
-//    it leaves.
-// 8. While a step runs, of what its successor and the replays before that will read and is not
-//    there, the first two are fetched: they live from the moment of the step. What is not there
-//    when a replay or a step reads it is fetched then. Once fetched, it is there for all that
-//    comes, as a `retain` value is. A replay of its op makes a second copy (rule 3).
+//    waited for and leaves the device, its last moment being that which has just been. Of those
+//    that are left when forward has run, what the first three steps read stays: forward's instance
+//    is there for all that comes.
+// 8. Before a step, and before its replays, what it reads and lies in the host is fetched, one
+//    after another. Then fetches of what the next two steps read begin, in their order, while fewer
+//    than two are under way: begun and not yet waited for. What was fetched lives from the moment
+//    that comes next, and is there for all that comes, as a `retain` value is. What a replay reads
+//    and lies in the host is fetched at its moment, after a wait for the oldest fetch where two are
+//    under way. A replay of its own op makes a second copy (rule 3).
 // 9. Copies run beside compute, one after another each way, at `host_bytes_per_second`. Compute
-//    takes the seconds of ops, replays and steps, and waits where rule 7 says so and for what it
-//    reads and is not back. `extra_seconds` are those of replays and of these waits.
+//    takes the seconds of ops, replays and steps, and waits where these rules say so and for what
+//    it reads and is not back. `extra_seconds` are those of replays and of these waits.
 // 10. All that was offloaded lies in the host when backward begins, and must have room there.
 #pragma once
 

@@ -6,6 +6,7 @@ namespace brim::memory::recompute {
 namespace {
 
 constexpr int32_t kAlways = std::numeric_limits<int32_t>::max();
+constexpr int32_t kStepsAhead = 2;  // for which fetches begin
 
 }  // namespace
 
@@ -38,15 +39,12 @@ Cost Simulator::run(const Range& range, std::span<const Fate> saving, const Limi
 
 /// Whether it stays within the limits.
 bool Simulator::backward(const Range& range, std::span<const Fate> saving, const Limits& limits) {
-  bool collected = false;
   for (int32_t step = range.first_step; step < range.end_step; ++step) {
-    if (!collected) collect(step, saving);
+    if (offloads_) fetch_for(step, saving);
+    collect(step, saving);
     cost_.replays += static_cast<int64_t>(replays_.size());
     for (int32_t op : replays_) replay(op, step, saving);
     backward_step(step, saving);
-    collected = offloads_ && step + 1 < range.end_step;
-    if (collected) fetch_ahead(step + 1, saving);
-    copies_.compute(graph_.step_seconds[at(step)]);
     if (cost_.seconds + copies_.waited() > limits.seconds || cost_.replays > limits.replays)
       return false;
   }
@@ -84,22 +82,33 @@ void Simulator::forward(const Range& range, std::span<const Fate> saving) {
   if (offloads_) copy_out(saving);
 }
 
-/// The copies of the whole forward pass; what is offloaded ends with them.
+/// The copies of the whole forward pass; what leaves ends with them.
 void Simulator::copy_out(std::span<const Fate> saving) {
   auto next = graph_.offload_order.begin();
   for (int32_t op = 0; op < graph_.ops(); ++op) {
     copies_.compute(graph_.op_seconds[at(op)]);
     for (; next != graph_.offload_order.end() && graph_.last_read[at(*next)] == op; ++next)
-      if (saving[at(*next)] == Fate::offload) leave(copies_.copy_out(*next), op);
+      if (saving[at(*next)] == Fate::offload) leave(copies_.send(*next), op);
   }
-  for (int32_t v = copies_.finish_oldest(); v >= 0; v = copies_.finish_oldest())
-    leave(v, graph_.ops() - 1);
+  for (int32_t v = copies_.finish_sending(); v >= 0; v = copies_.finish_sending())
+    if (is_read_soon(v, 0))
+      present_until_[at(v)] = kAlways;
+    else
+      leave(v, graph_.ops() - 1);
 }
 
 void Simulator::leave(int32_t v, int32_t last) {
   if (v < 0) return;
   last_[at(v)] = last;
   end_instance(v);
+}
+
+/// By the step or one of those for which it fetches.
+bool Simulator::is_read_soon(int32_t v, int32_t step) const {
+  const int32_t end = std::min(step + kStepsAhead + 1, graph_.steps());
+  for (; step < end; ++step)
+    if (std::ranges::count(graph_.step_reads[step], v) > 0) return true;
+  return false;
 }
 
 void Simulator::need(int32_t v, int32_t step, std::span<const Fate> saving) {
@@ -119,23 +128,20 @@ void Simulator::collect(int32_t step, std::span<const Fate> saving) {
   std::ranges::sort(replays_);
 }
 
-/// Of what the step will read, what is read first.
-void Simulator::fetch_ahead(int32_t step, std::span<const Fate> saving) {
-  collect(step, saving);
-  int32_t under_way = 0;
-  auto fetch_from = [&](std::span<const int32_t> reads) {
-    for (int32_t v : reads) {
-      if (under_way == Copies::kUnderWay || !is_in_host(v, saving)) continue;
-      fetch(v);
-      ++under_way;
-    }
-  };
-  for (int32_t op : replays_) fetch_from(graph_.replay_reads[op]);
-  fetch_from(graph_.step_reads[step]);
+/// What the step reads is back before its replays; what the next ones read comes beside them.
+void Simulator::fetch_for(int32_t step, std::span<const Fate> saving) {
+  for (int32_t v : graph_.step_reads[step]) {
+    if (is_in_host(v, saving)) fetch(v, now_ + 1);
+    copies_.wait_for(v);
+  }
+  const int32_t end = std::min(step + kStepsAhead + 1, graph_.steps());
+  for (int32_t next = step + 1; next < end; ++next)
+    for (int32_t v : graph_.step_reads[next])
+      if (is_in_host(v, saving) && copies_.may_fetch_ahead()) fetch(v, now_ + 1);
 }
 
-void Simulator::fetch(int32_t v) {
-  born_[at(v)] = last_[at(v)] = now_;
+void Simulator::fetch(int32_t v, int32_t moment) {
+  born_[at(v)] = last_[at(v)] = moment;
   present_until_[at(v)] = kAlways;
   copies_.fetch(v);
 }
@@ -144,7 +150,7 @@ void Simulator::read(std::span<const int32_t> values, std::span<const Fate> savi
   for (int32_t v : values) {
     last_[at(v)] = now_;
     if (!offloads_ || saving[at(v)] != Fate::offload) continue;
-    if (is_in_host(v, saving)) fetch(v);
+    if (is_in_host(v, saving)) fetch(v, now_);
     copies_.wait_for(v);
   }
 }
@@ -169,6 +175,7 @@ void Simulator::replay(int32_t op, int32_t step, std::span<const Fate> saving) {
 void Simulator::backward_step(int32_t step, std::span<const Fate> saving) {
   begin_moment(graph_.held[at(step)], Kind::backward, step);
   read(graph_.step_reads[step], saving);
+  copies_.compute(graph_.step_seconds[at(step)]);
 }
 
 void Simulator::end_instance(int32_t v) {

@@ -70,10 +70,11 @@ class Simulator {
   void forward(const Range& range, std::span<const Fate> saving);
   void copy_out(std::span<const Fate> saving);
   void leave(int32_t v, int32_t last);
+  bool is_read_soon(int32_t v, int32_t step) const;
   bool backward(const Range& range, std::span<const Fate> saving, const Limits& limits);
   void collect(int32_t step, std::span<const Fate> saving);
-  void fetch_ahead(int32_t step, std::span<const Fate> saving);
-  void fetch(int32_t v);
+  void fetch_for(int32_t step, std::span<const Fate> saving);
+  void fetch(int32_t v, int32_t moment);
   void read(std::span<const int32_t> values, std::span<const Fate> saving);
   void replay(int32_t op, int32_t step, std::span<const Fate> saving);
   void backward_step(int32_t step, std::span<const Fate> saving);

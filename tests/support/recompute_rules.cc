@@ -64,15 +64,15 @@ std::vector<int32_t> SlowSimulation::dead_after(int32_t op) const {
 void SlowSimulation::read(const std::vector<int32_t>& values) {
   for (int32_t v : values) {
     if (is_source(v)) continue;
-    if (!there(v)) fetch(v);
-    if (ready_.contains(v)) wait_until(ready_[v]);
+    if (!there(v)) fetch(v, moment());
+    wait_for(v);
     instances_[now_.at(v)].last = moment();
   }
 }
 
-void SlowSimulation::make(int32_t v) {
+void SlowSimulation::make(int32_t v, size_t moment) {
   now_[v] = instances_.size();
-  instances_.push_back({v, moment(), moment()});
+  instances_.push_back({v, moment, moment});
 }
 
 void SlowSimulation::wait_until(double when) {
@@ -86,13 +86,18 @@ void SlowSimulation::run_forward(int32_t op) {
   const auto& forward = graph_.ops[static_cast<size_t>(op)];
   beside_.push_back(forward.scratch);
   read(forward.reads);
-  for (int32_t v : outputs(op)) make(v);
+  for (int32_t v : outputs(op)) make(v, moment());
   clock_ += forward.seconds;
   for (int32_t v : dead_after(op))
     if (fate(v) == Fate::offload) copy_out(v);
   if (op + 1 < static_cast<int32_t>(graph_.ops.size())) return;
+  std::set<int32_t> stay;
+  for (const auto& [v, end] : leaving_)
+    if (is_read_by_steps(v, 0, 3)) stay.insert(v);
   while (!leaving_.empty()) finish_oldest();
-  std::erase_if(now_, [&](const auto& entry) { return fate(entry.first) != Fate::keep; });
+  std::erase_if(now_, [&](const auto& entry) {
+    return fate(entry.first) != Fate::keep && !stay.contains(entry.first);
+  });
 }
 
 void SlowSimulation::copy_out(int32_t v) {
@@ -108,25 +113,37 @@ void SlowSimulation::finish_oldest() {
   instances_[now_.at(v)].last = moment();
 }
 
-void SlowSimulation::fetch(int32_t v) {
-  make(v);
+void SlowSimulation::fetch(int32_t v, size_t moment) {
+  if (coming_.size() == 2) wait_for(coming_.front().first);
+  make(v, moment);
   back_free_ = std::max(back_free_, clock_) + copy_seconds(v);
-  ready_[v] = back_free_;
+  coming_.emplace_back(v, back_free_);
 }
 
-void SlowSimulation::fetch_ahead(const RecomputeGraph::BackwardStep& step) {
-  std::set<int32_t> ops;
-  need(step.reads, ops);
-  std::vector<int32_t> reads;
-  for (int32_t op : ops)
-    reads.insert(reads.end(), replay_reads(op).begin(), replay_reads(op).end());
-  reads.insert(reads.end(), step.reads.begin(), step.reads.end());
-  int fetched = 0;
-  for (int32_t v : reads)
-    if (fetched < 2 && !there(v) && fate(v) == Fate::offload) {
-      fetch(v);
-      ++fetched;
-    }
+void SlowSimulation::wait_for(int32_t v) {
+  auto found = std::ranges::find(coming_, v, [](const auto& entry) { return entry.first; });
+  if (found == coming_.end()) return;
+  const double end = found->second;
+  coming_.erase(found);
+  wait_until(end);
+}
+
+bool SlowSimulation::is_read_by_steps(int32_t v, size_t first, size_t end) const {
+  for (size_t step = first; step < std::min(end, graph_.steps.size()); ++step)
+    if (std::ranges::count(graph_.steps[step].reads, v) > 0) return true;
+  return false;
+}
+
+/// What the step reads, and some of what the next two do.
+void SlowSimulation::bring(size_t number) {
+  const size_t next_moment = beside_.size();
+  for (int32_t v : graph_.steps[number].reads) {
+    if (!there(v) && fate(v) == Fate::offload) fetch(v, next_moment);
+    wait_for(v);
+  }
+  for (size_t next = number + 1; next < std::min(number + 3, graph_.steps.size()); ++next)
+    for (int32_t v : graph_.steps[next].reads)
+      if (!there(v) && fate(v) == Fate::offload && coming_.size() < 2) fetch(v, next_moment);
 }
 
 void SlowSimulation::need(const std::vector<int32_t>& values, std::set<int32_t>& ops) const {
@@ -137,13 +154,13 @@ void SlowSimulation::need(const std::vector<int32_t>& values, std::set<int32_t>&
 
 void SlowSimulation::run_backward(size_t number) {
   const auto& step = graph_.steps[number];
+  bring(number);
   std::set<int32_t> ops;
   need(step.reads, ops);
   for (int32_t op : ops) replay(op, step.held_before);
   beside_.push_back(step.held);
   read(step.reads);
   std::erase_if(now_, [&](const auto& entry) { return fate(entry.first) == Fate::remake; });
-  if (number + 1 < graph_.steps.size()) fetch_ahead(graph_.steps[number + 1]);
   clock_ += step.seconds;
 }
 
@@ -159,7 +176,7 @@ void SlowSimulation::replay(int32_t op, int64_t held) {
     if (there(v) || fate(v) == Fate::offload)
       beside_.back() += value(v).bytes;
     else
-      make(v);
+      make(v, moment());
   }
 }
 

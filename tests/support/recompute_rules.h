@@ -46,13 +46,15 @@ class SlowSimulation {
   const std::vector<int32_t>& replay_reads(int32_t op) const;
   std::vector<int32_t> dead_after(int32_t op) const;
   void read(const std::vector<int32_t>& values);
-  void make(int32_t v);
+  void make(int32_t v, size_t moment);
   void wait_until(double when);
   void run_forward(int32_t op);
   void copy_out(int32_t v);
   void finish_oldest();
-  void fetch(int32_t v);
-  void fetch_ahead(const memory::RecomputeGraph::BackwardStep& step);
+  void fetch(int32_t v, size_t moment);
+  void wait_for(int32_t v);
+  void bring(size_t step);
+  bool is_read_by_steps(int32_t v, size_t first, size_t end) const;
   void need(const std::vector<int32_t>& values, std::set<int32_t>& ops) const;
   void run_backward(size_t step);
   void replay(int32_t op, int64_t held);
@@ -64,7 +66,7 @@ class SlowSimulation {
   std::vector<int64_t> beside_;  // by moment: bytes that are no values
   double clock_ = 0, out_free_ = 0, back_free_ = 0;
   std::deque<std::pair<int32_t, double>> leaving_;  // values, and when they have left
-  std::map<int32_t, double> ready_;                 // when what was fetched is back
+  std::deque<std::pair<int32_t, double>> coming_;   // and when they are back
   double replay_seconds_ = 0, wait_seconds_ = 0;
   int64_t replays_ = 0;
 };
