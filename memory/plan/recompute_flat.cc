@@ -101,6 +101,13 @@ void FlatGraph::find_offloads(const RecomputeGraph& graph) {
   std::ranges::stable_sort(offload_order, {}, [&](int32_t v) { return last_read[at(v)]; });
 }
 
+FlatGraph FlatGraph::without_host() const {
+  FlatGraph graph = *this;
+  graph.may_offload.assign(bytes.size(), 0);
+  graph.offload_order.clear();
+  return graph;
+}
+
 std::vector<Fate> FlatGraph::to_graph(std::span<const Fate> saving) const {
   std::vector<Fate> result(flat_.size(), Fate::keep);
   for (size_t v = 0; v < number.size(); ++v)

@@ -47,6 +47,8 @@ struct FlatGraph {
   /// In the numbers of the graph, with what may not be dropped kept.
   std::vector<Fate> to_graph(std::span<const Fate> saving) const;
   std::vector<Fate> from_graph(std::span<const Fate> saving) const;
+  /// The same, but that nothing is offloaded.
+  FlatGraph without_host() const;
   std::vector<Fate> all_kept() const { return std::vector<Fate>(bytes.size(), Fate::keep); }
 
   // By value, without the sources.

@@ -172,7 +172,7 @@ TEST_CASE("small graphs: never above the budget or the host, and near the best o
   MESSAGE("problems ", problems, ", solved best ", lowest, ", refused ", refused, ", offloading ",
           offloading, ", mean gap % of a step ", 100 * gap / problems, ", worst ", 100 * worst);
   CHECK(problems > 100);
-  CHECK(offloading > problems / 4);
+  CHECK(offloading > problems / 5);
   CHECK(refused == 0);
   CHECK(gap / problems < 0.03);
 }
@@ -209,7 +209,7 @@ TEST_CASE("without a host plans are those of before, to the bit and the simulati
   }
 }
 
-TEST_CASE("a fast host takes what would be rebuilt, a slow one changes nothing for the worse") {
+TEST_CASE("a fast host takes what would be rebuilt, and no host makes a plan worse") {
   for (const char* network : {"resnet50", "densenet121", "unet"}) {
     CAPTURE(network);
     RecomputePlanner alone(network_graph(network, 64), {.effort = 0.2});
@@ -226,7 +226,7 @@ TEST_CASE("a fast host takes what would be rebuilt, a slow one changes nothing f
       check_against_rules(fast, much);
       CHECK(a_little.fits);
       CHECK(much.fits);
-      CHECK(a_little.extra_seconds <= 1.1 * without.extra_seconds);
+      CHECK(a_little.extra_seconds <= without.extra_seconds);
       CHECK(much.extra_seconds < 0.5 * without.extra_seconds);
       CHECK(much.offloaded > 0);
       CHECK(much.bound_seconds <= much.extra_seconds);
