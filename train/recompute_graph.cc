@@ -5,6 +5,7 @@
 
 #include "brim/autograd/node.h"
 #include "brim/base/bytes.h"
+#include "brim/memory/host_memory.h"
 #include "brim/train/recompute_plan.h"
 #include "brim/train/training_plan.h"
 
@@ -15,6 +16,8 @@ using autograd::Node;
 using memory::RecomputeGraph;
 
 constexpr int64_t kLeastWorth = 4096;  // bytes; smaller values are statistics and losses
+// A copy of less takes longer to begin than to run.
+constexpr int64_t kLeastOffloaded = 1 << 16;
 
 int64_t bytes_of(const autograd::TensorInfo& info) {
   return ceil_div(numel(info.shape) * size_of(info.dtype), memory::kAlignment) * memory::kAlignment;
@@ -112,7 +115,8 @@ class Recorder final : public autograd::OpObserver {
     graph_.values.push_back({.bytes = bytes,
                              .producer = number,
                              .may_drop = bytes >= kLeastWorth && !is_anchor,
-                             .cheap = recorded.node.op->is_one_pass()});
+                             .cheap = recorded.node.op->is_one_pass(),
+                             .may_offload = bytes >= kLeastOffloaded && !is_anchor});
     return static_cast<int32_t>(graph_.values.size()) - 1;
   }
 
@@ -264,7 +268,12 @@ RecordedStep record_step(const RehearsalOptions& training, const DeviceSpeed& sp
   one.trainer.recompute = {"recorded", [&] { return std::make_unique<RecordAll>(recorder); }};
   measure_on_meta(memory::planner_named("direct"),
                   [&](const auto& state_is_held) { rehearse(one, state_is_held); });
-  return std::move(recorder).take();
+  RecordedStep step = std::move(recorder).take();
+  if (const OffloadOptions& offload = training.trainer.offload; offload.enabled) {
+    step.graph.host_bytes_per_second = speed.host_bytes_per_second;
+    step.graph.host_bytes = offload.host_bytes > 0 ? offload.host_bytes : memory::host_memory();
+  }
+  return step;
 }
 
 }  // namespace brim

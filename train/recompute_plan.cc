@@ -10,6 +10,8 @@ using memory::Fate;
 
 constexpr int kAttempts = 8;  // at a plan that fits also when it is packed
 
+bool is_made_again(Fate fate) { return fate == Fate::retain || fate == Fate::remake; }
+
 // A value that no backward function reads is kept for those that are made from it, and where there
 // are none, or it was written over and has no bytes, not at all.
 std::vector<Fate> without_idle(const RecordedStep& step, std::vector<Fate> saving) {
@@ -18,9 +20,11 @@ std::vector<Fate> without_idle(const RecordedStep& step, std::vector<Fate> savin
   std::vector<bool> is_wanted(saving.size());
   for (const auto& backward : step.graph.steps)
     for (int32_t value : backward.reads) is_wanted[static_cast<size_t>(value)] = true;
+  for (size_t i = 0; i < saving.size(); ++i)
+    if (saving[i] == Fate::offload && !is_wanted[i]) saving[i] = Fate::keep;
   for (size_t k = 0; k < step.graph.ops.size(); ++k) {
     const bool runs_again = std::ranges::any_of(step.values[k], [&](int32_t value) {
-      return value >= 0 && saving[static_cast<size_t>(value)] != Fate::keep;
+      return value >= 0 && is_made_again(saving[static_cast<size_t>(value)]);
     });
     if (!runs_again) continue;
     for (int32_t value : step.graph.ops[k].reads) is_wanted[static_cast<size_t>(value)] = true;
@@ -32,12 +36,17 @@ std::vector<Fate> without_idle(const RecordedStep& step, std::vector<Fate> savin
 
 class Choosing {
  public:
-  Choosing(const TrainingSetup& setup, int64_t limit) : setup_(setup), limit_(limit) {}
+  Choosing(const TrainingSetup& setup, int64_t limit, const RecomputeMeans& means)
+      : setup_(setup), limit_(limit), means_(means) {
+    setup_.rehearsal.trainer.offload.enabled &= means.offload;
+  }
 
   RecomputeChoice run() {
     RecomputeChoice choice = rehearsed({});
     if (choice.fits) return choice;
     step_ = record_step(setup_.rehearsal);
+    if (!means_.drop)
+      for (auto& value : step_.graph.values) value.may_drop = false;
     memory::RecomputePlanner planner(step_.graph);
     auto consider = [&](memory::RecomputePlan plan) {
       RecomputeChoice other = rehearsed(std::move(plan));
@@ -61,10 +70,10 @@ class Choosing {
     TrainingSetup setup = setup_;
     RecomputeChoice choice{.recompute = setup.rehearsal.trainer.recompute};
     if (!plan.saving.empty()) {
-      choice.dropped =
-          std::ranges::count_if(plan.saving, [](Fate saving) { return saving != Fate::keep; });
-      choice.recompute =
-          planned_recomputation(std::make_shared<autograd::Fates>(fates_of(step_, plan.saving)));
+      choice.dropped = std::ranges::count_if(plan.saving, is_made_again);
+      choice.offloaded = plan.offloaded;
+      choice.recompute = planned_recomputation(
+          std::make_shared<autograd::Fates>(fates_of(step_, plan.saving)), plan.wait_seconds);
     }
     choice.plan = std::move(plan);
     setup.rehearsal.trainer.recompute = choice.recompute;
@@ -75,6 +84,7 @@ class Choosing {
 
   TrainingSetup setup_;
   int64_t limit_;
+  RecomputeMeans means_;
   RecordedStep step_;
 };
 
@@ -92,9 +102,10 @@ autograd::Fates fates_of(const RecordedStep& step, const std::vector<Fate>& give
   return fates;
 }
 
-RecomputeChoice choose_recomputation(const TrainingSetup& setup, int64_t limit) {
+RecomputeChoice choose_recomputation(const TrainingSetup& setup, int64_t limit,
+                                     const RecomputeMeans& means) {
   auto start = std::chrono::steady_clock::now();
-  RecomputeChoice choice = Choosing(setup, limit).run();
+  RecomputeChoice choice = Choosing(setup, limit, means).run();
   choice.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return choice;
 }

@@ -8,6 +8,7 @@
 #include "brim/optim/schedule.h"
 #include "brim/train/input.h"
 #include "brim/train/mix.h"
+#include "brim/train/offload_options.h"
 #include "brim/train/train_step.h"
 
 namespace brim {
@@ -43,6 +44,8 @@ struct TrainerOptions {
   bool in_place = true;
   /// What is dropped and made again for backward: the same numbers in fewer bytes, and more time.
   RecomputeOptions recompute = {};
+  /// Whether what `recompute` offloads goes to the host, and how much of it.
+  OffloadOptions offload = {};
   /// Where checkpoints are kept: at the end of each epoch, when a run is told to stop, and when no
   /// micro-batch fits any more; null for none.
   Checkpoints* checkpoints = nullptr;
