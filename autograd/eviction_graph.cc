@@ -79,7 +79,7 @@ EvictionGraph::State EvictionGraph::state(int unit, const memory::Account& accou
     if (value == nullptr) continue;
     const bool is_there = value->is_resident();  // not so where it was written over: it says so
     is_resident |= is_there;
-    const Storage* held = value->held_storage();
+    const Storage* held = value->held_storage().get();
     if (held == nullptr) continue;
     is_needed |= !is_there || !value->is_droppable() || ReadingScope::reads(*value) ||
                  (storage != nullptr && storage != held);

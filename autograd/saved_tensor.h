@@ -58,8 +58,6 @@ class Value {
   void drop();
   /// Would `drop` let go of it, and can it be made again?
   bool is_droppable() const { return holders_ == 0 && can_be_made_again(); }
-  /// What the tape holds; null for nothing.
-  const Storage* held_storage() const { return hold_.storage().get(); }
   /// For rebuilding: the result of running the producer again, held where `rebuilt_for` says.
   void set(const Tensor& tensor, const Value& rebuilt_for);
   std::shared_ptr<Node> producer() const { return producer_.lock(); }

@@ -15,7 +15,8 @@ double seconds_of_update(RehearsalOptions training, int64_t images, const Device
   training.last_update = training.evaluated = 0;
   memory::Trace trace =
       trace_on_meta([&](const auto& state_is_held) { rehearse(training, state_is_held); });
-  double seconds = 0;
+  double seconds = static_cast<double>(count_parts(images, training.batch)) *
+                   training.trainer.recompute.wait_seconds;
   for (const memory::TraceOp& op : trace.ops)
     seconds += roofline_seconds(op.flops, op.bytes_moved, speed);
   return seconds;

@@ -31,11 +31,13 @@ RecomputeOptions segmented_recomputation(int64_t segments, int64_t calls) {
           [=] { return std::make_unique<autograd::SegmentedRecomputation>(segments, calls); }};
 }
 
-RecomputeOptions planned_recomputation(std::shared_ptr<const autograd::Fates> fates) {
+RecomputeOptions planned_recomputation(std::shared_ptr<const autograd::Fates> fates,
+                                       double wait_seconds) {
   std::string name = fmt::format("planned {:016x}", hash_of(*fates));
-  return {std::move(name), [fates = std::move(fates)] {
-            return std::make_unique<autograd::PlannedRecomputation>(fates);
-          }};
+  auto make_policy = [fates = std::move(fates)] {
+    return std::make_unique<autograd::PlannedRecomputation>(fates);
+  };
+  return {std::move(name), std::move(make_policy), wait_seconds};
 }
 
 RecomputeOptions dynamic_eviction(int64_t budget) {

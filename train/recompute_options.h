@@ -1,6 +1,6 @@
-// Which saved tensors a training drops and makes again for backward. The numbers stay the same, to
-// the bit. `Trainer` and rehearsals take one; train/recompute_plan.h makes one for a budget. Around
-// a function of your own use `autograd::checkpoint`.
+// Which saved tensors a training drops and makes again for backward, or moves to the host. The
+// numbers stay the same, to the bit. `Trainer` and rehearsals take one; train/recompute_plan.h
+// makes one for a budget. Around a function of your own use `autograd::checkpoint`.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,9 @@ struct RecomputeOptions {
   std::string name = "off";
   /// Of one forward pass; null: everything that is saved is held.
   std::function<std::unique_ptr<autograd::SavePolicy>()> make_policy = {};
+  /// Predicted, of a micro-step: what it waits for copies to the host and back. A rehearsal shows
+  /// what runs again, and no waits.
+  double wait_seconds = 0;
 };
 
 /// Elementwise and normalised results are never kept where one pass makes them again
@@ -26,7 +29,8 @@ RecomputeOptions free_recomputation();
 /// In segments of `calls` recorded calls each (autograd/planned_recomputation.h).
 RecomputeOptions segmented_recomputation(int64_t segments, int64_t calls);
 /// What was planned for each result.
-RecomputeOptions planned_recomputation(std::shared_ptr<const autograd::Fates> fates);
+RecomputeOptions planned_recomputation(std::shared_ptr<const autograd::Fates> fates,
+                                       double wait_seconds = 0);
 /// Without a plan, for a model whose graph changes from step to step: what is saved is held while
 /// live bytes stay within `budget`, then dropped as the need arises
 /// (autograd/dynamic_eviction.h). 0: while the account has room. Throws `ValueError` below 0.

@@ -1,7 +1,7 @@
-// Which saved tensors of a training to drop and make again so that it fits a budget, at the least
-// predicted time. A step is recorded on the meta device as a graph of values and ops, which
-// memory/plan/recompute.h plans on; what it says is then rehearsed, for the bytes of the planner in
-// force count, and not those of the graph.
+// Which saved tensors of a training to drop and make again, or to move to the host, so that it fits
+// a budget at the least predicted time. A step is recorded on the meta device as a graph of values
+// and ops, which memory/plan/recompute.h plans on; what it says is then rehearsed, for the bytes of
+// the planner in force count, and not those of the graph.
 #pragma once
 
 #include "brim/memory/plan/recompute.h"
@@ -16,11 +16,19 @@ struct RecomputeChoice {
   StepMemory memory;           ///< of the training with it, rehearsed
   memory::RecomputePlan plan;  ///< of the graph
   int64_t dropped = 0;         ///< values that are made again
+  int64_t offloaded = 0;       ///< values that go to the host
   double seconds = 0;          ///< to find it
+};
+
+/// What may be done.
+struct RecomputeMeans {
+  bool drop = true;
+  bool offload = true;  ///< where the training offloads at all
 };
 
 /// For a training that may hold `limit` bytes in all: as it says, or, where that is too much, what
 /// is planned from a step that keeps everything. The same question has the same answer.
-RecomputeChoice choose_recomputation(const TrainingSetup& setup, int64_t limit);
+RecomputeChoice choose_recomputation(const TrainingSetup& setup, int64_t limit,
+                                     const RecomputeMeans& means = {});
 
 }  // namespace brim

@@ -105,7 +105,8 @@ class Building {
       graph_.values.push_back({.bytes = value.bytes,
                                .producer = groups_.maker(static_cast<int32_t>(i)),
                                .may_drop = value.may_drop,
-                               .cheap = value.is_one_pass});
+                               .cheap = value.is_one_pass,
+                               .may_offload = value.may_offload});
     }
     for (size_t c = 0; c < recorded_.calls.size(); ++c)
       if (reads_what_is_gone(static_cast<int32_t>(c)))

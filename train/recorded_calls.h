@@ -16,6 +16,7 @@ struct RecordedCalls {
     int64_t bytes = 0;
     std::vector<int32_t> makers;  ///< calls, in order; the later ones wrote over the earlier ones'
     bool may_drop = false;        ///< as far as its call goes
+    bool may_offload = false;
     bool is_one_pass = true;      ///< all of its makers are
   };
   struct Call {

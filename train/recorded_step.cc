@@ -7,6 +7,7 @@
 
 #include "brim/autograd/node.h"
 #include "brim/base/bytes.h"
+#include "brim/memory/host_memory.h"
 #include "brim/train/recorded_calls.h"
 #include "brim/train/training_plan.h"
 
@@ -17,6 +18,8 @@ using autograd::Node;
 using memory::Fate;
 
 constexpr int64_t kLeastWorth = 4096;  // bytes; smaller values are statistics and losses
+// A copy of less takes longer to begin than to run.
+constexpr int64_t kLeastOffloaded = 1 << 16;
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
@@ -69,7 +72,8 @@ class Recorder final : public autograd::OpObserver {
   }
 
   RecordedStep take() && {
-    RecordedStep step{graph_of(recorded_), {}};
+    RecordedStep step{graph_of(recorded_), {}, {}};
+    for (const auto& value : recorded_.values) step.makers.push_back(value.makers.back());
     for (RecordedCalls::Call& call : recorded_.calls)
       step.values.push_back(std::move(call.outputs));
     return step;
@@ -104,6 +108,7 @@ class Recorder final : public autograd::OpObserver {
     recorded_.values.push_back({.bytes = bytes,
                                 .makers = {number},
                                 .may_drop = bytes >= kLeastWorth && !is_anchor,
+                                .may_offload = bytes >= kLeastOffloaded && !is_anchor,
                                 .is_one_pass = op.is_one_pass()});
     return static_cast<int32_t>(recorded_.values.size()) - 1;
   }
@@ -152,17 +157,21 @@ class RecordAll final : public autograd::SavePolicy {
   Recorder& recorder_;
 };
 
+bool is_made_again(Fate fate) { return fate == Fate::retain || fate == Fate::remake; }
+
 // What nothing reads in backward, nor makes again what is read there, is held by nobody when it is
 // kept; where it were dropped, its call would hold what it takes to run again.
 std::vector<Fate> without_idle(const memory::RecomputeGraph& graph, std::vector<Fate> saving) {
   std::vector<bool> is_wanted(saving.size());
   for (const auto& backward : graph.steps)
     for (int32_t value : backward.reads) is_wanted[at(value)] = true;
+  for (size_t i = 0; i < saving.size(); ++i)
+    if (saving[i] == Fate::offload && !is_wanted[i]) saving[i] = Fate::keep;
   std::vector<std::vector<size_t>> made(graph.ops.size());
   for (size_t i = 0; i < saving.size(); ++i) made[at(graph.values[i].producer)].push_back(i);
   for (size_t k = graph.ops.size(); k-- > 0;)
     if (std::ranges::any_of(made[k],
-                            [&](size_t i) { return is_wanted[i] && saving[i] != Fate::keep; }))
+                            [&](size_t i) { return is_wanted[i] && is_made_again(saving[i]); }))
       for (int32_t value : graph.ops[k].reads) is_wanted[at(value)] = true;
   for (size_t i = 0; i < saving.size(); ++i)
     if (!is_wanted[i]) saving[i] = Fate::keep;
@@ -180,7 +189,12 @@ RecordedStep record_step(const RehearsalOptions& training, const DeviceSpeed& sp
   one.trainer.recompute = {"recorded", [&] { return std::make_unique<RecordAll>(recorder); }};
   measure_on_meta(memory::planner_named("direct"),
                   [&](const auto& state_is_held) { rehearse(one, state_is_held); });
-  return std::move(recorder).take();
+  RecordedStep step = std::move(recorder).take();
+  if (const OffloadOptions& offload = training.trainer.offload; offload.enabled) {
+    step.graph.host_bytes_per_second = speed.host_bytes_per_second;
+    step.graph.host_bytes = offload.host_bytes > 0 ? offload.host_bytes : memory::host_memory();
+  }
+  return step;
 }
 
 autograd::Fates fates_of(const RecordedStep& step, const std::vector<Fate>& given) {
@@ -190,6 +204,7 @@ autograd::Fates fates_of(const RecordedStep& step, const std::vector<Fate>& give
     std::vector<Fate>& of_call = fates.emplace_back();
     for (int32_t value : outputs) of_call.push_back(value < 0 ? Fate::keep : saving[at(value)]);
     if (std::ranges::count(of_call, Fate::keep) == std::ssize(of_call)) of_call.clear();
+    fates.push_back(std::move(of_call));
   }
   return fates;
 }

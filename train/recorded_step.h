@@ -20,13 +20,17 @@ struct RecordedStep {
   /// Of each recorded call, of each output: the value, views being that of their storage; -1 for
   /// none.
   std::vector<std::vector<int32_t>> values;
+  /// Of each value: the call that wrote it last.
+  std::vector<int32_t> makers;
 };
 
-/// The second micro-step of an update, where there is one, with everything kept. Peaks of the graph
+/// The second micro-step of an update, where there is one, with everything kept; with a host where
+/// the training offloads (`TrainerOptions::offload`). Peaks of the graph
 /// are those of live bytes, nearly: gradients that share bytes are counted as if they did not.
 RecordedStep record_step(const RehearsalOptions& training, const DeviceSpeed& speed = {});
 
-/// What the tape is told for a plan of that step.
+/// What the tape is told for a plan of that step. A value that no backward function reads is not
+/// offloaded, whatever the plan says.
 autograd::Fates fates_of(const RecordedStep& step, const std::vector<memory::Fate>& saving);
 
 }  // namespace brim

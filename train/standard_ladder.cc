@@ -51,11 +51,29 @@ class Recompute final : public Remedy {
   std::string name() const override { return "recompute"; }
   bool changes_numbers() const override { return false; }
   Offer offer(const TrainingSetup& setup, int64_t limit) const override {
-    RecomputeChoice choice = choose_recomputation(setup, limit);
+    RecomputeChoice choice = choose_recomputation(setup, limit, {.offload = false});
     if (choice.dropped == 0) return {{}, "it fits without"};
     TrainingSetup changed = setup;
     changed.rehearsal.trainer.recompute = std::move(choice.recompute);
     return {std::move(changed), fmt::format("recompute {} saved tensors", choice.dropped)};
+  }
+};
+
+// Saved tensors that wait in host memory. Beside recomputation the two are planned together.
+class OffloadSaved final : public Remedy {
+ public:
+  std::string name() const override { return "offload"; }
+  bool changes_numbers() const override { return false; }
+  Offer offer(const TrainingSetup& setup, int64_t limit) const override {
+    if (!setup.rehearsal.trainer.offload.enabled) return {{}, "the training does not offload"};
+    const bool recomputes = setup.rehearsal.trainer.recompute.make_policy != nullptr;
+    RecomputeChoice choice = choose_recomputation(setup, limit, {.drop = recomputes});
+    if (choice.offloaded == 0) return {{}, "it fits without, or no faster with it"};
+    TrainingSetup changed = setup;
+    changed.rehearsal.trainer.recompute = std::move(choice.recompute);
+    std::string text = fmt::format("offload {} saved tensors", choice.offloaded);
+    if (choice.dropped > 0) text += fmt::format(" and recompute {}", choice.dropped);
+    return {std::move(changed), std::move(text)};
   }
 };
 
@@ -130,6 +148,7 @@ Ladder standard_ladder() {
       .add(std::make_unique<InputAsBytes>())
       .add(std::make_unique<InPlace>())
       .add(std::make_unique<Recompute>())
+      .add(std::make_unique<OffloadSaved>())
       .add(std::make_unique<FusedUpdate>())
       .add(std::make_unique<MicroBatches>());
   return ladder;

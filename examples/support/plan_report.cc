@@ -100,6 +100,7 @@ PlanResult make_plan_result(const TrainFlags& flags, const TrainData& data) {
     result.planners[planner] = plan.predicted;
     if (plan.training.plan) result.training = std::move(plan.training);
   }
+  result.relative_time = relative_time(flags, data);
   const StepMemory& need = result.planners.at(flags.planner);
   const bool fits = need.peak_reserved <= flags.limit();
   if (flags.budget > 0 || !fits) result.ladder = climb_ladder(flags, data);
@@ -158,7 +159,11 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
             {"planners", planners},
             {"trace_seconds", result.training.trace_seconds},
             {"pack_seconds", result.training.pack_seconds},
-            {"relative_time", 1.0},
+            {"relative_time", result.relative_time},
+            {"dropped", 0},
+            {"offloaded", 0},
+            {"offloaded_bytes", 0},
+            {"solve_seconds", 0.0},
             {"prediction", "exact"}};
   if (result.recompute) {
     const RecomputeChoice& choice = *result.recompute;
@@ -167,7 +172,8 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
     json["relative_time"] = choice.plan.seconds / kept;
     json["relative_time_bound"] = 1 + choice.plan.bound_seconds / kept;
     json["dropped"] = choice.dropped;
-    json["offloaded"] = 0;
+    json["offloaded"] = choice.offloaded;
+    json["offloaded_bytes"] = choice.plan.host_peak;
     json["least_possible_bytes"] =
         choice.fits ? choice.plan.least_peak : choice.memory.peak_reserved;
     json["solve_seconds"] = choice.seconds;

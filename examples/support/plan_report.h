@@ -28,6 +28,7 @@ struct PlanResult {
   TrainingPlan training;
   std::map<std::string, StepMemory> planners;  ///< what a run under each would hold
   std::optional<LadderResult> ladder;          ///< where the flags have a budget
+  double relative_time = 1;                    ///< predicted, of everything kept
   std::optional<RecomputeChoice> recompute;    ///< where some was planned
   std::optional<Refusal> refusal;  ///< where the planner of the flags is above the limit
 };

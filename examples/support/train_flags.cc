@@ -118,6 +118,12 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
          "next to nothing; auto, what the budget asks, at the least time (default with "
          "--budget and a number as --batch, else free); segments=N")
       ->check(check_recompute);
+  app.add_option(
+         "--offload", f.offload_text,
+         "auto: where the budget asks for it and it is predicted to be faster, saved tensors "
+         "wait in host memory, beside --recompute auto, or alone with --recompute off; off "
+         "(default on cpu: there they stay in the same memory, beyond the budget)")
+      ->check(CLI::IsMember({"off", "auto"}));
   app.add_option("--max-batch", f.max_batch,
                  "the largest that auto and fastest may take (default: all images)")
       ->check(CLI::PositiveNumber);
@@ -173,6 +179,17 @@ void check_fused_update(const TrainFlags& f) {
                      "--fused-update updates from the gradients of one micro-batch, and an update "
                      "of {} images in batches of {} has several, or may have",
                      f.effective_batch, f.batch > 0 ? std::to_string(f.batch) : f.batch_text);
+}
+
+void check_offload(const TrainFlags& f) {
+  if (f.offload_text != "auto") return;
+  expect<ValueError>(
+      f.recompute_text.empty() || f.recompute_text == "auto" || f.recompute_text == "off", "flags",
+      "--offload auto is planned with --recompute auto, or alone with --recompute off, not with {}",
+      f.recompute_text);
+  expect<ValueError>(f.batch_text != kFastestBatch, "flags",
+                     "--batch fastest times steps that hold everything on the device: give "
+                     "--offload off, or --batch auto");
 }
 
 /// "5", "5%" or "" for 0.
@@ -245,6 +262,7 @@ void check_flags(TrainFlags& f) {
   expect<ValueError>(f.recompute_text != "auto" || f.batch_text != kFastestBatch, "flags",
                      "--batch fastest times steps that keep everything or recompute for free: give "
                      "--recompute off or free, or --batch auto");
+  check_offload(f);
   f.segments = parse_segments(f.recompute_text);
   if (f.recompute_text != "off" && f.segments == 0) f.recompute = free_recomputation();
   expect<ValueError>(!f.resume || f.batch_text != kFastestBatch, "flags",
@@ -280,6 +298,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .fused_update = flags.fused_update,
           .in_place = flags.in_place,
           .recompute = flags.recompute,
+          .offload = {.enabled = flags.offloads()},
           .checkpoint_every = flags.checkpoint_every,
           .early_stop = flags.early_stop};
 }

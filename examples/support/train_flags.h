@@ -39,8 +39,10 @@ struct TrainFlags {
   std::string
       recompute_text;    ///< "off", "free", "auto", "segments=N", or "" for what the budget asks
   int64_t segments = 0;  ///< of the text; 0 for none
-  RecomputeOptions recompute = {};  ///< what the text comes to; see `choose_recompute`
-  int64_t micro_batches = 0;        ///< parts of an update; 0: as many as the batches make it
+  RecomputeOptions recompute = {};     ///< what the text comes to; see `choose_recompute`
+  std::string offload_text;            ///< "off", "auto", or "" for what the device is
+  int64_t dropped = 0, offloaded = 0;  ///< saved tensors, by what was planned
+  int64_t micro_batches = 0;           ///< parts of an update; 0: as many as the batches make it
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};
@@ -62,9 +64,15 @@ struct TrainFlags {
   std::string save_plan, plan, trace;  ///< files; "" for none
   int64_t budget = 0;                  ///< bytes; 0 for none
 
-  /// Whether recomputation is planned where the run does not fit otherwise.
+  /// Whether recomputation and offload are planned where the run does not fit otherwise.
   bool plans_recompute() const {
-    return recompute_text == "auto" || (recompute_text.empty() && budget > 0 && !finds_batch());
+    return recompute_text == "auto" || offload_text == "auto" ||
+           (recompute_text.empty() && budget > 0 && !finds_batch());
+  }
+  /// Whether what is planned may go to the host. On the CPU that is the same memory, so only who
+  /// asks for it gets it.
+  bool offloads() const {
+    return offload_text == "auto" || (offload_text.empty() && budget > 0 && device.is_cuda());
   }
   bool finds_batch() const { return batch_text == kAutoBatch || batch_text == kFastestBatch; }
   /// Images of an update; 0 until there is a batch.

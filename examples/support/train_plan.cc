@@ -126,14 +126,7 @@ std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const Train
   }
 }
 
-/// Against one micro-batch an update with everything kept.
-double relative_time(const TrainFlags& flags, const TrainData& data) {
-  RehearsalOptions asked = rehearsal_of(flags, data, flags.batch);
-  RehearsalOptions whole = asked;
-  whole.batch = asked.update_images();
-  whole.trainer.recompute = {};
-  return predicted_seconds(asked) / predicted_seconds(whole);
-}
+RecomputeMeans means_of(const TrainFlags& flags) { return {.drop = flags.recompute_text != "off"}; }
 
 /// As many calls in each as there are in a step, of any batch, over their number.
 void set_segments(TrainFlags& flags, const TrainData& data) {
@@ -150,11 +143,22 @@ double time_per_image(const TrainFlags& flags, const TrainData& data, int64_t ba
 
 Json remedies_in_force(const TrainFlags& flags) {
   Json remedies = Json::array();
-  if (flags.recompute.make_policy && flags.recompute.name != "free")
-    remedies.push_back("recompute");
+  if (flags.dropped > 0 || flags.segments > 0) remedies.push_back("recompute");
+  if (flags.offloaded > 0) remedies.push_back("offload");
   if (flags.update_images() > flags.batch) remedies.push_back("micro-batches");
   if (flags.fused_update) remedies.push_back("fused update");
   return remedies;
+}
+
+/// "recomputing 12 and offloading 3 saved tensors (20.0 MiB in the host)".
+std::string text_of(const RecomputeChoice& choice) {
+  std::string text;
+  if (choice.dropped > 0) text = fmt::format("recomputing {}", choice.dropped);
+  if (choice.offloaded > 0)
+    text += fmt::format("{}offloading {}", text.empty() ? "" : " and ", choice.offloaded);
+  text += " saved tensors";
+  if (choice.offloaded > 0) text += fmt::format(" ({} in the host)", in_mib(choice.plan.host_peak));
+  return text;
 }
 
 /// Of the batches that fit.
@@ -239,6 +243,14 @@ RehearsalOptions rehearsal_of(const TrainFlags& asked, const TrainData& data, in
       .evaluated = evaluated(data)};
 }
 
+double relative_time(const TrainFlags& flags, const TrainData& data) {
+  RehearsalOptions asked = rehearsal_of(flags, data, flags.batch);
+  RehearsalOptions whole = asked;
+  whole.batch = asked.update_images();
+  whole.trainer.recompute = {};
+  return predicted_seconds(asked) / predicted_seconds(whole);
+}
+
 MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch) {
   RehearsalOptions options = rehearsal_of(flags, data, batch);
   auto program = [&](const auto& state_is_held) { rehearse(options, state_is_held); };
@@ -258,7 +270,7 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
     RehearsalOptions options = rehearsal_of(flags, data, batch);
     if (flags.plans_recompute())
       options.trainer.recompute =
-          choose_recomputation({options, flags.planner}, flags.limit()).recompute;
+          choose_recomputation({options, flags.planner}, flags.limit(), means_of(flags)).recompute;
     return options;
   };
   BatchTuning tuning{.rehearsal = rehearsal,
@@ -298,17 +310,17 @@ std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainDa
   set_segments(flags, data);
   if (!flags.plans_recompute()) return {};
   const TrainingSetup setup{rehearsal_of(flags, data, flags.batch), flags.planner};
-  RecomputeChoice choice = choose_recomputation(setup, flags.limit());
+  RecomputeChoice choice = choose_recomputation(setup, flags.limit(), means_of(flags));
   if (choice.plan.saving.empty()) return {};
   if (!choice.fits) return choice;
   flags.recompute = choice.recompute;
+  flags.dropped = choice.dropped;
+  flags.offloaded = choice.offloaded;
   if (!flags.quiet && !events.owns_stdout())
-    fmt::print(
-        "recomputing {} saved tensors for {}: {} at {:.1f}% more time, predicted "
-        "({:.2f} s)\n",
-        choice.dropped, in_mib(flags.limit()), in_mib(choice.memory.peak_reserved),
-        100 * choice.plan.extra_seconds / (choice.plan.seconds - choice.plan.extra_seconds),
-        choice.seconds);
+    fmt::print("{} for {}: {} at {:.1f}% more time, predicted ({:.2f} s)\n", text_of(choice),
+               in_mib(flags.limit()), in_mib(choice.memory.peak_reserved),
+               100 * choice.plan.extra_seconds / (choice.plan.seconds - choice.plan.extra_seconds),
+               choice.seconds);
   return choice;
 }
 

@@ -29,6 +29,9 @@ struct MemoryPlan {
 /// The run of the flags as far as memory can tell, with `batch` images at once. Refers to `data`.
 RehearsalOptions rehearsal_of(const TrainFlags& flags, const TrainData& data, int64_t batch);
 
+/// Predicted time of an update of the flags, against one micro-batch with everything kept.
+double relative_time(const TrainFlags& flags, const TrainData& data);
+
 /// What the run would hold at `batch` images under the planner of the flags. `data` need not have
 /// its loaders.
 MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch);
@@ -62,8 +65,8 @@ KeptMemory take_up_plan(TrainFlags& flags, const TrainData& data, const std::str
 /// Throws `DoesNotFit`, after writing the event "refused", where none fits.
 void choose_batch(TrainFlags& flags, const TrainData& data, Events& events);
 
-/// Chooses what is recomputed, for the batch of the flags, where they leave that to the budget;
-/// says so. What was chosen, where something was planned.
+/// Chooses what is recomputed and offloaded, for the batch of the flags, where they leave that to
+/// the budget; says so. What was chosen, where something was planned.
 std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainData& data,
                                                 Events& events);
 

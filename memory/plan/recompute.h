@@ -1,12 +1,13 @@
-// Which saved values of a training step to keep and which to rebuild, so that the step fits a
-// budget at the least extra time. Every peak is that of a simulation of the whole step
+// Which saved values of a training step to keep, to rebuild, or to hold in host memory, so that the
+// step fits a budget at the least extra time. Every peak is that of a simulation of the whole step
 // (recompute_simulation.h), never a sum. Where buffers lie is for pack.h, whose height may be above
 // the peak: ask again with a smaller budget then.
 //
 // The chain of forward ops is cut where little crosses; segments between cuts are simulated in some
 // ways each, and a dynamic program chooses among them. Beside it values are dropped greedily by the
-// true peak. The cheaper of the two is improved by a local search. All of it stops on counts of
-// work: the same question always has the same answer.
+// true peak. The cheaper of the two is improved by a local search. The dynamic program does not
+// offload, since copies of one segment delay those of the next; the others do. All of it stops on
+// counts of work: the same question always has the same answer.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +28,14 @@ struct RecomputePlan {
   bool fits = false;         ///< within the budget; where not, this is the least peak found
   std::vector<Fate> saving;  ///< by value
   int64_t peak = 0;          ///< of live bytes, all of them
-  double extra_seconds = 0;  ///< of replays
+  double extra_seconds = 0;  ///< of replays, and of waits for copies
+  double wait_seconds = 0;   ///< of these, of the waits
   double seconds = 0;        ///< of the step with them
+  int64_t offloaded = 0;     ///< values
+  int64_t host_peak = 0;     ///< bytes in host memory, as many as are copied each way
   /// No plan for the budget has fewer extra seconds: a knapsack over single moments. Infinite where
-  /// that shows that none fits.
+  /// that shows that none fits. With a host it is weaker: of copies it counts only what their
+  /// streams cannot hide behind the whole of forward and backward.
   double bound_seconds = 0;
   int64_t least_peak = 0;   ///< the lowest that was found, at any number of seconds
   int64_t bound_peak = 0;   ///< no plan has a lower one

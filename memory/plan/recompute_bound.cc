@@ -9,6 +9,7 @@ namespace brim::memory::recompute {
 namespace {
 
 constexpr int64_t kMoments = 64;  // that are looked at closely
+constexpr int64_t kShares = 64;   // of missing bytes, that may lie in the host
 
 /// The moments of a step without replays: forward ops, then backward steps.
 class Needs {
@@ -16,6 +17,8 @@ class Needs {
   explicit Needs(const FlatGraph& graph) : graph_(graph), last_step_(graph.bytes.size(), -1) {
     for (int32_t step = 0; step < graph.steps(); ++step)
       for (int32_t v : graph.step_reads[step]) last_step_[at(v)] = step;
+    for (double seconds : graph.op_seconds) forward_ += seconds;
+    for (double seconds : graph.step_seconds) backward_ += seconds;
     sum();
   }
 
@@ -27,10 +30,30 @@ class Needs {
 
   /// Seconds to be short of `bytes` at a moment, of which at least as many may be missing.
   double seconds_without(int64_t moment, int64_t bytes) const {
-    std::vector<std::pair<double, int64_t>> ops;  // seconds, bytes that later steps read
+    const std::vector<Replay> ops = replays(moment);
+    const int64_t most = std::min(bytes, offloadable(moment));
+    if (most == 0) return seconds_of(ops, bytes);
+    // Between two shares, what copies take is no less than with the smaller one, and what replays
+    // take no less than with the larger.
+    double best = std::numeric_limits<double>::infinity();
+    const int64_t width = most / kShares + 1;
+    for (int64_t x = 0; x <= most; x += width) {
+      const double copy = static_cast<double>(x) / graph_.host_bytes_per_second;
+      const double again = seconds_of(ops, bytes - std::min(x + width - 1, most));
+      best = std::min(best, std::max(0.0, copy - forward_) + std::max(again, copy - backward_));
+    }
+    return best;
+  }
+
+ private:
+  using Replay = std::pair<double, int64_t>;  // seconds, bytes that later steps read
+
+  /// By seconds per byte.
+  std::vector<Replay> replays(int64_t moment) const {
+    std::vector<Replay> ops;
     int32_t op_of_last = -1;
     for (int32_t v = 0; v < graph_.values(); ++v) {
-      if (!may_be_missing(v, moment)) continue;
+      if (!graph_.may_drop[at(v)] || !may_be_missing(v, moment)) continue;
       const int32_t op = graph_.producer[at(v)];
       if (op != std::exchange(op_of_last, op)) ops.emplace_back(graph_.replay_seconds[at(op)], 0);
       ops.back().second += graph_.bytes[at(v)];
@@ -38,6 +61,11 @@ class Needs {
     std::ranges::sort(ops, [](const auto& a, const auto& b) {
       return a.first * static_cast<double>(b.second) < b.first * static_cast<double>(a.second);
     });
+    return ops;
+  }
+
+  /// Infinite where they do not give so many bytes.
+  static double seconds_of(const std::vector<Replay>& ops, int64_t bytes) {
     double seconds = 0;
     for (const auto& [cost, gain] : ops) {
       if (bytes <= 0) return seconds;
@@ -45,13 +73,20 @@ class Needs {
           gain <= bytes ? cost : cost * static_cast<double>(bytes) / static_cast<double>(gain);
       bytes -= gain;
     }
-    return seconds;
+    return bytes > 0 ? std::numeric_limits<double>::infinity() : seconds;
   }
 
- private:
+  /// Bytes that may lie in the host at a moment.
+  int64_t offloadable(int64_t moment) const {
+    int64_t bytes = 0;
+    for (int32_t v : graph_.offload_order)
+      if (may_be_missing(v, moment)) bytes += graph_.bytes[at(v)];
+    return std::min(bytes, graph_.host_bytes);
+  }
+
   /// A backward step reads it after the moment, and only for that it may be there.
   bool may_be_missing(int32_t v, int64_t moment) const {
-    if (!graph_.may_drop[at(v)] || !graph_.saved[at(v)] || graph_.bytes[at(v)] == 0) return false;
+    if (!graph_.may_leave(v) || !graph_.saved[at(v)] || graph_.bytes[at(v)] == 0) return false;
     if (moment < graph_.ops()) return graph_.last_read[at(v)] < moment;
     const auto step = static_cast<int32_t>(moment - graph_.ops());
     return last_step_[at(v)] > step && !std::ranges::count(graph_.step_reads[step], v);
@@ -71,7 +106,7 @@ class Needs {
       const int64_t read = graph_.last_read[at(v)], size = graph_.bytes[at(v)];
       const int64_t last = last_step_[at(v)] < 0 ? read : ops + last_step_[at(v)];
       add(all_, graph_.producer[at(v)], last, size);
-      add(there_, graph_.producer[at(v)], graph_.may_drop[at(v)] ? read : last, size);
+      add(there_, graph_.producer[at(v)], graph_.may_leave(v) ? read : last, size);
     }
     for (size_t i = 1; i < all_.size(); ++i) {
       all_[i] += all_[i - 1];
@@ -85,20 +120,21 @@ class Needs {
     }
   }
 
-  /// Bytes that a backward step reads and that may be dropped, each once.
+  /// Bytes that a backward step reads and that may have left, each once.
   int64_t read_by(int64_t moment) const {
     if (moment < graph_.ops()) return 0;
     auto reads = graph_.step_reads[static_cast<int32_t>(moment - graph_.ops())];
     int64_t bytes = 0;
     for (size_t i = 0; i < reads.size(); ++i)
-      if (graph_.may_drop[at(reads[i])] && !std::ranges::count(reads.first(i), reads[i]))
+      if (graph_.may_leave(reads[i]) && !std::ranges::count(reads.first(i), reads[i]))
         bytes += graph_.bytes[at(reads[i])];
     return bytes;
   }
 
   const FlatGraph& graph_;
-  std::vector<int32_t> last_step_;    // that reads a value
-  std::vector<int64_t> all_, there_;  // by moment
+  std::vector<int32_t> last_step_;     // that reads a value
+  std::vector<int64_t> all_, there_;   // by moment
+  double forward_ = 0, backward_ = 0;  // seconds
 };
 
 }  // namespace

@@ -7,6 +7,11 @@
 // moment cost at least what the cheapest ops by seconds per byte cost, the last of them in part (a
 // knapsack, relaxed). The best of many moments is taken. What the replays need in turn, and that
 // moments differ in what they drop, is left out.
+//
+// With a host, x of the missing bytes may lie there. All x were copied within forward and come back
+// within backward, and compute waits for what its own seconds do not hide; the ops make the rest
+// again. The best x counts, of those that the host has room for. A copy hides behind all of forward
+// here, and in truth only behind what runs after its value was made, so this bound is weaker.
 #pragma once
 
 #include <cstdint>

@@ -10,21 +10,26 @@ namespace brim::memory::recompute {
 FlatGraph::FlatGraph(const RecomputeGraph& graph) {
   check_graph(graph);
   fixed = graph.fixed_bytes;
-  seconds = step_seconds(graph);
+  seconds = memory::step_seconds(graph);
+  host_bytes_per_second = graph.host_bytes_per_second;
+  host_bytes = graph.host_bytes;
   add_values(graph);
   for (const auto& op : graph.ops) {
     add_reads(replay_reads, op.replay_reads ? *op.replay_reads : op.reads);
+    op_seconds.push_back(op.seconds);
     replay_seconds.push_back(op.replay_seconds);
     scratch.push_back(op.scratch);
     replay_scratch.push_back(op.replay_scratch);
   }
   for (const auto& step : graph.steps) {
     add_reads(step_reads, step.reads);
+    step_seconds.push_back(step.seconds);
     held_before.push_back(step.held_before);
     held.push_back(step.held);
   }
   find_last_uses(graph);
   find_densities();
+  find_offloads(graph);
 }
 
 void FlatGraph::add_values(const RecomputeGraph& graph) {
@@ -87,10 +92,26 @@ void FlatGraph::find_densities() {
   }
 }
 
+void FlatGraph::find_offloads(const RecomputeGraph& graph) {
+  for (int32_t v = 0; v < values(); ++v) {
+    may_offload.push_back(graph.values[at(number[at(v)])].may_offload && saved[at(v)] &&
+                          bytes[at(v)] > 0 && host_bytes_per_second > 0);
+    if (may_offload[at(v)]) offload_order.push_back(v);
+  }
+  std::ranges::stable_sort(offload_order, {}, [&](int32_t v) { return last_read[at(v)]; });
+}
+
+FlatGraph FlatGraph::without_host() const {
+  FlatGraph graph = *this;
+  graph.may_offload.assign(bytes.size(), 0);
+  graph.offload_order.clear();
+  return graph;
+}
+
 std::vector<Fate> FlatGraph::to_graph(std::span<const Fate> saving) const {
   std::vector<Fate> result(flat_.size(), Fate::keep);
   for (size_t v = 0; v < number.size(); ++v)
-    if (may_drop[v]) result[at(number[v])] = saving[v];
+    if (may_be(static_cast<int32_t>(v), saving[v])) result[at(number[v])] = saving[v];
   return result;
 }
 
@@ -99,11 +120,18 @@ std::vector<Fate> FlatGraph::from_graph(std::span<const Fate> saving) const {
                      "expected a decision for each of {} values, got {}", flat_.size(),
                      saving.size());
   std::vector<Fate> result;
+  int64_t offloaded = 0;
   for (size_t v = 0; v < number.size(); ++v) {
     result.push_back(saving[at(number[v])]);
-    expect<ValueError>(may_drop[v] || result[v] == Fate::keep, "recompute",
-                       "expected value {} to be kept, which may not be dropped", number[v]);
+    const bool is_offloaded = result[v] == Fate::offload;
+    expect<ValueError>(may_be(static_cast<int32_t>(v), result[v]), "recompute",
+                       "expected value {} to be kept, which may not be {}", number[v],
+                       is_offloaded ? "offloaded" : "dropped");
+    if (is_offloaded) offloaded += bytes[v];
   }
+  expect<ValueError>(offloaded <= host_bytes, "recompute",
+                     "expected at most {} bytes offloaded, as many as the host has, got {}",
+                     host_bytes, offloaded);
   return result;
 }
 

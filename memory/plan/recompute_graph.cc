@@ -41,6 +41,8 @@ void check_value(const RecomputeGraph& graph, size_t number) {
       static_cast<int64_t>(graph.ops.size()) - 1, number, value.producer);
   expect<ValueError>(value.producer >= 0 || !value.may_drop, kTag,
                      "expected that value {}, a source, may not be dropped", number);
+  expect<ValueError>(value.producer >= 0 || !value.may_offload, kTag,
+                     "expected that value {}, a source, may not be offloaded", number);
 }
 
 void check_reads(const RecomputeGraph& graph, std::span<const int32_t> reads,
@@ -74,6 +76,11 @@ void check_op(const RecomputeGraph& graph, size_t number) {
 }  // namespace
 
 void check_graph(const RecomputeGraph& graph) {
+  expect<ValueError>(std::isfinite(graph.host_bytes_per_second) && graph.host_bytes_per_second >= 0,
+                     kTag, "expected finite bytes per second from 0 of the host, got {}",
+                     graph.host_bytes_per_second);
+  expect<ValueError>(graph.host_bytes >= 0, kTag, "expected bytes from 0 of the host, got {}",
+                     graph.host_bytes);
   ByteSum sum;
   sum.add(graph.fixed_bytes, "the fixed part", 0);
   for (size_t i = 0; i < graph.values.size(); ++i) {

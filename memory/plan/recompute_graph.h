@@ -25,6 +25,9 @@ struct RecomputeGraph {
     /// Of an op that costs about as much as reading and writing its bytes: elementwise,
     /// normalisation, concatenation. A hint for the search.
     bool cheap = false;
+    /// It may go to host memory, where a backward step reads it and there is such memory; whether
+    /// its producer can run again or not.
+    bool may_offload = false;
   };
 
   /// In the order in which they run. Its outputs are the values that name it as their producer.
@@ -53,12 +56,15 @@ struct RecomputeGraph {
   std::vector<Value> values;
   std::vector<ForwardOp> ops;
   std::vector<BackwardStep> steps;
-  int64_t fixed_bytes = 0;  ///< what lives throughout and is no value
+  int64_t fixed_bytes = 0;           ///< what lives throughout and is no value
+  double host_bytes_per_second = 0;  ///< of copies to host memory, and of copies back; 0: none go
+  int64_t host_bytes = 0;            ///< that may lie there at a time
 };
 
 /// Throws `ValueError` for numbers out of range: values that are not there, or are read before they
 /// are made; a replay that reads a value of its own op which may be dropped, or of a later one;
-/// sources that may be dropped; bytes and seconds below 0 or not finite; bytes that add up to 2^62.
+/// sources that may be dropped or
+/// offloaded; bytes, seconds and speeds below 0 or not finite; bytes that add up to 2^62.
 void check_graph(const RecomputeGraph& graph);
 
 /// Seconds of the step when everything is kept.

@@ -37,7 +37,7 @@ class Greedy {
  private:
   Cost simulate() { return simulator_.run(saving_, {.bytes = budget_}); }
 
-  /// What lives at the peak and may be dropped, most bytes per second first.
+  /// What lives at the peak and may leave, most bytes per second first.
   std::vector<int32_t> candidates() {
     simulator_.record(true);
     cost_ = simulate();
@@ -45,9 +45,9 @@ class Greedy {
     std::vector<int32_t> values;
     for (const auto& instance : simulator_.timeline().instances)
       if (instance.born <= cost_.peak_moment && cost_.peak_moment <= instance.last &&
-          graph_.may_drop[at(instance.value)] && graph_.bytes[at(instance.value)] > 0)
+          graph_.may_leave(instance.value) && graph_.bytes[at(instance.value)] > 0)
         values.push_back(instance.value);
-    std::ranges::sort(values, {}, [&](int32_t v) { return std::pair(graph_.density[at(v)], v); });
+    std::ranges::sort(values, {}, [&](int32_t v) { return std::pair(graph_.price(v), v); });
     values.resize(std::min(values.size(), kCandidates));
     return values;
   }
@@ -55,7 +55,7 @@ class Greedy {
   /// Bytes of excess per second that a change takes away; 0 or less where it does not help.
   double rate_of(const Cost& cost) const {
     const double gain = cost_.excess - cost.excess, seconds = cost.seconds - cost_.seconds;
-    if (gain <= 0) return 0;
+    if (!cost.finished || gain <= 0) return 0;
     return seconds > 0 ? gain / seconds : std::numeric_limits<double>::max();
   }
 
@@ -69,8 +69,8 @@ class Greedy {
   bool improve() {
     std::vector<Change> changes;
     for (int32_t v : candidates())
-      for (Fate saving : {Fate::keep, Fate::retain, Fate::remake}) {
-        if (saving == saving_[at(v)]) continue;
+      for (Fate saving : kFates) {
+        if (saving == saving_[at(v)] || !graph_.may_be(v, saving)) continue;
         double rate = rate_of(with(v, saving));
         if (rate > 0) changes.push_back({v, saving, rate});
       }

@@ -1,7 +1,6 @@
 #include "brim/memory/plan/recompute_local.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -9,7 +8,6 @@
 namespace brim::memory::recompute {
 namespace {
 
-constexpr std::array kFates{Fate::keep, Fate::retain, Fate::remake};
 constexpr uint64_t kLongestRange = 24;  // values
 constexpr uint64_t kWidestSwap = 40;
 constexpr int64_t kReplaysOfOp = 8;  // more, and a plan is not worth looking at
@@ -24,10 +22,10 @@ double share(int64_t part, int64_t whole) {
   return part < whole ? static_cast<double>(part) / static_cast<double>(whole) : 1;
 }
 
-std::vector<int32_t> droppable_values(const FlatGraph& graph) {
+std::vector<int32_t> values_that_may_leave(const FlatGraph& graph) {
   std::vector<int32_t> values;
   for (int32_t v = 0; v < graph.values(); ++v)
-    if (graph.may_drop[at(v)]) values.push_back(v);
+    if (graph.may_leave(v)) values.push_back(v);
   return values;
 }
 
@@ -38,7 +36,8 @@ LocalSearch::LocalSearch(const FlatGraph& graph, Simulator& simulator, std::vect
     : graph_(graph),
       simulator_(simulator),
       budget_(budget),
-      droppable_(droppable_values(graph)),
+      free_(values_that_may_leave(graph)),
+      fates_(graph.offload_order.empty() ? kFates.size() - 1 : kFates.size()),
       saving_(std::move(saving)) {
   cost_ = simulator_.run(saving_);
   remember_best();
@@ -55,7 +54,7 @@ void LocalSearch::remember_best() {
 }
 
 void LocalSearch::put(int32_t value, Fate saving) {
-  if (saving_[at(value)] == saving) return;
+  if (saving_[at(value)] == saving || !graph_.may_be(value, saving)) return;
   undo_.emplace_back(value, saving_[at(value)]);
   saving_[at(value)] = saving;
 }
@@ -81,10 +80,9 @@ bool LocalSearch::accept(double slack) {
 void LocalSearch::keep_what_fits(int64_t work) {
   const int64_t end = simulator_.work() + work;
   std::vector<int32_t> dropped;
-  for (int32_t v : droppable_)
+  for (int32_t v : free_)
     if (saving_[at(v)] != Fate::keep) dropped.push_back(v);
-  std::ranges::stable_sort(dropped, std::greater(),
-                           [&](int32_t v) { return graph_.density[at(v)]; });
+  std::ranges::stable_sort(dropped, std::greater(), [&](int32_t v) { return graph_.price(v); });
   // Groups that do not fit are halved, until they are single values.
   const auto count = static_cast<int64_t>(dropped.size());
   constexpr int64_t kGroup = 16;
@@ -104,20 +102,20 @@ void LocalSearch::keep_what_fits(int64_t work) {
 
 /// A flip, a range or a swap.
 void LocalSearch::change(RandomStream& random) {
-  const size_t first = random.below(droppable_.size());
-  const Fate saving = kFates[random.below(kFates.size())];
+  const size_t first = random.below(free_.size());
+  const Fate saving = kFates[random.below(fates_)];
   const uint64_t kind = random.below(4);
-  if (kind == 0) return put(droppable_[first], saving);
+  if (kind == 0) return put(free_[first], saving);
   if (kind == 1) {
-    const size_t end = std::min(droppable_.size(), first + 2 + random.below(kLongestRange));
+    const size_t end = std::min(free_.size(), first + 2 + random.below(kLongestRange));
     const uint64_t which = random.below(3);  // the cheap ones, the others, all
     for (size_t i = first; i < end; ++i)
-      if (which == 2 || graph_.cheap[at(droppable_[i])] == which) put(droppable_[i], saving);
+      if (which == 2 || graph_.cheap[at(free_[i])] == which) put(free_[i], saving);
     return;
   }
-  const size_t reach = kind == 2 ? std::min<size_t>(kWidestSwap, droppable_.size() - first)
-                                 : droppable_.size() - first;
-  const int32_t a = droppable_[first], b = droppable_[first + random.below(reach)];
+  const size_t reach =
+      kind == 2 ? std::min<size_t>(kWidestSwap, free_.size() - first) : free_.size() - first;
+  const int32_t a = free_[first], b = free_[first + random.below(reach)];
   const Fate of_a = saving_[at(a)], of_b = saving_[at(b)];
   if (of_a == of_b) return put(a, saving);
   put(a, of_b);
@@ -128,7 +126,7 @@ void LocalSearch::change(RandomStream& random) {
 /// search cools.
 template <class Price>
 void LocalSearch::anneal(const Schedule& schedule, RandomKey key, const Price& price_of) {
-  if (droppable_.empty()) return;
+  if (free_.empty()) return;
   RandomStream random(key);
   const int64_t begin = simulator_.work();
   double price = price_of(cost_, 0), done = 0;

@@ -48,7 +48,8 @@ class LocalSearch {
   const FlatGraph& graph_;
   Simulator& simulator_;
   int64_t budget_;
-  std::vector<int32_t> droppable_;
+  std::vector<int32_t> free_;  // values about which there is a choice
+  size_t fates_;               // how many there are
   std::vector<Fate> saving_, best_;
   Cost cost_, best_cost_;
   std::vector<std::pair<int32_t, Fate>> undo_;  // what values were before the change

@@ -18,7 +18,7 @@ constexpr double kSegmentWork = 12e6, kGreedyWork = 10e6, kKeepWork = 4e6, kFirs
 // Per op of larger graphs.
 constexpr double kOpsOfWork = 1000;
 constexpr double kFirstShakes = 10'000, kShakes = 10'000, kLeastShakes = 10'000;
-constexpr int kChainRounds = 8;
+constexpr int kChainRounds = 8, kCopyParts = 4;
 // Shares of the step's seconds. Cooler ones suit graphs whose search stops early, by its work.
 constexpr double kFirstHeat = 0.15;
 constexpr std::array kHeats{0.15, 0.05, 0.015, 0.002};
@@ -30,7 +30,20 @@ bool better(const Found& a, const Found& b) {
 }  // namespace
 
 Search::Search(const FlatGraph& graph, double effort, RandomKey key)
-    : graph_(graph), simulator_(graph), effort_(effort), key_(key) {}
+    : graph_(graph), simulator_(graph), effort_(effort), key_(key) {
+  if (graph.offload_order.empty()) return;
+  graph_alone_ = std::make_unique<FlatGraph>(graph.without_host());
+  alone_ = std::make_unique<Search>(*graph_alone_, effort, key);
+}
+
+int64_t Search::simulations() const {
+  return simulator_.runs() + (alone_ ? alone_->simulations() : 0);
+}
+
+int64_t Search::transitions() const {
+  if (alone_) return alone_->transitions();
+  return chain_ ? chain_->transitions() : 0;
+}
 
 int64_t Search::work(double share) const {
   return static_cast<int64_t>(share * effort_ * std::max(1.0, graph_.ops() / kOpsOfWork));
@@ -51,12 +64,59 @@ Chain& Search::chain() {
   return *chain_;
 }
 
+/// The first `most` that may go to the host do, of those that are kept and that it has room for.
+std::vector<Fate> Search::offloading(std::vector<Fate> saving, int64_t most) const {
+  int64_t room = graph_.host_bytes;
+  for (int32_t v : graph_.offload_order) {
+    if (most == 0) break;
+    if (saving[at(v)] != Fate::keep || graph_.bytes[at(v)] > room) continue;
+    saving[at(v)] = Fate::offload;
+    room -= graph_.bytes[at(v)];
+    --most;
+  }
+  return saving;
+}
+
+/// As few of the first as make it fit, for they have the longest way back; else all.
+std::vector<Fate> Search::offloading_for(int64_t budget, const std::vector<Fate>& saving) {
+  int64_t few = 0, enough = std::ssize(graph_.offload_order);
+  while (few + 1 < enough) {
+    const int64_t middle = few + (enough - few) / 2;
+    const Cost cost = simulator_.run(offloading(saving, middle));
+    (cost.peak <= budget ? enough : few) = middle;
+  }
+  return offloading(saving, enough);
+}
+
+/// What the chain drops for a budget that is larger by some of what copies can carry beside
+/// forward, with offloads for the rest.
+std::vector<std::vector<Fate>> Search::with_copies(int64_t budget) {
+  double forward = 0;
+  for (double seconds : graph_.op_seconds) forward += seconds;
+  const auto most = static_cast<double>(keep_all().cost.peak - budget);
+  const double carried = std::min(most, forward * graph_.host_bytes_per_second);
+  std::vector<std::vector<Fate>> plans{offloading_for(budget, graph_.all_kept())};
+  for (int part = 1; part <= kCopyParts; ++part) {
+    const auto more = static_cast<int64_t>(carried * part / kCopyParts);
+    if (std::optional<ChainPlan> plan = alone_->chain().plan(budget + more))
+      plans.push_back(offloading_for(budget, plan->saving));
+  }
+  return plans;
+}
+
 const Found& Search::least() {
   if (least_) return *least_;
   Found best = keep_all();
-  if (graph_.ops() > 0) {
-    Found other = simulated(chain().least().saving);
+  auto consider = [&](Found other) {
     if (other.cost.peak < best.cost.peak) best = std::move(other);
+  };
+  if (alone_) {
+    const auto all = std::ssize(graph_.offload_order);
+    consider(alone_->least());
+    consider(simulated(offloading(best.saving, all)));
+    consider(simulated(offloading(graph_.all_kept(), all)));
+  } else if (graph_.ops() > 0) {
+    consider(simulated(chain().least().saving));
   }
   LocalSearch local(graph_, simulator_, std::move(best.saving), 0);
   local.lower_peak(static_cast<int64_t>(kLeastShakes * effort_), work(kLeastWork), key_);
@@ -85,11 +145,12 @@ std::vector<std::vector<Fate>> Search::by_chain(int64_t budget) {
 std::optional<Found> Search::plan(int64_t budget) {
   if (Found all = keep_all(); all.cost.peak <= budget) return all;
   if (least().cost.peak > budget) return std::nullopt;
-  std::vector<std::vector<Fate>> starts = by_chain(budget);
+  std::optional<Found> best;
+  if (alone_) best = alone_->plan(budget);
+  std::vector<std::vector<Fate>> starts = alone_ ? with_copies(budget) : by_chain(budget);
   starts.push_back(graph_.all_kept());
   starts.push_back(least().saving);
   const double share = 1 / static_cast<double>(starts.size());
-  std::optional<Found> best;
   for (auto& start : starts) {
     auto saving =
         drop_until_it_fits(graph_, simulator_, std::move(start), budget, work(share * kGreedyWork));

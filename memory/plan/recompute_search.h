@@ -1,8 +1,10 @@
 // The search for plans on flat graphs: what recompute.h does, in the numbers of a FlatGraph and
-// without the fixed bytes. Programs call recompute.h.
+// without the fixed bytes. With a host, what is best without it is searched first, and improved, so
+// that a host never makes a plan worse. Programs call recompute.h.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -33,19 +35,24 @@ class Search {
   /// The quickest found within `budget`; none where none was found.
   std::optional<Found> plan(int64_t budget);
 
-  int64_t simulations() const { return simulator_.runs(); }
-  int64_t transitions() const { return chain_ ? chain_->transitions() : 0; }
+  int64_t simulations() const;
+  int64_t transitions() const;
 
  private:
   Chain& chain();
   std::vector<std::vector<Fate>> by_chain(int64_t budget);
   Found simulated(std::vector<Fate> saving);
+  std::vector<Fate> offloading(std::vector<Fate> saving, int64_t most) const;
+  std::vector<Fate> offloading_for(int64_t budget, const std::vector<Fate>& saving);
+  std::vector<std::vector<Fate>> with_copies(int64_t budget);
   int64_t work(double share) const;
 
   const FlatGraph& graph_;
   Simulator simulator_;
   double effort_;
   RandomKey key_;
+  std::unique_ptr<const FlatGraph> graph_alone_;  // without the host; null where there is none
+  std::unique_ptr<Search> alone_;                 // on that
   std::optional<SegmentTable> table_;
   std::optional<Chain> chain_;
   std::optional<Found> least_;

@@ -10,7 +10,7 @@ namespace brim::memory {
 RecomputeCost simulate_recompute(const RecomputeGraph& graph, std::span<const Fate> saving) {
   recompute::FlatGraph flat(graph);
   recompute::Cost cost = recompute::Simulator(flat).run(flat.from_graph(saving));
-  return {flat.fixed + cost.peak, cost.seconds, cost.replays};
+  return {flat.fixed + cost.peak, cost.seconds, cost.waits, cost.replays, cost.host};
 }
 
 RecomputeTimeline recompute_timeline(const RecomputeGraph& graph, std::span<const Fate> saving) {

@@ -1,6 +1,6 @@
-// What dropping and rebuilding saved values costs: the exact peak of live bytes, and the seconds
-// that replays add. This file is the definition that plans are made by and that steps are run by.
-// It chooses nothing: recompute.h does.
+// What it costs to drop and rebuild saved values, or to hold them in host memory: the exact peak of
+// live bytes, and the seconds that replays and waits for copies add. This file is the definition
+// that plans are made by and that steps are run by. It chooses nothing: recompute.h does.
 //
 // A step is a sequence of moments: a forward op runs, an op is replayed, or a backward step runs.
 //
@@ -20,6 +20,25 @@
 // 6. At each moment there live: the fixed bytes, the sources, the instances; at a forward op its
 //    scratch, at a replay its replay scratch, the second copies of rule 3 and `held_before` of the
 //    coming step, at a step `held`.
+//
+// With a host, values that backward steps read may be `offload`:
+//
+// 7. When the last forward op that reads it has run (its own op where none does), its copy to the
+//    host begins; where several have the same last reader, in their order. Two copies may be under
+//    way: before a third begins, and for all that are left when forward has run, the oldest is
+//    waited for and leaves the device, its last moment being that which has just been. Of those
+//    that are left when forward has run, what the first three steps read stays: forward's instance
+//    is there for all that comes.
+// 8. Before a step, and before its replays, what it reads and lies in the host is fetched, one
+//    after another. Then fetches of what the next two steps read begin, in their order, while fewer
+//    than two are under way: begun and not yet waited for. What was fetched lives from the moment
+//    that comes next, and is there for all that comes, as a `retain` value is. What a replay reads
+//    and lies in the host is fetched at its moment, after a wait for the oldest fetch where two are
+//    under way. A replay of its own op makes a second copy (rule 3).
+// 9. Copies run beside compute, one after another each way, at `host_bytes_per_second`. Compute
+//    takes the seconds of ops, replays and steps, and waits where these rules say so and for what
+//    it reads and is not back. `extra_seconds` are those of replays and of these waits.
+// 10. All that was offloaded lies in the host when backward begins, and must have room there.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +51,15 @@ namespace brim::memory {
 
 struct RecomputeCost {
   int64_t peak = 0;          ///< the most bytes that live at a moment
-  double extra_seconds = 0;  ///< of replays, added in the order in which they run
+  double extra_seconds = 0;  ///< of replays, added in the order in which they run, and of waits
+  double wait_seconds = 0;   ///< of these, of the waits
   int64_t replays = 0;
+  int64_t host_peak = 0;  ///< bytes in the host
 };
 
 /// `saving` has an element for each value. Throws `ValueError` for other sizes, for what may not be
-/// dropped and is, and what `check_graph` throws. Takes time linear in the reads of all moments.
+/// dropped or offloaded and is, for more bytes than the host has, and what `check_graph` throws.
+/// Takes time linear in the reads of all moments.
 RecomputeCost simulate_recompute(const RecomputeGraph& graph, std::span<const Fate> saving);
 
 /// All that happens, for who executes a plan or packs it.

@@ -6,6 +6,7 @@ namespace brim::memory::recompute {
 namespace {
 
 constexpr int32_t kAlways = std::numeric_limits<int32_t>::max();
+constexpr int32_t kStepsAhead = 2;  // for which fetches begin
 
 }  // namespace
 
@@ -14,7 +15,8 @@ Simulator::Simulator(const FlatGraph& graph)
       present_until_(graph.bytes.size()),
       born_(graph.bytes.size()),
       last_(graph.bytes.size()),
-      collected_(graph.scratch.size(), 0) {}
+      collected_(graph.scratch.size(), 0),
+      copies_(graph) {}
 
 Cost Simulator::run(std::span<const Fate> saving, const Limits& limits) {
   return run({0, graph_.ops(), 0, graph_.steps()}, saving, limits);
@@ -27,18 +29,26 @@ Cost Simulator::run(const Range& range, std::span<const Fate> saving, const Limi
   timeline_.moments.clear();
   timeline_.instances.clear();
   first_value_ = graph_.first_output[at(range.first_op)];
+  copies_.begin_step();
   forward(range, saving);
-  bool within = true;
-  for (int32_t step = range.first_step; within && step < range.end_step; ++step) {
-    collect(step);
-    cost_.replays += static_cast<int64_t>(replays_.size());
-    for (int32_t op : replays_) replay(op, step, saving);
-    backward_step(step);
-    within = cost_.seconds <= limits.seconds && cost_.replays <= limits.replays;
-  }
-  if (within) finish(range, saving, limits);
+  if (cost_.host <= graph_.host_bytes && backward(range, saving, limits))
+    finish(range, saving, limits);
   work_ += now_ + 1;
   return cost_;
+}
+
+/// Whether it stays within the limits.
+bool Simulator::backward(const Range& range, std::span<const Fate> saving, const Limits& limits) {
+  for (int32_t step = range.first_step; step < range.end_step; ++step) {
+    if (offloads_) fetch_for(step, saving);
+    collect(step, saving);
+    cost_.replays += static_cast<int64_t>(replays_.size());
+    for (int32_t op : replays_) replay(op, step, saving);
+    backward_step(step, saving);
+    if (cost_.seconds + copies_.waited() > limits.seconds || cost_.replays > limits.replays)
+      return false;
+  }
+  return true;
 }
 
 void Simulator::begin_moment(int64_t transient, Kind kind, int32_t number) {
@@ -62,35 +72,97 @@ void Simulator::forward(const Range& range, std::span<const Fate> saving) {
     last_[at(v)] = (outlives ? last_op : graph_.last_read[at(v)]) - range.first_op;
     present_until_[at(v)] = kAlways;
     if (saving[at(v)] == Fate::keep) continue;
-    end_instance(v);
     present_until_[at(v)] = -1;
+    if (saving[at(v)] == Fate::offload)
+      cost_.host += graph_.bytes[at(v)];
+    else
+      end_instance(v);
   }
+  offloads_ = cost_.host > 0;
+  if (offloads_) copy_out(saving);
 }
 
-void Simulator::add_replay(int32_t op) {
+/// The copies of the whole forward pass; what leaves ends with them.
+void Simulator::copy_out(std::span<const Fate> saving) {
+  auto next = graph_.offload_order.begin();
+  for (int32_t op = 0; op < graph_.ops(); ++op) {
+    copies_.compute(graph_.op_seconds[at(op)]);
+    for (; next != graph_.offload_order.end() && graph_.last_read[at(*next)] == op; ++next)
+      if (saving[at(*next)] == Fate::offload) leave(copies_.send(*next), op);
+  }
+  for (int32_t v = copies_.finish_sending(); v >= 0; v = copies_.finish_sending())
+    if (is_read_soon(v, 0))
+      present_until_[at(v)] = kAlways;
+    else
+      leave(v, graph_.ops() - 1);
+}
+
+void Simulator::leave(int32_t v, int32_t last) {
+  if (v < 0) return;
+  last_[at(v)] = last;
+  end_instance(v);
+}
+
+/// By the step or one of those for which it fetches.
+bool Simulator::is_read_soon(int32_t v, int32_t step) const {
+  const int32_t end = std::min(step + kStepsAhead + 1, graph_.steps());
+  for (; step < end; ++step)
+    if (std::ranges::count(graph_.step_reads[step], v) > 0) return true;
+  return false;
+}
+
+void Simulator::need(int32_t v, int32_t step, std::span<const Fate> saving) {
+  if (present(v, step) || saving[at(v)] == Fate::offload) return;
+  const int32_t op = graph_.producer[at(v)];
   if (collected_[at(op)] == stamp_) return;
   collected_[at(op)] = stamp_;
   replays_.push_back(op);
 }
 
-void Simulator::collect(int32_t step) {
+void Simulator::collect(int32_t step, std::span<const Fate> saving) {
   ++stamp_;
   replays_.clear();
-  for (int32_t v : graph_.step_reads[step])
-    if (!present(v, step)) add_replay(graph_.producer[at(v)]);
+  for (int32_t v : graph_.step_reads[step]) need(v, step, saving);
   for (size_t i = 0; i < replays_.size(); ++i)
-    for (int32_t v : graph_.replay_reads[replays_[i]])
-      if (!present(v, step)) add_replay(graph_.producer[at(v)]);
+    for (int32_t v : graph_.replay_reads[replays_[i]]) need(v, step, saving);
   std::ranges::sort(replays_);
+}
+
+/// What the step reads is back before its replays; what the next ones read comes beside them.
+void Simulator::fetch_for(int32_t step, std::span<const Fate> saving) {
+  for (int32_t v : graph_.step_reads[step]) {
+    if (is_in_host(v, saving)) fetch(v, now_ + 1);
+    copies_.wait_for(v);
+  }
+  const int32_t end = std::min(step + kStepsAhead + 1, graph_.steps());
+  for (int32_t next = step + 1; next < end; ++next)
+    for (int32_t v : graph_.step_reads[next])
+      if (is_in_host(v, saving) && copies_.may_fetch_ahead()) fetch(v, now_ + 1);
+}
+
+void Simulator::fetch(int32_t v, int32_t moment) {
+  born_[at(v)] = last_[at(v)] = moment;
+  present_until_[at(v)] = kAlways;
+  copies_.fetch(v);
+}
+
+void Simulator::read(std::span<const int32_t> values, std::span<const Fate> saving) {
+  for (int32_t v : values) {
+    last_[at(v)] = now_;
+    if (!offloads_ || saving[at(v)] != Fate::offload) continue;
+    if (is_in_host(v, saving)) fetch(v, now_);
+    copies_.wait_for(v);
+  }
 }
 
 void Simulator::replay(int32_t op, int32_t step, std::span<const Fate> saving) {
   begin_moment(graph_.held_before[at(step)] + graph_.replay_scratch[at(op)], Kind::replay, op);
   cost_.seconds += graph_.replay_seconds[at(op)];
-  for (int32_t v : graph_.replay_reads[op]) last_[at(v)] = now_;
+  read(graph_.replay_reads[op], saving);
+  copies_.compute(graph_.replay_seconds[at(op)]);
   for (int32_t v = graph_.first_output[at(op)]; v < graph_.first_output[at(op) + 1]; ++v) {
     if (!graph_.may_drop[at(v)]) continue;
-    if (present(v, step)) {
+    if (present(v, step) || saving[at(v)] == Fate::offload) {
       changes_[at(now_)].transient += graph_.bytes[at(v)];
       continue;
     }
@@ -100,9 +172,10 @@ void Simulator::replay(int32_t op, int32_t step, std::span<const Fate> saving) {
   }
 }
 
-void Simulator::backward_step(int32_t step) {
+void Simulator::backward_step(int32_t step, std::span<const Fate> saving) {
   begin_moment(graph_.held[at(step)], Kind::backward, step);
-  for (int32_t v : graph_.step_reads[step]) last_[at(v)] = now_;
+  read(graph_.step_reads[step], saving);
+  copies_.compute(graph_.step_seconds[at(step)]);
 }
 
 void Simulator::end_instance(int32_t v) {
@@ -130,6 +203,8 @@ void Simulator::finish(const Range& range, std::span<const Fate> saving, const L
     cost_.peak = bytes;
     cost_.peak_moment = moment;
   }
+  cost_.waits = copies_.waited();
+  cost_.seconds += cost_.waits;
   cost_.finished = true;
 }
 

@@ -8,13 +8,14 @@
 #include <span>
 #include <vector>
 
+#include "brim/memory/plan/recompute_copies.h"
 #include "brim/memory/plan/recompute_flat.h"
 #include "brim/memory/plan/recompute_simulation.h"
 
 namespace brim::memory::recompute {
 
 /// Forward ops and backward steps, half-open. What ops before them made is taken to be there, and
-/// is not counted: it is kept.
+/// is not counted: it is kept. Only the whole step offloads.
 struct Range {
   int32_t first_op = 0, end_op = 0;
   int32_t first_step = 0, end_step = 0;
@@ -28,12 +29,14 @@ struct Limits {
 };
 
 struct Cost {
-  bool finished = false;    ///< within the limits; the rest says nothing where not
+  bool finished = false;    ///< within the limits and the host; the rest says nothing where not
   int64_t peak = 0;         ///< without the fixed bytes
   int64_t peak_moment = 0;  ///< the first with that peak
   int64_t kept = 0;  ///< bytes of values of the range that live when its forward ops have run, for
                      ///< backward or for later ops
-  double seconds = 0;  ///< of replays
+  double seconds = 0;  ///< of replays, and of waits
+  double waits = 0;    ///< for copies
+  int64_t host = 0;    ///< bytes that were offloaded
   int64_t replays = 0;
   double excess = 0;  ///< the sum over all moments of bytes above `Limits::bytes`
 };
@@ -65,15 +68,25 @@ class Simulator {
 
   void begin_moment(int64_t transient, Kind kind, int32_t number);
   void forward(const Range& range, std::span<const Fate> saving);
-  void collect(int32_t step);
+  void copy_out(std::span<const Fate> saving);
+  void leave(int32_t v, int32_t last);
+  bool is_read_soon(int32_t v, int32_t step) const;
+  bool backward(const Range& range, std::span<const Fate> saving, const Limits& limits);
+  void collect(int32_t step, std::span<const Fate> saving);
+  void fetch_for(int32_t step, std::span<const Fate> saving);
+  void fetch(int32_t v, int32_t moment);
+  void read(std::span<const int32_t> values, std::span<const Fate> saving);
   void replay(int32_t op, int32_t step, std::span<const Fate> saving);
-  void backward_step(int32_t step);
+  void backward_step(int32_t step, std::span<const Fate> saving);
   void end_instance(int32_t v);
   void finish(const Range& range, std::span<const Fate> saving, const Limits& limits);
   bool present(int32_t v, int32_t step) const {
     return v < first_value_ || present_until_[at(v)] >= step;
   }
-  void add_replay(int32_t op);
+  bool is_in_host(int32_t v, std::span<const Fate> saving) const {
+    return v >= first_value_ && saving[at(v)] == Fate::offload && present_until_[at(v)] < 0;
+  }
+  void need(int32_t v, int32_t step, std::span<const Fate> saving);
 
   const FlatGraph& graph_;
   // Of this run:
@@ -86,6 +99,8 @@ class Simulator {
   std::vector<int32_t> replays_;        // ops, for the next step
   std::vector<int64_t> collected_;      // the stamp, by op
   int64_t stamp_ = 0;
+  bool offloads_ = false;
+  Copies copies_;
 
   bool recording_ = false;
   RecomputeTimeline timeline_;

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "brim/memory/plan/recompute_simulator.h"
-#include "brim/tests/memory/recompute_rules.h"
+#include "brim/tests/memory/random_plans.h"
 #include "brim/tests/support/recompute_graphs.h"
 
 using namespace brim;

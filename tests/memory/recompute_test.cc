@@ -10,46 +10,13 @@
 #include "brim/base/error.h"
 #include "brim/memory/plan/recompute_simulation.h"
 #include "brim/memory/plan/recompute_simulator.h"
-#include "brim/tests/memory/recompute_rules.h"
+#include "brim/tests/memory/random_plans.h"
 #include "brim/tests/support/recompute_graphs.h"
+#include "brim/tests/support/recompute_rules.h"
 
 using namespace brim;
 using namespace brim::memory;
 using namespace brim::testing;
-
-namespace {
-
-/// Peak and extra seconds of all plans.
-std::vector<std::pair<int64_t, double>> all_plans(const RecomputeGraph& graph) {
-  recompute::FlatGraph flat(graph);
-  recompute::Simulator simulator(flat);
-  std::vector<Fate> saving = flat.all_kept();
-  std::vector<size_t> values;
-  for (size_t v = 0; v < saving.size(); ++v)
-    if (flat.may_drop[v]) values.push_back(v);
-  std::vector<std::pair<int64_t, double>> plans;
-  for (size_t i = 0; i < values.size();) {
-    if (i == 0) {
-      recompute::Cost cost = simulator.run(saving);
-      plans.emplace_back(flat.fixed + cost.peak, cost.seconds);
-    }
-    // The next number to the base of three.
-    Fate& digit = saving[values[i]];
-    const bool carry = digit == Fate::remake;
-    digit = carry ? Fate::keep : static_cast<Fate>(static_cast<int>(digit) + 1);
-    i = carry ? i + 1 : 0;
-  }
-  return plans;
-}
-
-double best_seconds(const std::vector<std::pair<int64_t, double>>& plans, int64_t budget) {
-  double best = std::numeric_limits<double>::infinity();
-  for (const auto& [peak, seconds] : plans)
-    if (peak <= budget) best = std::min(best, seconds);
-  return best;
-}
-
-}  // namespace
 
 TEST_CASE("small graphs: never above the budget, and near the best of all plans") {
   double gap = 0, worst = 0;

@@ -4,6 +4,7 @@
 
 #include "brim/memory/arena_planner.h"
 #include "brim/tests/train/planned_training.h"
+#include "brim/tests/train/train_with.h"
 #include "brim/train/recompute_plan.h"
 
 using namespace brim;
@@ -12,40 +13,6 @@ using namespace brim::testing;
 namespace {
 
 TrainingSetup setup_of(const TrainingCase& c) { return {rehearsal_options(c), "arena"}; }
-
-struct Trained {
-  std::vector<double> losses;
-  std::vector<std::vector<float>> state;
-  memory::AccountStats stats;
-};
-
-Trained train_with(const TrainingCase& c, const RecomputeOptions& recompute,
-                   const memory::MakePlanner& planner, int64_t cap = memory::host_memory()) {
-  auto account = std::make_shared<memory::Account>(
-      Device::cpu(), std::make_unique<memory::HostSource>(cap), planner);
-  memory::AccountScope scope(account);
-  Trained result;
-  {
-    auto model = nn::make_model(c.model, {.classes = 10});
-    Updating updating = make_updating(c, *model);
-    UnevenSource source(c);
-    data::Loader validation(std::make_shared<data::Shapes>(data::ShapesOptions{
-                                .count = c.batch + c.smaller(), .size = c.size}),
-                            {.batch = c.batch, .size = c.size, .workers = 0, .shuffle = false});
-    TrainerOptions options = trainer_options(c);
-    options.recompute = recompute;
-    Trainer trainer(*model, *updating.optimizer, {source, &validation}, options);
-    trainer.on_step = [&](const StepReport& step) { result.losses.push_back(step.loss); };
-    trainer.run();
-    for (const auto& named : model->named_parameters())
-      result.state.push_back(named.tensor.to_vector<float>());
-    for (const auto& named : model->named_buffers())
-      result.state.push_back(named.tensor.to_vector<float>());
-  }
-  result.stats = account->stats();
-  CHECK(result.stats.live == 0);
-  return result;
-}
 
 int64_t calls_of(const TrainingCase& c) {
   return static_cast<int64_t>(record_step(rehearsal_options(c)).values.size());
