@@ -117,5 +117,4 @@ TEST_CASE("random programs have the same bits within budgets that nobody planned
   }
   CHECK(dropped > 1000);
   CHECK(refused < 24);  // of 72
-  MESSAGE("dropped ", dropped, ", refused ", refused);
 }
