@@ -14,7 +14,8 @@ Segment inside(const Segment& outer) {
 
 }  // namespace
 
-CheckpointScope::CheckpointScope() : outer_(current), segment_(inside(current)), scope_(this) {
+CheckpointScope::CheckpointScope()
+    : outer_(current), segment_(inside(current)), around_(save_policy()), scope_(this) {
   current = segment_;
 }
 
@@ -22,6 +23,10 @@ CheckpointScope::~CheckpointScope() { current = outer_; }
 
 Decision CheckpointScope::decide(const RecordedCall& call) {
   return {std::vector<Fate>(call.node.outputs.size(), Fate::retain), segment_};
+}
+
+void CheckpointScope::recorded(const std::shared_ptr<Node>& node, const Tensors& outputs) {
+  if (around_ != nullptr) around_->recorded(node, outputs);
 }
 
 void CheckpointScope::keep(const Tensor& result) const {

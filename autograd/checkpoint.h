@@ -7,7 +7,8 @@
 // random numbers and without their side effects: batch norm's running statistics move once,
 // dropout's masks stay, and it does not matter what else the function reads, prints or counts.
 // Inputs and results may be any number of tensors, with and without gradients, among other
-// arguments. Checkpoints nest; what a policy around one plans by number does not see its calls. For a policy over a whole model see free_recomputation.h.
+// arguments. Checkpoints nest; what a policy around one plans by number does not see its calls. For
+// a policy over a whole model see free_recomputation.h.
 #pragma once
 
 #include <functional>
@@ -26,11 +27,14 @@ class CheckpointScope final : public SavePolicy {
   CheckpointScope();
   ~CheckpointScope() override;
   Decision decide(const RecordedCall& call) override;
+  /// The policy around is told: it may drop again what backward made again.
+  void recorded(const std::shared_ptr<Node>& node, const Tensors& outputs) override;
   /// `result` goes on to be held as what is around this scope holds its own.
   void keep(const Tensor& result) const;
 
  private:
   Segment outer_, segment_;
+  SavePolicy* around_;
   SavePolicyScope scope_;
 };
 

@@ -42,7 +42,7 @@ void make_values(const std::shared_ptr<Node>& node, const Tensors& outputs, Deci
                                                 decision.fates[i], decision.segment);
   if (!decision.held_until_dropped) return;
   for (const auto& value : node->values)
-    if (value != nullptr) value->hold_until_dropped();
+    if (value != nullptr && value->fate() != Fate::keep) value->hold_until_dropped();
 }
 
 void watch(const Values& values) {

@@ -51,16 +51,20 @@ Tensor Value::get(const char* op) {
   return rebuild(*this, op);
 }
 
+void Value::count_reader(const Reading& reading, int by) {
+  const bool may_lose = is_held_until_dropped_;
+  users_ += reading.in_backward || (reading.holds && may_lose) ? by : 0;
+  holders_ += reading.holds && !may_lose ? by : 0;
+}
+
 void Value::add_reader(const Reading& reading) {
-  users_ += reading.in_backward ? 1 : 0;
-  holders_ += reading.holds ? 1 : 0;
+  count_reader(reading, 1);
   const bool holds = reading.holds || (reading.in_backward && is_held_until_dropped_);
   if (holds && !is_held()) hold_ = TapeHold(resident_storage());
 }
 
 void Value::remove_reader(const Reading& reading) {
-  users_ -= reading.in_backward ? 1 : 0;
-  holders_ -= reading.holds ? 1 : 0;
+  count_reader(reading, -1);
   if (holders_ > 0 || (users_ > 0 && fate_ != Fate::remake)) return;
   hold_ = TapeHold();
   leave_copy();

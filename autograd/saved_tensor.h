@@ -49,7 +49,8 @@ class Value {
   /// that was overwritten; `memory::OutOfMemory`.
   Tensor get(const char* op);
 
-  /// Is held for its readers in backward, whatever its fate, until it is dropped.
+  /// Before it has readers: is held for those who would have it stay and those in backward, until
+  /// it is dropped, which none of them forbids.
   void hold_until_dropped() { is_held_until_dropped_ = true; }
   void add_reader(const Reading& reading);
   void remove_reader(const Reading& reading);
@@ -88,6 +89,7 @@ class Value {
 
  private:
   std::shared_ptr<Storage> resident_storage() const;
+  void count_reader(const Reading& reading, int by);
   [[noreturn]] void raise_overwritten(const char* op, const Storage& storage) const;
   void leave_copy();
 
@@ -101,7 +103,7 @@ class Value {
   Fate fate_ = Fate::keep;
   Segment segment_;
   bool is_held_until_dropped_ = false;
-  int holders_ = 0, users_ = 0;  // among its readers
+  int holders_ = 0, users_ = 0;  // among its readers: who forbid to drop it, who will want it
 };
 
 /// A reader of a value.

@@ -32,7 +32,7 @@ RecomputeOptions segmented_recomputation(int64_t segments, int64_t calls);
 RecomputeOptions planned_recomputation(std::shared_ptr<const autograd::Fates> fates,
                                        double wait_seconds = 0);
 /// Without a plan, for a model whose graph changes from step to step: what is saved is held while
-/// live bytes stay within `budget`, then dropped as the need arises
+/// all live bytes stay within `budget` in forward and backward, then dropped as the need arises
 /// (autograd/dynamic_eviction.h). 0: while the account has room. Throws `ValueError` below 0.
 RecomputeOptions dynamic_eviction(int64_t budget);
 

@@ -232,12 +232,11 @@ TEST_CASE("a chain of two thousand is made again piece by piece within a tenth o
   const auto [values, counts] = gradient(kCalls / 10 * 256);
   CHECK(values == expected);
   CHECK(counts.dropped > kCalls * 8 / 10);
-  MESSAGE("reruns ", counts.rerun, " dropped ", counts.dropped, " looked at ", counts.looked_at,
-          " comparisons ", counts.comparisons);
-  CHECK(counts.rerun < 3 * kCalls);
+  CHECK(counts.rerun == counts.dropped);  // each once
 }
 
-TEST_CASE("choosing among ten thousand values takes some dozen comparisons for each use") {
+TEST_CASE(
+    "choosing among ten thousand values takes some dozen comparisons for each call that runs") {
   constexpr int kCalls = 10'000;
   Evicting evicting(kCalls / 5 * 4096, Device::meta());
   Tensor w = empty({1024}, {.device = Device::meta()}).set_requires_grad();
@@ -246,11 +245,9 @@ TEST_CASE("choosing among ten thousand values takes some dozen comparisons for e
   for (int i = 0; i < kCalls; ++i) x = tanh(std::move(x));
   backward(sum(std::move(x)));
   const autograd::EvictionCounts counts = evicting.eviction.counts();
-  MESSAGE("reruns ", counts.rerun, " dropped ", counts.dropped, " looked at ", counts.looked_at,
-          " comparisons ", counts.comparisons);
   CHECK(counts.dropped > kCalls / 2);
-  CHECK(counts.looked_at < 4 * (counts.dropped + kCalls));
-  CHECK(counts.comparisons < 100 * (3 * kCalls + 2 * counts.rerun + counts.dropped));
+  CHECK(counts.looked_at < 3 * counts.dropped);
+  CHECK(counts.comparisons < 50 * (2 * kCalls + counts.rerun));
 }
 
 TEST_CASE("a chain whose results nobody saves is made again without recursion") {

@@ -102,7 +102,8 @@ TEST_CASE_TEMPLATE("whatever else a training does, its bits are the same", Net, 
                         {.micro_batch = 3},  // the last part is smaller
                         {.fused_update = true},
                         {.optimizer = "adamw", .fused_update = true, .in_place = false}};
-  const RecomputeOptions ways[] = {free_recomputation(), segmented_recomputation(3, 3)};
+  const RecomputeOptions ways[] = {free_recomputation(), segmented_recomputation(3, 3),
+                                   dynamic_eviction(200'000)};
   for (size_t i = 0; i < std::size(kinds); ++i) {
     CAPTURE(i);
     const Trained kept = train<Net>(kinds[i], {});
