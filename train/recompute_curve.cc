@@ -30,8 +30,9 @@ class Replays final : public autograd::OpObserver {
     auto call = calls_.find(event.node);
     if (call == calls_.end()) return;  // of a checkpoint within, which recomputes under any policy
     seconds_ += step_.graph.ops[call->second].replay_seconds;
+    const std::vector<int32_t>& values = step_.values[call->second];
     for (size_t i = 0; i < event.outputs.size(); ++i)
-      if (event.outputs[i].defined()) rebuilt_.insert(step_.values[call->second][i]);
+      if (event.outputs[i].defined() && values[i] >= 0) rebuilt_.insert(values[i]);
   }
   double seconds() const { return seconds_; }
   int64_t rebuilt() const { return std::ssize(rebuilt_); }

@@ -39,8 +39,9 @@ struct CurveOptions {
   std::vector<RecomputeWay> beside = {};
 };
 
-/// For the training as `setup` says, but for what it recomputes. Rehearses it some
-/// `points` times. Throws `ValueError` for fewer than 2 points.
+/// For the training as `setup` says, but for what it recomputes. Plans and rehearses it for each
+/// point: a second or several of each for a deep model. Throws `ValueError` for fewer than 2
+/// points.
 RecomputeCurve recompute_curve(const TrainingSetup& setup, const CurveOptions& options = {});
 
 /// Segments of equal length (recompute_options.h), in the number that needs the fewest live bytes:

@@ -144,6 +144,7 @@ class Drawing {
     const double width = kLetter * static_cast<double>(words.size());
     const double from = left ? x(bytes) - 6 - width : x(bytes) + 6;
     taken_.push_back({from, kUpper, from + width, kUpper + kLine});
+    taken_.push_back({x(bytes) - 2, kUpper, x(bytes) + 2, kLower});
   }
 
   static std::string described(const DrawnWay& way) {
@@ -171,8 +172,9 @@ class Drawing {
     struct Place {
       double x, y;  // of the left end and the base line
     };
-    std::array<Place, 7> places{{{at_x + 10, at_y - 6},
+    std::array<Place, 8> places{{{at_x + 10, at_y - 6},
                                  {at_x + 10, at_y + 14},
+                                 {at_x + 10, at_y - 24},
                                  {at_x - width / 2, at_y - 14},
                                  {at_x - width - 10, at_y - 6},
                                  {at_x - width - 10, at_y + 14},

@@ -179,6 +179,19 @@ TEST_CASE("links between pages lead to a page and a heading") {
       }
 }
 
+TEST_CASE("pictures of the pages are there") {
+  static const std::regex picture(R"(\]\((images/[^)]*)\))");
+  int count = 0;
+  for (const fs::path& page : pages())
+    for (const std::string& line : read_lines(page))
+      for (std::sregex_iterator at(line.begin(), line.end(), picture), end; at != end; ++at) {
+        ++count;
+        CHECK_MESSAGE(fs::exists(page.parent_path() / (*at)[1].str()),
+                      page << " shows " << (*at)[1]);
+      }
+  CHECK(count > 2);
+}
+
 TEST_CASE("the comparison sees a changed line, and not the indentation") {
   Lines source{"int main() {", "  // [a]", "  if (x)", "    y();", "", "  z();", "  // [/a]", "}"};
   auto excerpt = marked("source", source);

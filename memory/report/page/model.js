@@ -160,9 +160,11 @@ function fateOf(b) {
   const request = (other) => `request ${formatCount(other + 1)}`;
   if (categoryOf[b] === kRebuilt)
     return "rebuilt for backward" +
-           (firstLifeOf[b] < 0 ? "" : `, dropped after ${request(firstLifeOf[b])}`);
-  const later = laterLives.get(b) ?? [];
-  return later.length ? `dropped, rebuilt for backward: ${later.map(request).join(", ")}` : "";
+           (firstLifeOf[b] < 0 ? "" : `, first made as ${request(firstLifeOf[b])}`);
+  const later = laterLives.get(b);
+  if (!later) return "";
+  const times = later.length > 1 ? ` ${formatCount(later.length)} times, first` : "";
+  return `dropped, rebuilt for backward${times} as ${request(later[0])}`;
 }
 function lifeOf(b) {
   const until = deathOf[b] === end ? "held to the end" : `freed after ${formatCount(deathOf[b])}`;
