@@ -17,6 +17,7 @@
 #include "brim/memory/plan/recompute_simulator.h"
 #include "brim/tests/support/errors.h"
 #include "brim/tests/support/recompute_graphs.h"
+#include "brim/tests/support/recompute_optimum.h"
 
 using namespace brim;
 using namespace brim::memory;
@@ -138,36 +139,6 @@ std::vector<int32_t> droppable(const RecomputeGraph& graph) {
   return values;
 }
 
-/// Peak and extra seconds of all plans.
-std::vector<std::pair<int64_t, double>> all_plans(const RecomputeGraph& graph) {
-  recompute::FlatGraph flat(graph);
-  recompute::Simulator simulator(flat);
-  std::vector<Fate> saving = flat.all_kept();
-  std::vector<size_t> values;
-  for (size_t v = 0; v < saving.size(); ++v)
-    if (flat.may_drop[v]) values.push_back(v);
-  std::vector<std::pair<int64_t, double>> plans;
-  for (size_t i = 0; i < values.size();) {
-    if (i == 0) {
-      recompute::Cost cost = simulator.run(saving);
-      plans.emplace_back(flat.fixed + cost.peak, cost.seconds);
-    }
-    // The next number to the base of three.
-    Fate& digit = saving[values[i]];
-    const bool carry = digit == Fate::remake;
-    digit = carry ? Fate::keep : static_cast<Fate>(static_cast<int>(digit) + 1);
-    i = carry ? i + 1 : 0;
-  }
-  return plans;
-}
-
-double best_seconds(const std::vector<std::pair<int64_t, double>>& plans, int64_t budget) {
-  double best = std::numeric_limits<double>::infinity();
-  for (const auto& [peak, seconds] : plans)
-    if (peak <= budget) best = std::min(best, seconds);
-  return best;
-}
-
 std::vector<Fate> random_saving(const RecomputeGraph& graph, RandomStream& random) {
   std::vector<Fate> saving(graph.values.size(), Fate::keep);
   for (int32_t v : droppable(graph))
@@ -209,7 +180,7 @@ TEST_CASE("small graphs: never above the budget, and near the best of all plans"
       CAPTURE(family);
       CAPTURE(seed);
       RecomputeGraph graph = random_recompute_graph(family, 5 + static_cast<int>(seed % 8), seed);
-      auto plans = all_plans(graph);
+      auto plans = all_recompute_plans(graph);
       RecomputePlanner planner(graph, {.effort = 0.5});
       const int64_t most = plans[0].first, least = std::ranges::min(plans).first;
       CHECK(planner.keep_all().peak == most);
