@@ -24,6 +24,7 @@
 #include "brim/autograd/trace_recorder.h"
 #include "brim/base/bytes.h"
 #include "brim/bench/request_sequence.h"
+#include "brim/bench/timing.h"
 #include "brim/bench/torch_policy.h"
 #include "brim/brim.h"
 #include "brim/memory/arena_planner.h"
@@ -209,12 +210,6 @@ class Process {
   int to_child_[2], from_child_[2];
   pid_t child_;
 };
-
-double median(std::vector<double> values) {
-  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 void measure(std::vector<Contender>& contenders, const Sequence& sequence, int rounds, int steps) {
   std::vector<std::unique_ptr<Process>> processes;

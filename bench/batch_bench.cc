@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <iostream>
 
+#include "brim/bench/timing.h"
 #include "brim/brim.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/tests/train/planned_training.h"
@@ -16,8 +16,9 @@
 namespace {
 
 using namespace brim;
+using bench::Clock;
+using bench::seconds_since;
 using brim::testing::TrainingCase;
-using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kLarger = 11;  // batches above the one that is found, which must be refused
 
@@ -28,10 +29,6 @@ struct Options {
   uint64_t seed = 1;
   bool trial = false;
 };
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 struct Found {
   int64_t batch = 0, runs = 0, failures = 0;

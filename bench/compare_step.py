@@ -13,7 +13,8 @@ every number.
 
 The tuned peer: by default PyTorch's big buffers come fresh from the system at
 each step and are faulted in anew; glibc can be told to keep them (TUNED below).
---no-brim measures the peers alone.
+--no-brim measures the peers alone. --before PATH measures an earlier build of
+step_server beside this one; --no-torch then leaves PyTorch out.
 """
 import argparse
 import json
@@ -77,6 +78,7 @@ def arguments():
     p.add_argument("--brim", default=os.path.join(HERE, "..", "bazel-bin", "bench", "step_server"))
     p.add_argument("--brim-args", default="", help="more arguments for step_server, in one string")
     p.add_argument("--no-brim", action="store_true")
+    p.add_argument("--before", help="step_server of an earlier build, as a peer")
     p.add_argument("--python", default=sys.executable, help="python that has torch and torchvision")
     p.add_argument("--no-torch", action="store_true", help="without the stock peer")
     p.add_argument("--tuned", action="store_true", help="also PyTorch with a tuned allocator")
@@ -93,6 +95,8 @@ def start(a):
     wanted = []
     if not a.no_brim:
         wanted.append(("brim", [a.brim, *common, *shlex.split(a.brim_args)], quiet))
+    if a.before:
+        wanted.append(("before", [a.before, *common], quiet))
     if not a.no_torch:
         wanted.append(("torch", torch, quiet))
     if a.tuned:

@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "brim/base/bytes.h"
+#include "brim/bench/timing.h"
 #include "brim/bench/torch_policy.h"
 #include "brim/brim.h"
 #include "brim/tests/train/planned_training.h"
@@ -48,11 +49,6 @@ std::string difference(const TrainingCase& c, const memory::MakePlanner& planner
                      measured.peak_live - predicted.peak_live, measured.mismatches);
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 void report(const TrainingCase& c, const Options& options) {
   std::vector<double> trace_seconds, pack_seconds;
   TrainingPlan planned;
@@ -74,7 +70,7 @@ void report(const TrainingCase& c, const Options& options) {
                         difference(c, make, predicted, options));
   }
   fmt::print("{}{:>8.3f}{:>8.3f}{:>8.3f}\n", line, over(torch_reserved(planned.trace)),
-             median(trace_seconds), median(pack_seconds));
+             bench::median(trace_seconds), bench::median(pack_seconds));
   std::cout.flush();
 }
 

@@ -6,13 +6,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "brim/autograd/trace_recorder.h"
+#include "brim/bench/timing.h"
 #include "brim/memory/report/outliving.h"
 #include "brim/memory/trace_json.h"
 #include "brim/nn/models/registry.h"
@@ -23,17 +23,8 @@
 namespace brim {
 namespace {
 
-template <class Body>
-double seconds(const Body& body) {
-  auto start = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  return values[values.size() / 2];
-}
+using bench::median;
+using bench::seconds_of;
 
 memory::Trace rehearse(const std::string& name, int64_t batch, bool recorded) {
   constexpr Device kMeta = Device::meta();
@@ -57,10 +48,10 @@ void run(const std::string& name, int64_t batch, int runs) {
   memory::Trace trace;
   std::string text;
   for (int i = 0; i <= runs; ++i) {  // the first to warm up
-    bare.push_back(seconds([&] { rehearse(name, batch, false); }));
-    recorded.push_back(seconds([&] { trace = rehearse(name, batch, true); }));
-    writing.push_back(seconds([&] { text = memory::to_json(trace); }));
-    reading.push_back(seconds([&] { memory::trace_from_json(text); }));
+    bare.push_back(seconds_of([&] { rehearse(name, batch, false); }));
+    recorded.push_back(seconds_of([&] { trace = rehearse(name, batch, true); }));
+    writing.push_back(seconds_of([&] { text = memory::to_json(trace); }));
+    reading.push_back(seconds_of([&] { memory::trace_from_json(text); }));
   }
   for (auto* times : {&bare, &recorded, &writing, &reading}) times->erase(times->begin());
   fmt::print(

@@ -5,16 +5,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 
+#include "brim/bench/timing.h"
 #include "brim/brim.h"
 
 namespace {
 
 using namespace brim;
-using Clock = std::chrono::steady_clock;
+using bench::seconds_of;
 
 struct Options {
   std::string model = "resnet20";
@@ -22,12 +20,6 @@ struct Options {
   int64_t batch = 32, steps = 5;  ///< of one run
   int pairs = 41;
 };
-
-double seconds(const std::function<void()>& run) {
-  auto start = Clock::now();
-  run();
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 void compare(const Options& o) {
   const data::SyntheticOptions images{.count = o.batch, .size = o.size, .classes = 10};
@@ -57,20 +49,18 @@ void compare(const Options& o) {
   for (int i = 0; i < o.pairs; ++i) {
     double b = 0, w = 0;
     if (i % 2 == 0)
-      b = seconds(run_bare), w = seconds(run_whole);
+      b = seconds_of(run_bare), w = seconds_of(run_whole);
     else
-      w = seconds(run_whole), b = seconds(run_bare);
+      w = seconds_of(run_whole), b = seconds_of(run_bare);
     ratios.push_back(w / b);
     bare_seconds += b;
   }
-  std::ranges::sort(ratios);
-  const auto n = static_cast<double>(ratios.size());
-  const auto low = static_cast<size_t>(std::max(0.0, std::floor(n / 2 - 0.98 * std::sqrt(n))));
+  const bench::Spread ratio = bench::spread_of(ratios);
   fmt::print(
       "{} {}x{}, batch {}: bare step {:.2f} ms; trainer / bare: median {:.4f}, 95% interval "
       "{:.4f} to {:.4f}, {} pairs of {} steps\n",
-      o.model, o.size, o.size, o.batch, 1e3 * bare_seconds / n / static_cast<double>(o.steps),
-      ratios[ratios.size() / 2], ratios[low], ratios[ratios.size() - 1 - low], o.pairs, o.steps);
+      o.model, o.size, o.size, o.batch, 1e3 * bare_seconds / static_cast<double>(o.pairs * o.steps),
+      ratio.median, ratio.low, ratio.high, o.pairs, o.steps);
 }
 
 }  // namespace

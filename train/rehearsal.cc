@@ -24,6 +24,9 @@ class Rehearsal {
         model_(make_model(options)),
         updating_(options.make_updating(*model_)),
         step_(*model_, *updating_.optimizer, step_options(options.trainer, updating_.ema.get())) {
+    expect<ValueError>(!options.loss || options.evaluated == 0, "rehearsal",
+                       "expected no evaluation with a loss of its own, got one of {} images",
+                       options.evaluated);
     options_.trainer.input.device = Device::meta();
     Tensor& weights = options_.trainer.class_weights;
     if (weights.defined())
@@ -52,11 +55,14 @@ class Rehearsal {
     return empty_upload(images, options_.size, options_.trainer.input);
   }
 
+  Tensor loss(int64_t images) {
+    if (options_.loss) return options_.loss(*model_, images);
+    return training_loss(*model_, upload(images), options_.trainer, Reduction::sum);
+  }
+
   void update(int64_t images) {
     auto loss_of = [&](const Part& part) {
-      return [this, part] {
-        return training_loss(*model_, upload(part.count), options_.trainer, Reduction::sum);
-      };
+      return [this, part] { return loss(part.count); };
     };
     auto options_of = [&](const Part& part) {
       return MicroStepOptions{.first_sample = static_cast<uint64_t>(part.first),

@@ -35,6 +35,10 @@ struct RehearsalOptions {
   int64_t evaluated = 0;  ///< images evaluated after each epoch; 0 for no evaluation
   /// Images of one batch of the loader of evaluation, which run in parts of `batch`; 0: `batch`.
   int64_t evaluation_batch = 0;
+  /// The loss of so many images, where it is not `training_loss` of square ones: a class for every
+  /// pixel, say. The model is on the meta device, and so must its batch be. `size`, and what
+  /// `trainer` says of input and loss, are then not looked at; there is no evaluation.
+  std::function<Tensor(nn::Module& model, int64_t images)> loss = {};
 
   int64_t update_images() const { return std::max(batch, effective_batch); }
 };
@@ -44,7 +48,8 @@ struct RehearsalOptions {
 std::string plan_identity(const RehearsalOptions& options);
 
 /// Builds model and optimizer, calls `state_is_held`, and runs two epochs of at most three updates
-/// and as many batches of evaluation as differ. A planner's state settles within that.
+/// and as many batches of evaluation as differ. A planner's state settles within that. Throws
+/// `ValueError` for an evaluation beside a `loss`.
 void rehearse(const RehearsalOptions& options, const std::function<void()>& state_is_held);
 
 }  // namespace brim

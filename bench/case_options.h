@@ -1,0 +1,115 @@
+// Flags and files that benchmarks of a training share: which model at which size, how often, and a
+// file of results to which each run of a program adds a line of JSON.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "brim/base/parallel.h"
+#include "brim/bench/recompute_variant.h"
+
+namespace brim::bench {
+
+using Json = nlohmann::json;
+
+struct CaseOptions {
+  TrainingShape shape;
+  TurnOptions turns;
+  std::string json;  ///< a file, or none
+};
+
+/// "224" or "416x608": height and width.
+inline void set_size(TrainingShape& shape, const std::string& text) {
+  const size_t by = text.find('x');
+  const bool is_square = by == std::string::npos;
+  if (!CLI::detail::lexical_cast(text.substr(0, by), shape.height) ||
+      !CLI::detail::lexical_cast(is_square ? text : text.substr(by + 1), shape.width) ||
+      std::min(shape.height, shape.width) < 1)
+    throw CLI::ValidationError("--size", fmt::format("expected 224 or 416x608, got {}", text));
+}
+
+inline void add_case_options(CLI::App& app, CaseOptions& options) {
+  TrainingShape& shape = options.shape;
+  TurnOptions& turns = options.turns;
+  app.add_option("--model", shape.model, "of the registry, unet or unet_bilinear")
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+      "--size", [&](const std::string& text) { set_size(shape, text); },
+      "pixels, or height and width as in 416x608 [224]");
+  app.add_option("--batch", shape.batch)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--classes", shape.classes, "[1000; of U-Net 2]")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", turns.rounds, "0: plan, and run nothing")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+      "--memory", [&](const std::string& text) { turns.memory = parse_bytes(text); },
+      fmt::format("for what takes turns with each other [{}]", format_bytes(turns.memory)));
+  app.add_option_function<int>("--threads", set_num_threads);
+  app.add_option("--json", options.json, "file to which a line of JSON is added");
+}
+
+/// Reads the flags and calls `run`; an error becomes one line and exit status 1.
+template <class Run>
+int run_program(CLI::App& app, int argc, char** argv, const Run& run) {
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run();
+  } catch (const std::exception& error) {
+    std::cerr << app.get_name() << ": " << error.what() << std::endl;
+    return 1;
+  }
+  return 0;
+}
+
+inline double in_mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+inline Json json_of(const Spread& spread) {
+  return {{"median", spread.median},
+          {"min", spread.least},
+          {"max", spread.most},
+          {"low95", spread.low},
+          {"high95", spread.high}};
+}
+
+/// "1.083 (1.071 to 1.101)", the median and the ends; "-" where nothing ran.
+inline std::string text_of(const Turns& turns) {
+  if (turns.seconds.empty()) return "-";
+  const Spread ratio = turns.ratio();
+  return fmt::format("{:.3f} ({:.3f} to {:.3f})", ratio.median, ratio.least, ratio.most);
+}
+
+/// A variant, and what was measured of it; ratios to the first one of its program.
+inline Json json_of(const Variant& variant, const Turns& turns) {
+  Json json{{"name", variant.name},
+            {"batch", variant.shape.batch},
+            {"peak_bytes", variant.peak()},  // predicted, and measured: `take_turns` compares them
+            {"predicted_seconds", variant.seconds}};
+  if (!turns.seconds.empty()) {
+    json["seconds"] = turns.seconds;
+    json["ratio"] = json_of(turns.ratio());
+  }
+  if (variant.bound) json["bound_relative_time"] = *variant.bound;
+  if (variant.dropped) json["dropped"] = *variant.dropped;
+  if (variant.solve_seconds > 0) json["solve_seconds"] = variant.solve_seconds;
+  return json;
+}
+
+/// What was asked, to be filled with what was found.
+inline Json json_of(const CaseOptions& options) {
+  const TrainingShape& shape = options.shape;
+  return {{"model", shape.model},    {"height", shape.height},     {"width", shape.width},
+          {"batch", shape.batch},    {"classes", shape.outputs()}, {"rounds", options.turns.rounds},
+          {"threads", num_threads()}};
+}
+
+inline void keep(const CaseOptions& options, const Json& line) {
+  if (options.json.empty()) return;
+  std::ofstream file(options.json, std::ios::app);
+  file << line.dump() << std::endl;
+  expect<FileError>(file.good(), "json", "cannot write to {}", options.json);
+}
+
+}  // namespace brim::bench

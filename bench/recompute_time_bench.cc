@@ -1,0 +1,153 @@
+// What recomputation costs a training step, measured: everything kept against what free
+// recomputation, segments and plans for shares of its memory hold, in turns, one step of each a
+// round. Beside it what was predicted, the bound of the planner, and what others published.
+//
+//   recompute_time_bench --model resnet50 --batch 64 --shares 40,33
+#include "brim/bench/case_options.h"
+
+namespace {
+
+using namespace brim;
+using namespace brim::bench;
+
+struct Options {
+  CaseOptions measured;
+  std::vector<std::string> recompute{"free"};
+  std::vector<int> shares;
+  bool least = false;
+  double peer_mib = 0;
+};
+
+struct Published {
+  std::string model;
+  int share;       ///< of keep-everything's memory, in percent
+  double percent;  ///< more time
+};
+
+// MONeT: Shah, Wu, Mohan, Chidambaram and Kraehenbuehl, "Memory optimization for deep networks",
+// ICLR 2021; on a GPU.
+const Published kMonet[] = {{"resnet50", 40, 9.3},
+                            {"resnet50", 33, 12.0},
+                            {"mobilenet_v2", 35, 8.7},
+                            {"vgg16", 39, 9.1},
+                            {"unet", 35, 11.5}};
+
+std::string published(const std::string& model, const std::string& name) {
+  for (const Published& known : kMonet)
+    if (known.model == model && fmt::format("{}%", known.share) == name)
+      return fmt::format("MONeT {:.3f}", 1 + known.percent / 100);
+  return "";
+}
+
+struct PeerPeak {
+  std::string model;
+  int64_t batch;
+  double mib;
+};
+
+// Tensors of a training step of PyTorch, eager and in float32, at 224 pixels with 1000 classes:
+// peers/torch_peak.py.
+const PeerPeak kTorch[] = {{"resnet50", 16, 1549}, {"mobilenet_v2", 32, 2434}};
+
+/// 0 where it is not known.
+double peer_mib(const Options& options) {
+  const TrainingShape& shape = options.measured.shape;
+  if (options.peer_mib > 0) return options.peer_mib;
+  for (const PeerPeak& peak : kTorch)
+    if (peak.model == shape.model && peak.batch == shape.batch && shape.height == 224 &&
+        shape.width == 224 && shape.outputs() == 1000)
+      return peak.mib;
+  return 0;
+}
+
+Variant named(const TrainingShape& shape, const std::string& name) {
+  constexpr std::string_view kSegments = "segments=";
+  if (name == "free") return make_variant(name, shape, free_recomputation());
+  int64_t segments = 0;
+  expect<ValueError>(name.starts_with(kSegments) &&
+                         CLI::detail::lexical_cast(name.substr(kSegments.size()), segments),
+                     "recompute", "expected off, free or segments=N, got {}", name);
+  return in_segments(shape, segments, recorded_calls(shape));
+}
+
+/// "off" first. What does not fit is said, and left out.
+std::vector<Variant> variants_of(const Options& options) {
+  const TrainingShape& shape = options.measured.shape;
+  std::vector<Variant> variants{keep_everything(shape)};
+  const int64_t most = variants[0].peak();
+  for (const std::string& name : options.recompute)
+    if (name != variants[0].name) variants.push_back(named(shape, name));
+  auto add = [&](const std::string& name, int64_t limit) {
+    Variant variant = within(name, shape, limit);
+    if (variant.fits) {
+      variants.push_back(std::move(variant));
+      return;
+    }
+    fmt::print("{} of {} does not fit: {:.1f} MiB or {:.1f}% is the least that was found\n", name,
+               shape.name(), in_mib(variant.peak()),
+               100 * static_cast<double>(variant.peak()) / static_cast<double>(most));
+  };
+  for (int share : options.shares) add(fmt::format("{}%", share), most / 100 * share);
+  // The plan of least bytes may take longer than another one that fits them.
+  if (options.least) add("least", within("least", shape, 1).peak());
+  return variants;
+}
+
+void print_row(const Variant& variant, const Variant& off, const Turns& turns) {
+  auto known = [](const auto& value, const char* format) {
+    return value ? fmt::format(fmt::runtime(format), *value) : "-";
+  };
+  fmt::print("{:<12}{:>10.1f}{:>7.1f}%{:>9}{:>9.1f}{:>11.3f}{:>8}{:>9}  {:<26}{}\n", variant.name,
+             in_mib(variant.peak()),
+             100 * static_cast<double>(variant.peak()) / static_cast<double>(off.peak()),
+             known(variant.dropped, "{}"), variant.solve_seconds, variant.seconds / off.seconds,
+             known(variant.bound, "{:.3f}"),
+             turns.seconds.empty() ? "-" : fmt::format("{:.3f}", median(turns.seconds)),
+             text_of(turns), published(off.shape.model, variant.name));
+}
+
+void print_beside_peer(const std::vector<Variant>& variants, double peer) {
+  fmt::print("of PyTorch's {:.0f} MiB:", peer);
+  for (const Variant& variant : variants)
+    fmt::print(" {} {:.3f}", variant.name, in_mib(variant.peak()) / peer);
+  fmt::print("\n");
+}
+
+void report(const Options& options, const std::vector<Variant>& variants,
+            const std::vector<Turns>& turns) {
+  const Variant& off = variants[0];
+  Json line = json_of(options.measured);
+  fmt::print("{}, {} rounds, {} threads\n{:<12}{:>10}{:>8}{:>9}{:>9}{:>11}{:>8}{:>9}  {}\n",
+             off.shape.name(), options.measured.turns.rounds, num_threads(), "", "peak MiB",
+             "share", "dropped", "solve s", "predicted", "bound", "step s", "of off");
+  for (size_t i = 0; i < variants.size(); ++i) {
+    print_row(variants[i], off, turns[i]);
+    line["variants"].push_back(json_of(variants[i], turns[i]));
+  }
+  if (const double peer = peer_mib(options); peer > 0) {
+    line["torch_peak_mib"] = peer;
+    print_beside_peer(variants, peer);
+  }
+  keep(options.measured, line);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Recomputation against keeping everything, in turns.", "recompute_time_bench");
+  add_case_options(app, options.measured);
+  app.add_option("--recompute", options.recompute,
+                 "beside off, which is always there: free, segments=N, or off for none")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--shares", options.shares, "of keep-everything's peak to plan for, in percent")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 99));
+  app.add_flag("--least", options.least, "also the least that a plan reaches");
+  app.add_option("--peer-peak", options.peer_mib, "MiB that peers/torch_peak.py found");
+  return run_program(app, argc, argv, [&] {
+    const std::vector<Variant> variants = variants_of(options);
+    report(options, variants, take_turns(variants, options.measured.turns));
+  });
+}
