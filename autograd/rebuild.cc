@@ -72,6 +72,10 @@ class Rebuilding {
     {
       const Tensors inputs = inputs_of(node);
       outputs = node.op->forward_again(inputs, known_outputs(node), node.context);
+      expect<AutogradError>(outputs.size() == node.outputs.size(), node.op->name(),
+                            "run again for backward it gives {} results, where the forward pass "
+                            "gave {}",
+                            outputs.size(), node.outputs.size());
       notify({*node.op, Phase::recompute, inputs, outputs, node.context, node.where, *node.module,
               &node});
     }
@@ -82,7 +86,12 @@ class Rebuilding {
   void take(const Node& node, size_t i, Tensor output) {
     const std::shared_ptr<Value>& shared = node.values[i];
     Value* value = shared.get();
-    if (value == nullptr || !output.defined() || value->is_resident()) return;
+    if (value == nullptr || value->is_resident()) return;
+    expect<AutogradError>(output.defined() || !uses_.contains(value), node.op->name(),
+                          "run again for backward it gives no result {}, which the forward pass "
+                          "gave",
+                          i);
+    if (!output.defined()) return;
     const TensorInfo& expected = node.outputs[i];
     expect<AutogradError>(
         output.shape() == expected.shape && output.dtype() == expected.dtype, node.op->name(),
