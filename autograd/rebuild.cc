@@ -104,6 +104,10 @@ class Rebuilding {
       ForwardContext context = node.context;
       if (in_place_enabled()) context.overwrite = input_to_overwrite_again(*node.op, inputs);
       outputs = node.op->forward_again(inputs, known_outputs(node), context);
+      expect<AutogradError>(outputs.size() == node.outputs.size(), node.op->name(),
+                            "run again for backward it gives {} results, where the forward pass "
+                            "gave {}",
+                            outputs.size(), node.outputs.size());
       const int overwritten = input_overwritten(context, inputs, outputs);
       if (overwritten >= 0)
         node.replay_inputs[static_cast<size_t>(overwritten)].value()->forget_storage();
@@ -117,7 +121,12 @@ class Rebuilding {
   void take(const Node& node, size_t i, const Tensor& output) {
     const std::shared_ptr<Value>& shared = node.values[i];
     Value* value = shared.get();
-    if (value == nullptr || !output.defined() || value->is_resident() || (rows_ && i > 0)) return;
+    if (value == nullptr || value->is_resident() || (rows_ && i > 0)) return;
+    expect<AutogradError>(output.defined() || !uses_.contains(value), node.op->name(),
+                          "run again for backward it gives no result {}, which the forward pass "
+                          "gave",
+                          i);
+    if (!output.defined()) return;
     TensorInfo expected = node.outputs[i];
     if (rows_) expected.shape[0] = rows_->end - rows_->begin;
     expect<AutogradError>(

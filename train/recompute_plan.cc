@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 namespace brim {
 namespace {
@@ -20,30 +21,43 @@ class Choosing {
   }
 
   RecomputeChoice run() {
-    RecomputeChoice choice = rehearsed({});
-    if (choice.fits) return choice;
+    RecomputeChoice kept = rehearsed({});
+    if (kept.fits) return kept;
     step_ = record_step(setup_.rehearsal);
     if (!means_.drop)
       for (auto& value : step_.graph.values) value.may_drop = false;
     memory::RecomputePlanner planner(step_.graph);
-    auto consider = [&](memory::RecomputePlan plan) {
-      RecomputeChoice other = rehearsed(std::move(plan));
-      const int64_t over = other.memory.peak_reserved - limit_;
-      if (other.fits || other.memory.peak_reserved < choice.memory.peak_reserved)
-        choice = std::move(other);
-      return over;
-    };
-    int64_t target = limit_;
-    for (int attempt = 0; attempt < kAttempts && !choice.fits; ++attempt) {
-      memory::RecomputePlan plan = planner.plan(target);
-      if (!plan.fits) break;
-      target = std::max<int64_t>(target - consider(std::move(plan)), 0);
-    }
-    if (!choice.fits) consider(planner.least());
-    return choice;
+    if (auto found = planned_within(planner, limit_)) return std::move(*found);
+    return least(planner, std::move(kept));
   }
 
  private:
+  // For less and less, until what is packed is within `limit`; nothing where that fails.
+  std::optional<RecomputeChoice> planned_within(memory::RecomputePlanner& planner, int64_t limit) {
+    int64_t target = limit;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      memory::RecomputePlan plan = planner.plan(target);
+      if (!plan.fits) break;
+      RecomputeChoice choice = rehearsed(std::move(plan));
+      const int64_t over = choice.memory.peak_reserved - limit;
+      if (over <= 0) return choice;
+      target = std::max<int64_t>(target - over, 0);
+    }
+    return {};
+  }
+
+  // Whatever the limit is. The graph's least need not be the least when it is packed.
+  RecomputeChoice least(memory::RecomputePlanner& planner, RecomputeChoice found) {
+    RecomputeChoice other = rehearsed(planner.least());
+    if (other.memory.peak_reserved < found.memory.peak_reserved) found = std::move(other);
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      auto less = planned_within(planner, found.memory.peak_reserved - 1);
+      if (!less) break;
+      found = std::move(*less);
+    }
+    return found;
+  }
+
   RecomputeChoice rehearsed(memory::RecomputePlan plan) {
     TrainingSetup setup = setup_;
     RecomputeChoice choice{.recompute = setup.rehearsal.trainer.recompute};

@@ -17,11 +17,11 @@ namespace brim::testing {
 
 /// What is made around a model to train it.
 struct Training {
-  explicit Training(nn::Module& from)
+  explicit Training(nn::Module& from, const RecomputeOptions& recompute = {})
       : model(from),
         adamw(model.named_parameters(), {.groups = optim::no_decay(model)}),
         ema(model, {.decay = 0.5}),
-        step(model, adamw, {.seed = 5, .clip = {.norm = 0.5, .value = 0.1}, .ema = &ema}) {}
+        step(model, adamw, options(recompute)) {}
 
   double update(const Problem& problem) {
     return step.run(0.01, [&] { return cross_entropy(model(problem.images), problem.labels); });
@@ -43,6 +43,11 @@ struct Training {
   optim::AdamW adamw;
   optim::Ema ema;
   TrainStep step;
+
+ private:
+  TrainStepOptions options(const RecomputeOptions& recompute) {
+    return {.seed = 5, .clip = {.norm = 0.5, .value = 0.1}, .ema = &ema, .recompute = recompute};
+  }
 };
 
 /// The bytes of a training's state, kept outside of the account.

@@ -1,0 +1,67 @@
+#include "brim/tests/recompute/identity.h"
+
+#include <doctest/doctest.h>
+
+#include "brim/memory/arena_planner.h"
+#include "brim/tests/recompute/modes.h"
+#include "brim/tests/recompute/observed_training.h"
+#include "brim/train/training_plan.h"
+
+namespace brim::testing {
+namespace {
+
+const std::vector<std::string> kPlanners{"arena", "caching", "direct"};
+
+/// Runs it under the planner, for the arena with the plan that was made for it.
+ObservedTraining observe_under(const std::string& planner, const ZooTraining& training,
+                               const RecomputeOptions& recompute) {
+  CAPTURE(planner);
+  TrainingSetup setup = setup_of(training, planner);
+  setup.rehearsal.trainer.recompute = recompute;
+  const TrainingPlan plan = plan_under(
+      planner, [&](const auto& state_is_held) { rehearse(setup.rehearsal, state_is_held); });
+  ObserveOptions options{.recompute = recompute, .cap = plan.predicted.peak_reserved};
+  options.planner = plan.plan ? memory::arena_planner(plan.plan) : memory::planner_named(planner);
+  if (!plan.plan) options.cap = memory::Source::kUnlimited;  // near its limit caching gives back
+  ObservedTraining observed = observe(training, options);
+  CHECK(observed.stats.live == 0);
+  CHECK(observed.stats.peak_reserved == plan.predicted.peak_reserved);
+  CHECK(observed.stats.peak_live == plan.predicted.peak_live);
+  CHECK(observed.stats.mismatches == 0);
+  return observed;
+}
+
+void check_dtype(const ZooTraining& training, const std::vector<Mode>& modes, bool in_turns) {
+  const ObservedTraining kept = observe(training, {});
+  REQUIRE(static_cast<int64_t>(kept.losses.size()) == training.steps);
+  CHECK(kept.replays == 0);
+  size_t turn = training.dtype == Dtype::float32 ? 0 : 1;
+  for (const Mode& mode : modes) {
+    CAPTURE(mode.name);
+    for (const std::string& planner : kPlanners) {
+      if (in_turns && planner != kPlanners[turn % kPlanners.size()]) continue;
+      const ObservedTraining less = observe_under(planner, training, mode.recompute);
+      CHECK(difference(kept, less) == "");
+      CHECK(less.replays > 0);
+    }
+    ++turn;
+  }
+  const std::string planner = kPlanners[turn % kPlanners.size()];
+  CHECK(difference(kept, observe_under(planner, training, {})) == "");
+}
+
+}  // namespace
+
+void check_identity(const std::string& model) {
+  CAPTURE(model);
+  ZooTraining training = zoo_training(model);
+  if (skips(training)) return;
+  const std::vector<Mode> modes = modes_of(training);
+  for (Dtype dtype : {Dtype::float32, Dtype::float64}) {
+    CAPTURE(to_string(dtype));
+    training.dtype = dtype;
+    check_dtype(training, modes, /*in_turns=*/!training.is_small || is_instrumented());
+  }
+}
+
+}  // namespace brim::testing

@@ -1,0 +1,43 @@
+#include "brim/tests/recompute/modes.h"
+
+#include <fmt/core.h>
+
+#include "brim/base/bytes.h"
+#include "brim/train/recompute_plan.h"
+
+namespace brim::testing {
+namespace {
+
+RecomputeOptions segments(const ZooTraining& training, int64_t count) {
+  const auto calls = std::ssize(record_step(setup_of(training).rehearsal).values);
+  return segmented_recomputation(count, ceil_div(calls, count));
+}
+
+RecomputeOptions planned(const ZooTraining& training, int64_t budget) {
+  RecomputeChoice choice = choose_recomputation(setup_of(training), budget);
+  expect<ValueError>(choice.fits && choice.dropped > 0, "modes",
+                     "expected a plan for {} bytes that drops something", budget);
+  return choice.recompute;
+}
+
+}  // namespace
+
+ByteRange byte_range(const ZooTraining& training) {
+  const TrainingSetup setup = setup_of(training);
+  return {.least = choose_recomputation(setup, 1).memory.peak_reserved,
+          .most = predicted_memory(setup).peak_reserved};
+}
+
+std::vector<Mode> modes_of(const ZooTraining& training) {
+  const ByteRange range = byte_range(training);
+  return {
+      {"free", free_recomputation()},
+      {"two segments", segments(training, 2)},
+      {"five segments", segments(training, 5)},
+      {"planned for much", planned(training, range.at(0.75))},
+      {"planned for some", planned(training, range.at(0.4))},
+      {"planned for little", planned(training, range.at(0.1))},
+  };
+}
+
+}  // namespace brim::testing

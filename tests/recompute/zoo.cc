@@ -1,0 +1,100 @@
+#include "brim/tests/recompute/zoo.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "brim/nn/creation.h"
+#include "brim/nn/models/registry.h"
+#include "brim/nn/models/unet.h"
+#include "brim/nn/models/vgg.h"
+#include "brim/ops/global_avg_pool.h"
+#include "brim/optim/sgd.h"
+
+namespace brim::testing {
+namespace {
+
+constexpr int64_t kClasses = 4;
+
+/// [N,H,W,3] -> [N,classes].
+struct MeanOfPixels final : nn::Module {
+  MeanOfPixels() { register_module("net", net); }
+  Tensor forward(Tensor x) override { return global_avg_pool(net(std::move(x))); }
+  nn::UNet net{{.classes = kClasses, .channels = 16}};
+};
+
+std::unique_ptr<nn::Module> make_model(const std::string& name, Dtype dtype, Device device) {
+  nn::CreationScope scope({.dtype = dtype, .device = device});
+  auto small_vgg = [](const nn::VggLayout& layout) {
+    return std::make_unique<nn::Vgg>(layout, nn::VggOptions{.classes = kClasses, .hidden = 64});
+  };
+  if (name == "vgg16") return small_vgg(nn::kVgg16);
+  if (name == "vgg16_bn") return small_vgg(nn::kVgg16Bn);
+  if (name == "unet") return std::make_unique<MeanOfPixels>();
+  return nn::make_model(
+      name, {.classes = kClasses, .seed = std::nullopt, .dtype = dtype, .device = device});
+}
+
+}  // namespace
+
+ZooTraining zoo_training(const std::string& model) {
+  static const std::vector<ZooTraining> all{
+      {.model = "resnet20", .size = 16, .is_small = true},
+      {.model = "resnet18"},
+      {.model = "resnet50"},
+      // Of two values in a channel batch norm makes gradients without bounds.
+      {.model = "mobilenet_v2", .batch = 4, .is_small = true},
+      {.model = "mobilenet_v3_small", .is_small = true},
+      {.model = "mobilenet_v3_large"},
+      {.model = "shufflenet_v2_x1_0", .is_small = true},
+      {.model = "densenet121"},
+      {.model = "inception_v3", .size = 75},
+      {.model = "alexnet", .size = 63},
+      {.model = "vgg16"},
+      {.model = "vgg16_bn"},
+      {.model = "unet", .is_small = true},
+  };
+  auto found = std::ranges::find(all, model, &ZooTraining::model);
+  expect<ValueError>(found != all.end(), "zoo", "there is no model {}", model);
+  return *found;
+}
+
+std::unique_ptr<nn::Module> make_zoo_model(const ZooTraining& training, Device device) {
+  std::unique_ptr<nn::Module> model = make_model(training.model, training.dtype, device);
+  nn::initialize(*model, /*seed=*/1);
+  return model;
+}
+
+Updating make_zoo_updating(nn::Module& model) {
+  return {
+      std::make_unique<optim::Sgd>(model.named_parameters(), optim::SgdOptions{.momentum = 0.9})};
+}
+
+TrainerOptions zoo_trainer_options(const ZooTraining& training) {
+  return {.steps = training.steps,
+          .seed = 3,
+          .schedule = optim::ConstantSchedule{.rate = 1e-3},
+          .input = {.dtype = training.dtype}};
+}
+
+TrainingSetup setup_of(const ZooTraining& training, const std::string& planner) {
+  return {{.make_model = [=] { return make_zoo_model(training, Device::meta()); },
+           .make_updating = make_zoo_updating,
+           .trainer = zoo_trainer_options(training),
+           .size = training.size,
+           .batch = training.batch,
+           .updates = training.steps},
+          planner};
+}
+
+bool is_instrumented() { return std::getenv("BRIM_SKIP_SLOW") != nullptr; }
+
+bool skips(const ZooTraining& training) {
+  const bool does = is_instrumented() && !training.is_small;
+  if (does) fmt::print("{} is left out\n", training.model);
+  return does;
+}
+
+}  // namespace brim::testing
