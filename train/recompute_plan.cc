@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <numeric>
 #include <optional>
 
 namespace brim {
@@ -9,9 +11,30 @@ namespace {
 
 using memory::Fate;
 
-constexpr int kAttempts = 8;  // at a plan that fits also when it is packed
+constexpr int kAttempts = 6;  // at a plan that fits also when it is packed
 
 bool is_made_again(Fate fate) { return fate == Fate::retain || fate == Fate::remake; }
+
+// Targets for the planner, whose answers leave some room below the limit, or too little.
+class Bracket {
+ public:
+  explicit Bracket(int64_t limit) : next_(limit), least_apart_(limit / kApart) {}
+
+  int64_t next() const { return next_; }
+  bool are_apart() const { return fails_at_ - fits_at_ > least_apart_; }
+  void tried(int64_t room) {
+    (room >= 0 ? fits_at_ : fails_at_) = next_;
+    if (room >= 0 && room <= least_apart_) fails_at_ = next_;
+    next_ = std::max<int64_t>(next_ + room, 0);
+    if (next_ <= fits_at_ || next_ >= fails_at_) next_ = std::midpoint(fits_at_, fails_at_);
+  }
+
+ private:
+  static constexpr int64_t kApart = 64;
+
+  int64_t next_, least_apart_;
+  int64_t fits_at_ = 0, fails_at_ = std::numeric_limits<int64_t>::max();
+};
 
 class Choosing {
  public:
@@ -32,18 +55,21 @@ class Choosing {
   }
 
  private:
-  // For less and less, until what is packed is within `limit`; nothing where that fails.
+  // The quickest of those whose packed bytes are within `limit`; nothing where none is. The graph
+  // may have more bytes than a run or fewer, so it is asked for as many as bring the run near it.
   std::optional<RecomputeChoice> planned_within(memory::RecomputePlanner& planner, int64_t limit) {
-    int64_t target = limit;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      memory::RecomputePlan plan = planner.plan(target);
+    std::optional<RecomputeChoice> best;
+    Bracket targets(limit);
+    for (int attempt = 0; attempt < kAttempts && targets.are_apart(); ++attempt) {
+      memory::RecomputePlan plan = planner.plan(targets.next());
       if (!plan.fits) break;
       RecomputeChoice choice = rehearsed(std::move(plan));
-      const int64_t over = choice.memory.peak_reserved - limit;
-      if (over <= 0) return choice;
-      target = std::max<int64_t>(target - over, 0);
+      const int64_t room = limit - choice.memory.peak_reserved;
+      targets.tried(room);
+      if (room >= 0 && (!best || choice.plan.seconds < best->plan.seconds))
+        best = std::move(choice);
     }
-    return {};
+    return best;
   }
 
   // Whatever the limit is. The graph's least need not be the least when it is packed.
