@@ -148,6 +148,52 @@ TEST_CASE("what a program holds is not dropped, views hold their storage") {
   CHECK(gradient_of(w) == with);
 }
 
+TEST_CASE("what is being read, or will be within a rebuilding, stays whoever asks for bytes") {
+  Evicting evicting;
+  // Drops all that it can whenever it runs.
+  struct Greedy final : autograd::Op {
+    explicit Greedy(Evicting& in) : evicting(in) {}
+    const char* name() const override { return "greedy"; }
+    Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+      drop_all();
+      return {clone(in[0])};
+    }
+    autograd::Saves saves(const autograd::Needs&) const override { return {.inputs = {0, 1}}; }
+    Tensors backward(autograd::BackwardCall& call) const override {
+      drop_all();
+      const Tensor first = call.input(0), second = call.input(1);
+      return {call.grad(), zeros_like(second)};
+    }
+    void drop_all() const {
+      while (evicting.drop()) {
+      }
+    }
+    Evicting& evicting;
+  };
+  auto greedy = [&](Tensor x, Tensor y) {
+    return autograd::apply_one(std::make_shared<Greedy>(evicting), {std::move(x), std::move(y)},
+                               std::source_location::current());
+  };
+  autograd::SavePolicyScope saving(&evicting.eviction);
+  Tensor w = weight();
+  Tensor loss = sum(greedy(neg(exp(w)), tanh(w)));
+  while (evicting.drop()) {
+  }
+  {
+    Rerun rerun;
+    backward(loss);  // both inputs of greedy, which drops what only exp wants
+    CHECK(rerun.ops == std::vector<std::string>{"exp", "neg", "tanh", "exp"});
+  }
+  Tensor kept = exp(w);
+  loss = sum(tanh(mul(kept, greedy(w, w))));
+  while (evicting.drop()) {
+  }
+  kept = Tensor();
+  Rerun rerun;
+  backward(loss);
+  CHECK(rerun.ops == std::vector<std::string>{"greedy", "mul", "tanh", "exp"});
+}
+
 TEST_CASE("what was overwritten is refused and named, dropped or not") {
   Evicting evicting;
   autograd::SavePolicyScope saving(&evicting.eviction);
