@@ -12,37 +12,13 @@
 #include "brim/memory/out_of_memory.h"
 #include "brim/nn/layers.h"
 #include "brim/ops/ops.h"
+#include "brim/tests/nn/evicting.h"
 
 using namespace brim;
+using namespace brim::testing;
 using autograd::DynamicEviction;
 
 namespace {
-
-std::shared_ptr<memory::Account> direct_account(Device device = Device::cpu()) {
-  std::unique_ptr<memory::Source> source;
-  if (device.is_meta())
-    source = std::make_unique<memory::NullSource>();
-  else
-    source = std::make_unique<memory::HostSource>();
-  return std::make_shared<memory::Account>(device, std::move(source),
-                                           memory::planner_named("direct"));
-}
-
-/// Eviction for what is computed while it lives, on an account of its own.
-struct Evicting {
-  explicit Evicting(int64_t budget = 0, Device device = Device::cpu())
-      : account(direct_account(device)),
-        of(account),
-        eviction({.budget = budget}),
-        reclaiming(*account, &eviction) {}
-  /// Drops one result.
-  bool drop() { return eviction.reclaim(*account, 1); }
-
-  std::shared_ptr<memory::Account> account;
-  memory::AccountScope of;
-  DynamicEviction eviction;
-  memory::ReclaimerScope reclaiming;
-};
 
 struct Rerun final : autograd::OpObserver {
   void ran(const autograd::OpEvent& event) override {
@@ -172,6 +148,52 @@ TEST_CASE("what a program holds is not dropped, views hold their storage") {
   CHECK(gradient_of(w) == with);
 }
 
+TEST_CASE("what is being read, or will be within a rebuilding, stays whoever asks for bytes") {
+  Evicting evicting;
+  // Drops all that it can whenever it runs.
+  struct Greedy final : autograd::Op {
+    explicit Greedy(Evicting& in) : evicting(in) {}
+    const char* name() const override { return "greedy"; }
+    Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+      drop_all();
+      return {clone(in[0])};
+    }
+    autograd::Saves saves(const autograd::Needs&) const override { return {.inputs = {0, 1}}; }
+    Tensors backward(autograd::BackwardCall& call) const override {
+      drop_all();
+      const Tensor first = call.input(0), second = call.input(1);
+      return {call.grad(), zeros_like(second)};
+    }
+    void drop_all() const {
+      while (evicting.drop()) {
+      }
+    }
+    Evicting& evicting;
+  };
+  auto greedy = [&](Tensor x, Tensor y) {
+    return autograd::apply_one(std::make_shared<Greedy>(evicting), {std::move(x), std::move(y)},
+                               std::source_location::current());
+  };
+  autograd::SavePolicyScope saving(&evicting.eviction);
+  Tensor w = weight();
+  Tensor loss = sum(greedy(neg(exp(w)), tanh(w)));
+  while (evicting.drop()) {
+  }
+  {
+    Rerun rerun;
+    backward(loss);  // both inputs of greedy, which drops what only exp wants
+    CHECK(rerun.ops == std::vector<std::string>{"exp", "neg", "tanh", "exp"});
+  }
+  Tensor kept = exp(w);
+  loss = sum(tanh(mul(kept, greedy(w, w))));
+  while (evicting.drop()) {
+  }
+  kept = Tensor();
+  Rerun rerun;
+  backward(loss);
+  CHECK(rerun.ops == std::vector<std::string>{"greedy", "mul", "tanh", "exp"});
+}
+
 TEST_CASE("what was overwritten is refused and named, dropped or not") {
   Evicting evicting;
   autograd::SavePolicyScope saving(&evicting.eviction);
@@ -213,55 +235,6 @@ TEST_CASE("what goes through a checkpoint, in place or not, has the same bits") 
     CHECK(dropped > 0);
     CHECK(peak <= budget);
   }
-}
-
-TEST_CASE("a chain of two thousand is made again piece by piece within a tenth of its bytes") {
-  constexpr int kCalls = 2000;
-  auto gradient = [](int64_t budget) {
-    Evicting evicting(budget);
-    Tensor w = uniform({64}, -1, 1, {1}).set_requires_grad();
-    autograd::SavePolicyScope saving(&evicting.eviction);
-    Tensor x = w;
-    for (int i = 0; i < kCalls; ++i) x = tanh(std::move(x));
-    backward(sum(std::move(x)));
-    CHECK(evicting.account->stats().peak_live <= (budget > 0 ? budget : 1 << 30));
-    return std::pair(gradient_of(w), evicting.eviction.counts());
-  };
-  const auto [expected, nothing] = gradient(0);
-  CHECK(nothing.dropped == 0);
-  const auto [values, counts] = gradient(kCalls / 10 * 256);
-  CHECK(values == expected);
-  CHECK(counts.dropped > kCalls * 8 / 10);
-  CHECK(counts.rerun == counts.dropped);  // each once
-}
-
-TEST_CASE(
-    "choosing among ten thousand values takes some dozen comparisons for each call that runs") {
-  constexpr int kCalls = 10'000;
-  Evicting evicting(kCalls / 5 * 4096, Device::meta());
-  Tensor w = empty({1024}, {.device = Device::meta()}).set_requires_grad();
-  autograd::SavePolicyScope saving(&evicting.eviction);
-  Tensor x = w;
-  for (int i = 0; i < kCalls; ++i) x = tanh(std::move(x));
-  backward(sum(std::move(x)));
-  const autograd::EvictionCounts counts = evicting.eviction.counts();
-  CHECK(counts.dropped > kCalls / 2);
-  CHECK(counts.looked_at < 3 * counts.dropped);
-  CHECK(counts.comparisons < 50 * (2 * kCalls + counts.rerun));
-}
-
-TEST_CASE("a chain whose results nobody saves is made again without recursion") {
-  Evicting evicting;
-  autograd::SavePolicyScope saving(&evicting.eviction);
-  Tensor w = full({1}, 0.5).set_requires_grad();
-  Tensor x = w;
-  for (int i = 0; i < 100'000; ++i) x = neg(std::move(x));
-  Tensor y = exp(std::move(x));
-  Tensor loss = sum(std::move(y));
-  CHECK(evicting.drop());
-  backward(loss);
-  CHECK(w.grad().item<double>() == doctest::Approx(std::exp(0.5)).epsilon(1e-6));
-  CHECK(evicting.eviction.counts().rerun == 100'001);
 }
 
 TEST_CASE("a graph that is retained drops and makes again each time, also without the policy") {

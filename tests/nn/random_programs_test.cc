@@ -5,12 +5,13 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/checkpoint.h"
-#include "brim/autograd/dynamic_eviction.h"
 #include "brim/autograd/in_place.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/ops/ops.h"
+#include "brim/tests/nn/evicting.h"
 
 using namespace brim;
+using namespace brim::testing;
 
 namespace {
 
@@ -80,11 +81,6 @@ struct Program {
     }
   }
 };
-
-std::shared_ptr<memory::Account> direct_account() {
-  return std::make_shared<memory::Account>(Device::cpu(), std::make_unique<memory::HostSource>(),
-                                           memory::planner_named("direct"));
-}
 
 }  // namespace
 
