@@ -1,5 +1,6 @@
 // Values that were dropped and made again for backward: which buffer of a trace is another life of
-// which. For pages; what is dropped is decided elsewhere (memory/plan/recompute.h).
+// which. For pages: it is found by what calls look like, since a trace does not know values. What
+// is dropped is decided elsewhere (memory/plan/recompute.h).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The picture of recompute_page.h, as SVG elements without the <svg> around them. Colours are those
-// of classes in page/curve.css.
+// The picture of recompute_page.h, as SVG elements without the <svg> around them: axes, the curve,
+// the bound, points with names that make way for each other. Colours are those of classes in
+// page/curve.css. Programs call recompute_page.h.
 #pragma once
 
 #include <string>
