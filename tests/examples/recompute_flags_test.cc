@@ -1,0 +1,138 @@
+// --recompute from outside: each way trains to the same losses in the bytes that plan says; what
+// does not fit is refused with bytes that then do.
+#include "brim/tests/examples/train_program.h"
+
+using namespace brim::testing;
+
+namespace {
+
+const std::string kModel = " --data synthetic --model resnet20 --size 32 --classes 10 --threads 1";
+const std::string kBatch = kModel + " --batch 8";
+
+Finished plan(const std::string& arguments) { return run_command("examples/plan " + arguments); }
+
+struct Trained {
+  std::vector<double> losses;
+  json done;
+};
+
+Trained trained(const std::string& arguments) {
+  CAPTURE(arguments);
+  Finished run = train("--steps 3 --json -" + arguments);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  Trained result;
+  for (const json& event : events_of(run.out)) {
+    if (event["event"] == "step") result.losses.push_back(event["loss"]);
+    if (event["event"] == "done") result.done = event;
+  }
+  REQUIRE(result.losses.size() == 3);
+  CHECK(result.done["peak_bytes"] == result.done["predicted_peak_bytes"]);
+  CHECK(result.done["peak_live_bytes"] == result.done["predicted_peak_live_bytes"]);
+  CHECK(result.done["mismatches"] == 0);
+  return result;
+}
+
+int64_t planned_bytes(const std::string& arguments) {
+  Finished run = plan("--json -" + arguments);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  return json::parse(run.out)["predicted_peak_bytes"];
+}
+
+/// The number in "the least budget that would do is 3.8 MiB (3958784 bytes)"; 0 for none.
+int64_t named_budget(const std::string& message) {
+  const std::string text = "the least budget that would do is ";
+  const size_t at = message.find(text);
+  if (at == std::string::npos) return 0;
+  const size_t number = message.find('(', at);
+  return std::stoll(message.substr(number + 1));
+}
+
+struct Refusal {
+  std::string message;
+  int64_t bytes = 0;  ///< the budget that it names
+};
+
+/// Of both programs, which say the same.
+Refusal refusal_of(const std::string& arguments) {
+  CAPTURE(arguments);
+  Finished planned = plan("--json -" + arguments), run = train("--steps 2 --json -" + arguments);
+  CHECK(planned.code == 2);
+  CHECK(run.code == 2);
+  const int64_t bytes = named_budget(run.err);
+  CAPTURE(run.err);
+  REQUIRE(bytes > 0);
+  CHECK(named_budget(planned.err) == bytes);
+  CHECK(events_of(run.out).front()["least_possible_bytes"] == bytes);
+  CHECK(json::parse(planned.out)["least_possible_bytes"] == bytes);
+  return {run.err, bytes};
+}
+
+}  // namespace
+
+TEST_CASE("every way to recompute has the losses of none, in the bytes that plan says") {
+  const Trained kept = trained(kBatch + " --recompute off");
+  const auto most = kept.done["peak_bytes"].get<int64_t>();
+  const std::string some = " --budget " + std::to_string(most * 3 / 4);
+  for (const std::string& flags :
+       {std::string(" --recompute free"), std::string(" --recompute segments=2"),
+        std::string(" --recompute segments=4"), " --recompute auto" + some, some}) {
+    CAPTURE(flags);
+    const Trained less = trained(kBatch + flags);
+    CHECK(less.losses == kept.losses);
+    CHECK(less.done["peak_bytes"] < most);
+    CHECK(planned_bytes(kBatch + flags) == less.done["peak_bytes"]);
+  }
+}
+
+TEST_CASE("segments work beside other planners, micro-batches, and batches that are searched for") {
+  const Trained kept = trained(kBatch + " --recompute off");
+  for (const std::string planner : {"caching", "direct"}) {
+    const std::string flags = kBatch + " --recompute segments=3 --planner " + planner;
+    const Trained less = trained(flags);
+    CHECK(less.losses == kept.losses);
+    CHECK(planned_bytes(flags) == less.done["peak_bytes"]);
+  }
+  const std::string parts = kModel + " --batch 4 --effective-batch 8 --recompute ";
+  CHECK(trained(parts + "segments=3").losses == trained(parts + "off").losses);
+  const std::string open = kModel + " --batch auto --budget 12MiB --recompute ";
+  const Trained few = trained(open + "off"), many = trained(open + "segments=3");
+  CHECK(many.done["batch"] > few.done["batch"]);
+  CHECK(many.done["peak_bytes"] <= 12 << 20);
+}
+
+TEST_CASE("as many segments as there are, and one, which keeps everything") {
+  const Trained kept = trained(kBatch + " --recompute off");
+  const Trained one = trained(kBatch + " --recompute segments=1");
+  CHECK(one.losses == kept.losses);
+  CHECK(trained(kBatch + " --recompute segments=1000000").losses == kept.losses);
+  for (const char* text : {"segments=0", "segments=-1", "segments=", "segments=x", "segments=1.5",
+                           "segments=99999999999999999999", "parts=3"})
+    check_error(kBatch + " --recompute " + text,
+                std::string("expected off, free, auto or segments=N, got ") + text);
+}
+
+TEST_CASE("below the least possible the refusal names bytes, and these then do") {
+  // A single image cannot be cut into parts, nor can updates be fused where gradients are clipped
+  // by their norm: what is left is to recompute.
+  const std::string one = kModel + " --batch 1 --clip-norm 1 --recompute auto --budget ";
+  const Refusal refusal = refusal_of(one + "2MiB");
+  CAPTURE(refusal.message);
+  CHECK(refusal.message.find(", with recompute ") != std::string::npos);
+  const std::string enough = std::to_string(refusal.bytes);
+  CHECK(plan(one + enough).code == 0);
+  CHECK(trained(one + enough).done["peak_bytes"] == refusal.bytes);
+  CHECK(refusal_of(one + std::to_string(refusal.bytes - 1)).bytes == refusal.bytes);
+  CHECK(refusal_of(one + std::to_string(refusal.bytes - 100'000)).bytes == refusal.bytes);
+}
+
+TEST_CASE("remedies that are not taken unasked are named with the bytes, which then do with them") {
+  const Refusal refusal = refusal_of(kBatch + " --recompute auto --budget 2MiB");
+  CAPTURE(refusal.message);
+  REQUIRE(refusal.message.find("8 micro-batches of 1") != std::string::npos);
+  const std::string parts = kModel + " --batch 1 --effective-batch 8 --recompute auto --budget " +
+                            std::to_string(refusal.bytes);
+  CHECK(plan(parts).code == 0);
+  CHECK(trained(parts).done["peak_bytes"] <= refusal.bytes);
+}
