@@ -34,10 +34,8 @@ RecomputeOptions segmented_recomputation(int64_t segments, int64_t calls) {
 RecomputeOptions planned_recomputation(std::shared_ptr<const autograd::Fates> fates,
                                        double wait_seconds) {
   std::string name = fmt::format("planned {:016x}", hash_of(*fates));
-  auto make_policy = [fates = std::move(fates)] {
-    return std::make_unique<autograd::PlannedRecomputation>(fates);
-  };
-  return {std::move(name), std::move(make_policy), wait_seconds};
+  auto make_policy = [fates] { return std::make_unique<autograd::PlannedRecomputation>(fates); };
+  return {std::move(name), std::move(make_policy), wait_seconds, std::move(fates)};
 }
 
 RecomputeOptions dynamic_eviction(int64_t budget) {

@@ -21,6 +21,8 @@ struct RecomputeOptions {
   /// Predicted, of a micro-step: what it waits for copies to the host and back. A rehearsal shows
   /// what runs again, and no waits.
   double wait_seconds = 0;
+  /// What `planned_recomputation` was given, to keep it beside a plan; else null.
+  std::shared_ptr<const autograd::Fates> fates = nullptr;
 };
 
 /// Elementwise and normalised results are never kept where one pass makes them again

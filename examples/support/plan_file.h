@@ -1,18 +1,33 @@
-// A plan on disk with the trace that it was made from, for `--save-plan` and `--plan`. The plan
-// says which question it answers (`memory::Plan::identity`); another question needs another plan.
+// A plan on disk with the trace that it was made from, for `--save-plan` and `--plan`, and with
+// what was chosen to recompute and offload, so that a run that takes the plan need not choose
+// again. Plan and choice say which question they answer (`memory::Plan::identity`); another
+// question needs others.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "brim/brim.h"
 
 namespace brim::examples {
 
-/// Writes both as JSON, a line each, whole or not at all. Throws `FileError`.
-void save_plan(const std::string& path, const TrainingPlan& plan);
+/// What a budget asked to recompute and offload.
+struct KeptChoice {
+  std::string question;        ///< that it answers
+  RecomputeOptions recompute;  ///< planned; without fates where nothing was asked
+  int64_t dropped = 0, offloaded = 0;
+};
+
+/// Writes them as JSON, a line each, whole or not at all. Throws `FileError`.
+void save_plan(const std::string& path, const TrainingPlan& plan,
+               const std::optional<KeptChoice>& choice);
 
 /// What is in the file, without seconds. Throws `FileError` naming the file and what is wrong with
 /// it: not a plan, cut short, of another version, the answer to another question than `identity`.
 TrainingPlan load_plan(const std::string& path, const std::string& identity);
+
+/// The choice in the file; none where there is none, or that for another question. Throws
+/// `FileError` where it is damaged.
+std::optional<KeptChoice> load_choice(const std::string& path, const std::string& question);
 
 }  // namespace brim::examples

@@ -95,6 +95,35 @@ std::string identity_of(const TrainFlags& flags, const TrainData& data, int64_t 
   return bytes_identity(with_batch(flags, batch), data, rehearsal_of(flags, data, batch));
 }
 
+/// What `choose_recomputation` is asked.
+std::string question_of(const TrainFlags& flags, const TrainData& data) {
+  RehearsalOptions asked = rehearsal_of(flags, data, flags.batch);
+  asked.trainer.recompute.name = fmt::format("auto within {} bytes, {}, offload {}", flags.limit(),
+                                             flags.recompute_text, flags.offloads());
+  return bytes_identity(flags, data, asked);
+}
+
+/// That of `--plan`, where it is for the same question: what is wrong with the file is said when
+/// the plan itself is taken.
+bool take_kept_choice(TrainFlags& flags, const TrainData& data) {
+  if (flags.plan.empty()) return false;
+  try {
+    std::optional<KeptChoice> kept = load_choice(flags.plan, question_of(flags, data));
+    if (!kept) return false;
+    if (kept->recompute.fates) flags.recompute = std::move(kept->recompute);
+    flags.dropped = kept->dropped;
+    flags.offloaded = kept->offloaded;
+    return true;
+  } catch (const FileError&) {
+    return false;
+  }
+}
+
+std::optional<KeptChoice> choice_to_keep(const TrainFlags& flags, const TrainData& data) {
+  if (!flags.plans_recompute()) return {};
+  return KeptChoice{question_of(flags, data), flags.recompute, flags.dropped, flags.offloaded};
+}
+
 /// From `--plan`, where that is the answer; else made.
 MemoryPlan find_plan(const TrainFlags& flags, const TrainData& data) {
   if (flags.plan.empty()) return predict_memory(flags, data, flags.batch);
@@ -308,7 +337,7 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
 std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainData& data,
                                                 Events& events) {
   set_segments(flags, data);
-  if (!flags.plans_recompute()) return {};
+  if (!flags.plans_recompute() || take_kept_choice(flags, data)) return {};
   const TrainingSetup setup{rehearsal_of(flags, data, flags.batch), flags.planner};
   RecomputeChoice choice = choose_recomputation(setup, flags.limit(), means_of(flags));
   if (choice.plan.saving.empty()) return {};
@@ -334,7 +363,8 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
     plan.training.trace = trace_on_meta([&](const auto& state_is_held) {
       rehearse(rehearsal_of(flags, data, flags.batch), state_is_held);
     });
-  if (!flags.save_plan.empty()) save_plan(flags.save_plan, plan.training);
+  if (!flags.save_plan.empty())
+    save_plan(flags.save_plan, plan.training, choice_to_keep(flags, data));
   Json event{{"event", "plan"},
              {"batch", flags.batch},
              {"micro_batches", count_parts(flags.update_images(), flags.batch)},

@@ -45,7 +45,8 @@ LocalSearch::LocalSearch(const FlatGraph& graph, Simulator& simulator, std::vect
 
 bool LocalSearch::better(const Cost& a, const Cost& b) const {
   const int64_t over_a = std::max(a.peak, budget_), over_b = std::max(b.peak, budget_);
-  return std::tuple(over_a, a.seconds, a.peak) < std::tuple(over_b, b.seconds, b.peak);
+  return std::tuple(over_a, a.seconds, a.host, a.peak) <
+         std::tuple(over_b, b.seconds, b.host, b.peak);
 }
 
 void LocalSearch::remember_best() {

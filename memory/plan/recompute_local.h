@@ -25,7 +25,8 @@ class LocalSearch {
   /// The same for a lower peak at any number of seconds, with a budget of 0.
   void lower_peak(int64_t simulations, int64_t work, RandomKey key);
 
-  /// The quickest so far that fits; while none does, that with the lowest peak.
+  /// The quickest so far that fits, of equal ones that which copies least; while none fits, that
+  /// with the lowest peak.
   const std::vector<Fate>& saving() const { return best_; }
   const Cost& cost() const { return best_cost_; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "brim/base/error.h"
@@ -24,7 +25,8 @@ constexpr double kFirstHeat = 0.15;
 constexpr std::array kHeats{0.15, 0.05, 0.015, 0.002};
 
 bool better(const Found& a, const Found& b) {
-  return std::pair(a.cost.seconds, a.cost.peak) < std::pair(b.cost.seconds, b.cost.peak);
+  return std::tuple(a.cost.seconds, a.cost.host, a.cost.peak) <
+         std::tuple(b.cost.seconds, b.cost.host, b.cost.peak);
 }
 
 }  // namespace
