@@ -59,8 +59,7 @@ class Conv2d final : public autograd::Op {
 
   bool reads_rows(int input, std::span<const autograd::TensorInfo> in,
                   std::span<const autograd::TensorInfo> out) const override {
-    return input == 0 &&
-           has_slices({in[0].shape, in[1].shape, out[0].shape, options_}, in[0].device);
+    return input == 0 && has_slices({in[0].shape, in[1].shape, out[0].shape, options_}, in[0]);
   }
 
   Tensors backward(autograd::BackwardCall& call) const override {

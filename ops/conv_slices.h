@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "brim/autograd/op.h"
 #include "brim/autograd/saved_rows.h"
 #include "brim/base/bytes.h"
 #include "brim/core/row_view.h"
@@ -14,22 +15,24 @@
 
 namespace brim {
 
-/// Images of one slice; the last may have fewer. A slice of x is some 4 MiB of float32, which
-/// caches have room for beside the gradient. It has enough pixels for the addition of its weight
-/// gradient not to matter beside making it: late layers, of small images and large weights, are few
-/// slices.
+/// Images of one slice; the last may have fewer. A slice of x is some 2 MiB of float32, which stay
+/// in the caches from where they are made to where they are read. It has enough pixels for the sum
+/// of weight gradients not to matter beside each of them, for which large weights want more: late
+/// layers are few slices, or one (bench/free_recompute_bench.cc).
 inline int64_t images_of_slice(const ConvShape& shape) {
-  constexpr int64_t kElements = int64_t{1} << 20;
-  const int64_t pixels = shape.is_depthwise() ? 1 : 512;  // so few weights are soon added
+  constexpr int64_t kElements = int64_t{1} << 19, kLargeWeights = int64_t{1} << 17;
+  const int64_t pixels = shape.k * shape.window() > kLargeWeights ? 2048 : 512;
   const int64_t by_size = kElements / std::max<int64_t>(shape.h * shape.w * shape.c, 1);
   const int64_t by_work = ceil_div(pixels, std::max<int64_t>(shape.p * shape.q, 1));
   return std::max({by_size, by_work, int64_t{1}});
 }
 
-/// Does a saved tensor of these convolutions come by rows? On the CPU, where there are several
-/// slices; cuDNN's gradients are of whole batches.
-inline bool has_slices(const ConvShape& shape, Device device) {
-  return !device.is_cuda() && images_of_slice(shape) < shape.n;
+/// Does a saved tensor `x` or `dy` come by rows? On the CPU, where there are several slices:
+/// cuDNN's gradients are of whole batches. Not in halves, where the sum of slices would be rounded
+/// to them after each launch.
+inline bool has_slices(const ConvShape& shape, const autograd::TensorInfo& saved) {
+  return !saved.device.is_cuda() && !is_low_precision(saved.dtype) &&
+         images_of_slice(shape) < shape.n;
 }
 
 /// Which of the kernel's inputs was saved.

@@ -71,8 +71,7 @@ class ConvTranspose2d final : public autograd::Op {
 
   bool reads_rows(int input, std::span<const autograd::TensorInfo> in,
                   std::span<const autograd::TensorInfo> out) const override {
-    return input == 0 &&
-           has_slices({out[0].shape, in[1].shape, in[0].shape, convolution_}, in[0].device);
+    return input == 0 && has_slices({out[0].shape, in[1].shape, in[0].shape, convolution_}, in[0]);
   }
 
   // The transpose of the transpose: x and y have changed places.

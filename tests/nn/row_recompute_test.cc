@@ -15,7 +15,7 @@ using namespace brim;
 
 namespace {
 
-constexpr int64_t kSize = 64, kChannels = 64;  // a slice has four images
+constexpr int64_t kSize = 64, kChannels = 64;  // a slice has two images
 
 /// Rows of results that were made again, and the most in one piece.
 struct Replays final : autograd::OpObserver {
@@ -121,9 +121,9 @@ void check_same(const Result& got, const Result& expected) {
 TEST_CASE("the weight gradient of a dropped input has the same bits, slice by slice") {
   for (const Convolution& c : kConvolutions)
     for (Dtype dtype : {Dtype::float32, Dtype::float64})
-      for (int64_t images : {1, 5, 8}) {
-        if (dtype == Dtype::float64 && images == 8) continue;
-        CAPTURE(c.name);
+      for (int64_t images : {1, 4, 5}) {
+        if (dtype == Dtype::float64 && images == 4) continue;
+        CAPTURE(std::string(c.name));
         CAPTURE(to_string(dtype));
         CAPTURE(images);
         const Tensors inputs = inputs_for(images, c.weight, dtype);
@@ -131,9 +131,17 @@ TEST_CASE("the weight gradient of a dropped input has the same bits, slice by sl
         const Result free = run(network(c), inputs, Drops::free);
         CHECK(kept.rows == 0);
         CHECK(free.rows == images);
-        CHECK(free.most == std::min<int64_t>(images, 4));
+        CHECK(free.most == std::min<int64_t>(images, 2));
         check_same(free, kept);
       }
+}
+
+TEST_CASE("halves, whose sums are in float32, are read as a whole") {
+  const Convolution& c = kConvolutions[0];
+  const Tensors inputs = inputs_for(5, c.weight, Dtype::bfloat16);
+  const Result free = run(network(c), inputs, Drops::free);
+  check_same(free, run(network(c), inputs, Drops::nothing));
+  CHECK(free.most == 5);
 }
 
 TEST_CASE("a graph that is retained makes its rows again each time") {
@@ -142,7 +150,7 @@ TEST_CASE("a graph that is retained makes its rows again each time") {
   const Result twice = run(network(c), inputs, Drops::free, /*twice=*/true);
   check_same(twice, run(network(c), inputs, Drops::nothing));
   CHECK(twice.rows == 12);
-  CHECK(twice.most == 4);
+  CHECK(twice.most == 2);
 }
 
 TEST_CASE("the result of batch norm with a residual is never there as a whole in backward") {
@@ -159,7 +167,7 @@ TEST_CASE("the result of batch norm with a residual is never there as a whole in
       const Result dropped = run(block, inputs, Drops::one_pass);
       check_same(dropped, run(block, inputs, Drops::nothing));
       CHECK(dropped.rows == 2 * 6);
-      CHECK(dropped.most == 4);
+      CHECK(dropped.most == 2);
     }
 }
 
@@ -192,7 +200,7 @@ TEST_CASE("rows go through a chain of dropped values, with what is broadcast to 
   const Result dropped = run(chain, inputs, Drops::one_pass);
   check_same(dropped, run(chain, inputs, Drops::nothing));
   CHECK(dropped.rows == 3 * 6);
-  CHECK(dropped.most == 4);
+  CHECK(dropped.most == 2);
 }
 
 TEST_CASE("what another convolution will read too is made once, as a whole") {
@@ -277,19 +285,20 @@ TEST_CASE("of whole networks free recomputation makes nothing again that caches 
     std::string what;
   };
   for (const char* name : {"resnet18", "resnet50", "mobilenet_v2", "densenet121"}) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     auto model = nn::make_model(name, {.classes = 10, .device = Device::meta()});
     autograd::FreeRecomputation policy;
     autograd::InPlaceScope in_place(true);
     autograd::RandomScope random(5, 0, 0);
     Tensor loss = [&] {
       autograd::SavePolicyScope scope(&policy);
-      return mean((*model)(empty({32, 224, 224, 3}, {.device = Device::meta()})));
+      return mean((*model)(empty({64, 224, 224, 3}, {.device = Device::meta()})));
     }();
     Largest largest;
     backward(std::move(loss));
     CAPTURE(largest.what);
     CHECK(largest.count > 0);
-    CHECK(largest.most <= 9 << 20);  // the largest activation is 49 to 154 MiB
+    // Late layers are made as a whole, of up to 33 MiB; what is larger is not.
+    CHECK(largest.most <= int64_t{33} << 20);
   }
 }
