@@ -5,6 +5,7 @@
 
 #include "brim/autograd/node.h"
 #include "brim/base/bytes.h"
+#include "brim/train/op_runs.h"
 #include "brim/train/recompute_plan.h"
 #include "brim/train/training_plan.h"
 
@@ -20,33 +21,31 @@ int64_t bytes_of(const autograd::TensorInfo& info) {
   return ceil_div(numel(info.shape) * size_of(info.dtype), memory::kAlignment) * memory::kAlignment;
 }
 
-int64_t bytes_of(const std::vector<autograd::TensorInfo>& infos) {
-  int64_t bytes = 0;
-  for (const autograd::TensorInfo& info : infos) bytes += bytes_of(info);
-  return bytes;
-}
-
 // What happened, in the order in which it did.
 struct Call {
   const Node* node = nullptr;
   std::vector<int32_t> inputs;   // values; -1: of a source
   std::vector<int32_t> outputs;  // values; -1: undefined, or a view of a source
   int64_t peak = 0;              // live bytes while it ran
+  size_t run = 0;                // number of its `OpRun`
 };
 struct Step {
   int32_t call = 0;
   int64_t peak = 0;
+  std::vector<size_t> runs;  // last its own; before it those of a checkpoint within
 };
 
 class Recorder final : public autograd::OpObserver {
  public:
-  explicit Recorder(const DeviceSpeed& speed) : speed_(speed) {}
+  explicit Recorder(OpRuns& runs) : runs_(runs) {}
 
   void begin() {
     calls_.clear();
     steps_.clear();
     numbers_.clear();
     overwritten_.clear();
+    replays_.clear();
+    runs_of_step_.clear();
     graph_ = {};
     account_ = memory::account(Device::meta());
     account_->reset_peak();
@@ -57,17 +56,19 @@ class Recorder final : public autograd::OpObserver {
     if (account_ == nullptr) return;
     peak_ = std::max(peak_, account_->stats().peak_live);
     account_->reset_peak();
-    if (event.phase != autograd::Phase::backward) return;
+    if (event.phase == autograd::Phase::forward) return;
+    runs_of_step_.push_back(runs_.current());
     auto call = numbers_.find(event.node);
-    if (call == numbers_.end()) return;  // of a checkpoint within: a part of what comes next
-    steps_.push_back({call->second, std::exchange(peak_, 0)});
-    add_step(*event.node);
+    if (event.phase != autograd::Phase::backward || call == numbers_.end())
+      return;  // of a checkpoint within: a part of what comes next
+    steps_.push_back({call->second, std::exchange(peak_, 0), std::exchange(runs_of_step_, {})});
+    graph_.steps.push_back({.reads = saved_[static_cast<size_t>(call->second)]});
   }
 
   void add(const autograd::RecordedCall& recorded) {
     const Node& node = recorded.node;
     const auto number = static_cast<int32_t>(calls_.size());
-    Call call{.node = &node, .peak = std::exchange(peak_, 0)};
+    Call call{.node = &node, .peak = std::exchange(peak_, 0), .run = runs_.current()};
     for (const auto& value : recorded.inputs) call.inputs.push_back(number_of(value.get()));
     for (size_t i = 0; i < recorded.outputs.size(); ++i)
       call.outputs.push_back(add_output(recorded, call, number, i));
@@ -76,9 +77,10 @@ class Recorder final : public autograd::OpObserver {
     add_op(recorded);
   }
 
-  RecordedStep take() && {
+  RecordedStep take(const SeenRuns& seen, const OpTimes& times) && {
     settle_forward();
     settle_backward();
+    settle_seconds(seen, times);
     RecordedStep step{std::move(graph_), {}};
     for (Call& call : calls_) step.values.push_back(std::move(call.outputs));
     return step;
@@ -126,10 +128,8 @@ class Recorder final : public autograd::OpObserver {
   void add_op(const autograd::RecordedCall& recorded) {
     const Node& node = recorded.node;
     const Call& call = calls_.back();
-    const double seconds = roofline_seconds(node.op->flops(node.inputs, node.outputs),
-                                            bytes_of(node.inputs) + bytes_of(node.outputs), speed_);
-    graph_.ops.push_back(
-        {.seconds = seconds, .replay_seconds = seconds, .reads = known(call.inputs)});
+    graph_.ops.push_back({.reads = known(call.inputs)});
+    replays_.push_back(replay_of(call_of(node), runs_.runs()[call.run]));
     std::vector<int32_t> saved;
     for (int i : recorded.saves.inputs) saved.push_back(call.inputs[static_cast<size_t>(i)]);
     for (int i : recorded.saves.outputs) saved.push_back(call.outputs[static_cast<size_t>(i)]);
@@ -143,13 +143,14 @@ class Recorder final : public autograd::OpObserver {
         new_gradients_.back() += bytes_of(node.inputs[i]);
   }
 
-  void add_step(const Node& node) {
-    int wanted = 0;
-    for (const autograd::Edge& edge : node.edges) wanted += edge.wanted() ? 1 : 0;
-    graph_.steps.push_back({.seconds = roofline_seconds(
-                                node.op->flops(node.inputs, node.outputs) * std::max(wanted, 1),
-                                2 * (bytes_of(node.inputs) + bytes_of(node.outputs)), speed_),
-                            .reads = saved_[static_cast<size_t>(steps_.back().call)]});
+  // Only now is known all that each run moved: gradients are added up after it.
+  void settle_seconds(const SeenRuns& seen, const OpTimes& times) {
+    for (size_t k = 0; k < calls_.size(); ++k) {
+      graph_.ops[k].seconds = times.seconds(seen.runs[calls_[k].run]);
+      graph_.ops[k].replay_seconds = times.seconds(replays_[k]);
+    }
+    for (size_t j = 0; j < steps_.size(); ++j)
+      for (size_t run : steps_[j].runs) graph_.steps[j].seconds += times.seconds(seen.runs[run]);
   }
 
   // Until which call, or step behind all calls, each value lives when everything is kept.
@@ -229,11 +230,13 @@ class Recorder final : public autograd::OpObserver {
     return change;
   }
 
-  DeviceSpeed speed_;
+  OpRuns& runs_;
   std::shared_ptr<memory::Account> account_;
   RecomputeGraph graph_;
   std::vector<Call> calls_;
   std::vector<Step> steps_;
+  std::vector<OpRun> replays_;               // of each call
+  std::vector<size_t> runs_of_step_;         // since the last one
   std::vector<std::vector<int32_t>> saved_;  // of each call
   std::vector<int64_t> new_gradients_;       // of leaves, of each call
   std::unordered_map<const Node*, int32_t> numbers_;
@@ -255,16 +258,19 @@ class RecordAll final : public autograd::SavePolicy {
 
 }  // namespace
 
-RecordedStep record_step(const RehearsalOptions& training, const DeviceSpeed& speed) {
+RecordedStep record_step(const RehearsalOptions& training) {
   RehearsalOptions one = training;
   one.trainer.steps = one.updates = 1;
   one.effective_batch = training.update_images() > training.batch ? 2 * training.batch : 0;
   one.last_update = one.evaluated = 0;
-  Recorder recorder(speed);
+  OpRuns runs = training.op_times.observer();
+  Recorder recorder(runs);
   one.trainer.recompute = {"recorded", [&] { return std::make_unique<RecordAll>(recorder); }};
   measure_on_meta(memory::planner_named("direct"),
                   [&](const auto& state_is_held) { rehearse(one, state_is_held); });
-  return std::move(recorder).take();
+  const SeenRuns seen = runs.take();
+  training.op_times.learn(seen);
+  return std::move(recorder).take(seen, training.op_times);
 }
 
 }  // namespace brim

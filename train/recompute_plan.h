@@ -7,7 +7,6 @@
 #include "brim/autograd/planned_recomputation.h"
 #include "brim/memory/plan/recompute.h"
 #include "brim/train/ladder.h"
-#include "brim/train/predicted_time.h"
 
 namespace brim {
 
@@ -21,7 +20,8 @@ struct RecordedStep {
 
 /// The second micro-step of an update, where there is one, with everything kept. Peaks of the graph
 /// are those of live bytes, nearly: gradients that share bytes are counted as if they did not.
-RecordedStep record_step(const RehearsalOptions& training, const DeviceSpeed& speed = {});
+/// Seconds are those of `training.op_times`.
+RecordedStep record_step(const RehearsalOptions& training);
 
 /// What the tape is told for a plan of that step.
 autograd::Fates fates_of(const RecordedStep& step, const std::vector<memory::Fate>& saving);

@@ -11,6 +11,7 @@
 
 #include "brim/nn/module.h"
 #include "brim/optim/optimizer.h"
+#include "brim/train/op_times.h"
 #include "brim/train/trainer_options.h"
 
 namespace brim {
@@ -35,6 +36,8 @@ struct RehearsalOptions {
   int64_t evaluated = 0;  ///< images evaluated after each epoch; 0 for no evaluation
   /// Images of one batch of the loader of evaluation, which run in parts of `batch`; 0: `batch`.
   int64_t evaluation_batch = 0;
+  /// How long its ops take, for who chooses between ways of running it; nominal by default.
+  OpTimes op_times = {};
 
   int64_t update_images() const { return std::max(batch, effective_batch); }
 };
