@@ -154,6 +154,7 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
             {"trace_seconds", result.training.trace_seconds},
             {"pack_seconds", result.training.pack_seconds},
             {"relative_time", 1.0},
+            {"op_times", flags.op_times_text},
             {"prediction", "exact"}};
   if (result.recompute) {
     const RecomputeChoice& choice = *result.recompute;

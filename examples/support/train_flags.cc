@@ -10,6 +10,7 @@
 #include "brim/base/bytes.h"
 #include "brim/base/nearest.h"
 #include "brim/examples/support/device_flag.h"
+#include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_trace.h"
@@ -118,6 +119,7 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
          "next to nothing; auto, what the budget asks, at the least time (default with "
          "--budget and a number as --batch, else free); segments=N")
       ->check(check_recompute);
+  add_op_times_flag(app, f);
   app.add_option("--max-batch", f.max_batch,
                  "the largest that auto and fastest may take (default: all images)")
       ->check(CLI::PositiveNumber);

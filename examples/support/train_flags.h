@@ -39,8 +39,10 @@ struct TrainFlags {
   std::string
       recompute_text;    ///< "off", "free", "auto", "segments=N", or "" for what the budget asks
   int64_t segments = 0;  ///< of the text; 0 for none
-  RecomputeOptions recompute = {};  ///< what the text comes to; see `choose_recompute`
-  int64_t micro_batches = 0;        ///< parts of an update; 0: as many as the batches make it
+  RecomputeOptions recompute = {};           ///< what the text comes to; see `choose_recompute`
+  std::string op_times_text = "calibrated";  ///< or "nominal", "measured"
+  OpTimes op_times = {};                     ///< what the text comes to; see `set_op_times`
+  int64_t micro_batches = 0;  ///< parts of an update; 0: as many as the batches make it
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};
