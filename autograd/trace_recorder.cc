@@ -15,6 +15,18 @@ int64_t distinct_bytes(const View& view) {
   return elements * size_of(view.dtype);
 }
 
+bool is_of_op(const memory::Site& site) { return site.run != 0 && *site.op != '\0'; }
+
+memory::Origin origin_of(const memory::Site& site) {
+  return {site.op, site.path(), site.file, site.line, site.phase};
+}
+
+void add_once(std::vector<int64_t>& list, int64_t number) {
+  if (std::ranges::find(list, number) == list.end()) list.push_back(number);
+}
+
+}  // namespace
+
 int64_t bytes_moved(const LaunchEvent& event) {
   int64_t bytes = 0;
   for (const View& view : event.in)
@@ -33,18 +45,6 @@ double backward_flops(const Node& node) {
   }
   return node.op->flops(node.inputs, node.outputs) * (large > 0 ? large : std::min(wanted, 1));
 }
-
-bool is_of_op(const memory::Site& site) { return site.run != 0 && *site.op != '\0'; }
-
-memory::Origin origin_of(const memory::Site& site) {
-  return {site.op, site.path(), site.file, site.line, site.phase};
-}
-
-void add_once(std::vector<int64_t>& list, int64_t number) {
-  if (std::ranges::find(list, number) == list.end()) list.push_back(number);
-}
-
-}  // namespace
 
 TraceRecorder::TraceRecorder(std::shared_ptr<memory::Account> account)
     : account_(std::move(account)), timed_(!account_->device().is_meta()) {

@@ -35,6 +35,11 @@
 
 namespace brim::autograd {
 
+/// Of one run of a kernel, counted as above.
+int64_t bytes_moved(const LaunchEvent& event);
+/// Of one backward run of a recorded call, counted as above.
+double backward_flops(const Node& node);
+
 class TraceRecorder final : public memory::Recorder, public LaunchObserver, public OpObserver {
  public:
   /// Records buffers of all threads, and the ops and kernels of this one.

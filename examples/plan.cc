@@ -6,6 +6,7 @@
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
 #include "brim/examples/support/events.h"
+#include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/plan_report.h"
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/recompute_curve.h"
@@ -36,6 +37,7 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   Events events(outputs.json);
   TrainData data = open_data(flags);
+  set_op_times(flags);
   choose_batch(flags, data, events);
   const std::optional<RecomputeChoice> recompute = choose_recompute(flags, data, events);
   PlanResult result = make_plan_result(flags, data);
@@ -43,7 +45,10 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   write_files(result, flags, outputs);
   if (!outputs.curve.empty()) draw_recompute_curve(outputs.curve, flags, data, recompute);
   events.write(plan_json(result, flags));
-  if (!flags.quiet && !events.owns_stdout()) print_plan(result, flags, data);
+  if (!flags.quiet && !events.owns_stdout()) {
+    print_plan(result, flags, data);
+    say_op_times(flags);
+  }
   if (result.refusal) throw DoesNotFit{result.refusal->message};
 }
 

@@ -5,6 +5,7 @@
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
 #include "brim/examples/support/events.h"
+#include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
@@ -26,6 +27,7 @@ void train(TrainFlags flags) {
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
   TrainData data = open_data(flags);
   check_weight_flags(flags, data);
+  set_op_times(flags);
   const bool open = flags.batch == 0;
   if (!open) choose_recompute(flags, data, events);
   KeptMemory kept = take_up_plan(flags, data, kept_plan(flags));
@@ -35,6 +37,7 @@ void train(TrainFlags flags) {
   RunCheckpoints checkpoints(flags, data);
   options.checkpoints = checkpoints.folder();
   MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
+  if (!flags.quiet && !events.owns_stdout()) say_op_times(flags);
   open_loaders(flags, data);
   auto account = std::make_shared<memory::Account>(
       flags.device, std::make_unique<memory::HostSource>(flags.limit()), plan.planner(flags));

@@ -32,6 +32,8 @@ class BatchNorm final : public autograd::Op {
         running_var_(std::move(running_var)) {}
 
   const char* name() const override { return "batch_norm"; }
+  /// Apart from forward, which may run on another device than what effects write is on.
+  void validate(const Tensors& in) const;
   Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override;
   Tensors forward_again(const Tensors& in, const Tensors& known,
                         const autograd::ForwardContext& context) const override;
@@ -62,7 +64,6 @@ class BatchNorm final : public autograd::Op {
   }
   bool derives_from_x() const { return activates() && !derives_from_y(); }
 
-  void validate(const Tensors& in) const;
   void statistics(const Tensors& in, const Tensor& x, Tensor& mean, Tensor& variance) const;
   Tensor normalise(const Tensors& in, const Tensor& mean, const Tensor& variance,
                    const autograd::ForwardContext& context) const;
@@ -119,7 +120,6 @@ void BatchNorm::statistics(const Tensors& in, const Tensor& x, Tensor& mean,
 }
 
 Tensors BatchNorm::forward(const Tensors& in, const autograd::ForwardContext& context) const {
-  validate(in);
   Tensor mean, variance;
   statistics(in, contiguous(in[kX]), mean, variance);
   Tensor y = normalise(in, mean, variance, context);
@@ -229,6 +229,7 @@ Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Ten
     in.push_back(std::move(running_var));
   }
   if (options.residual.defined()) in.push_back(std::move(options.residual));
+  op->validate(in);
   return autograd::apply_one(std::move(op), std::move(in), where);
 }
 

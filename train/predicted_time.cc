@@ -1,42 +1,40 @@
 #include "brim/train/predicted_time.h"
 
-#include <algorithm>
-
 #include "brim/train/parts.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/step_memory.h"
 
 namespace brim {
 namespace {
 
 // A training of one update of so many images.
-double seconds_of_update(RehearsalOptions training, int64_t images, const DeviceSpeed& speed) {
+double seconds_of_update(RehearsalOptions training, int64_t images) {
   training.trainer.steps = training.updates = 1;
   training.effective_batch = images;
   training.last_update = training.evaluated = 0;
-  memory::Trace trace =
-      trace_on_meta([&](const auto& state_is_held) { rehearse(training, state_is_held); });
+  OpRuns observer = training.op_times.observer();
+  measure_on_meta(memory::planner_named("direct"), [&](const auto& state_is_held) {
+    rehearse(training, [&] {
+      observer.clear();  // initial values are not the update's
+      state_is_held();
+    });
+  });
+  const SeenRuns seen = observer.take();
+  training.op_times.learn(seen);
   double seconds = static_cast<double>(count_parts(images, training.batch)) *
                    training.trainer.recompute.wait_seconds;
-  for (const memory::TraceOp& op : trace.ops)
-    seconds += roofline_seconds(op.flops, op.bytes_moved, speed);
+  for (const OpRun& run : seen.runs) seconds += training.op_times.seconds(run);
   return seconds;
 }
 
 }  // namespace
 
-double roofline_seconds(double flops, int64_t bytes_moved, const DeviceSpeed& speed) {
-  return std::max(flops / speed.flops_per_second,
-                  static_cast<double>(bytes_moved) / speed.bytes_per_second) +
-         speed.seconds_per_op;
-}
-
-double predicted_seconds(const RehearsalOptions& training, const DeviceSpeed& speed) {
+double predicted_seconds(const RehearsalOptions& training) {
   const int64_t part = training.batch, images = training.update_images();
-  if (count_parts(images, part) <= 2) return seconds_of_update(training, images, speed);
-  double first = seconds_of_update(training, part, speed);
-  double second = seconds_of_update(training, 2 * part, speed) - first;
+  if (count_parts(images, part) <= 2) return seconds_of_update(training, images);
+  double first = seconds_of_update(training, part);
+  double second = seconds_of_update(training, 2 * part) - first;
   int64_t whole = images / part, rest = images % part;
-  double last = rest > 0 ? seconds_of_update(training, part + rest, speed) - first : 0;
+  double last = rest > 0 ? seconds_of_update(training, part + rest) - first : 0;
   return first + static_cast<double>(whole - 1) * second + last;
 }
 

@@ -92,7 +92,7 @@ class Building {
       const int32_t k = groups_.op_of(static_cast<int32_t>(c));
       auto& op = graph_.ops[at(k)];
       op.seconds += call.seconds;
-      op.replay_seconds = op.seconds;
+      op.replay_seconds += call.replay_seconds;
       // Who reads what is written over later cannot be run again, and is no reader in the graph.
       for (int32_t value : call.inputs)
         if (value >= 0 && groups_.maker(value) < k) add_once(op.reads, value);

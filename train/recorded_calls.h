@@ -17,13 +17,14 @@ struct RecordedCalls {
     std::vector<int32_t> makers;  ///< calls, in order; the later ones wrote over the earlier ones'
     bool may_drop = false;        ///< as far as its call goes
     bool may_offload = false;
-    bool is_one_pass = true;      ///< all of its makers are
+    bool is_one_pass = true;  ///< all of its makers are
   };
   struct Call {
     std::vector<int32_t> inputs;   ///< values; -1: of a source
     std::vector<int32_t> outputs;  ///< values; -1: undefined, or a view of a source
     std::vector<int32_t> saved;    ///< values, each once
     double seconds = 0;
+    double replay_seconds = 0;
     int64_t peak = 0;           ///< live bytes while it ran
     int64_t new_gradients = 0;  ///< bytes, of leaves, that its backward makes
     int32_t overwritten = -1;   ///< the value that it goes on with

@@ -8,6 +8,7 @@
 #include "brim/autograd/node.h"
 #include "brim/base/bytes.h"
 #include "brim/memory/host_memory.h"
+#include "brim/train/op_runs.h"
 #include "brim/train/recorded_calls.h"
 #include "brim/train/training_plan.h"
 
@@ -27,19 +28,17 @@ int64_t bytes_of(const autograd::TensorInfo& info) {
   return ceil_div(numel(info.shape) * size_of(info.dtype), memory::kAlignment) * memory::kAlignment;
 }
 
-int64_t bytes_of(const std::vector<autograd::TensorInfo>& infos) {
-  int64_t bytes = 0;
-  for (const autograd::TensorInfo& info : infos) bytes += bytes_of(info);
-  return bytes;
-}
-
 class Recorder final : public autograd::OpObserver {
  public:
-  explicit Recorder(const DeviceSpeed& speed) : speed_(speed) {}
+  explicit Recorder(OpRuns& runs) : runs_(runs) {}
 
   void begin() {
     recorded_ = {};
     numbers_.clear();
+    runs_of_calls_.clear();
+    replays_.clear();
+    runs_of_steps_.clear();
+    runs_of_step_.clear();
     account_ = memory::account(Device::meta());
     account_->reset_peak();
     recorded_.fixed_bytes = account_->stats().live;
@@ -49,19 +48,21 @@ class Recorder final : public autograd::OpObserver {
     if (account_ == nullptr) return;
     peak_ = std::max(peak_, account_->stats().peak_live);
     account_->reset_peak();
-    if (event.phase != autograd::Phase::backward) return;
+    if (event.phase == autograd::Phase::forward) return;
+    runs_of_step_.push_back(runs_.current());
     auto call = numbers_.find(event.node);
-    if (call == numbers_.end()) return;  // of a checkpoint within: a part of what comes next
-    recorded_.steps.push_back(
-        {call->second, backward_seconds(*event.node), std::exchange(peak_, 0)});
+    if (event.phase != autograd::Phase::backward || call == numbers_.end())
+      return;  // of a checkpoint within: a part of what comes next
+    recorded_.steps.push_back({.call = call->second, .peak = std::exchange(peak_, 0)});
+    runs_of_steps_.push_back(std::exchange(runs_of_step_, {}));
   }
 
   void add(const autograd::RecordedCall& made) {
     const Node& node = made.node;
     const auto number = static_cast<int32_t>(recorded_.calls.size());
-    RecordedCalls::Call call{.seconds = forward_seconds(node),
-                             .peak = std::exchange(peak_, 0),
-                             .new_gradients = new_gradients(node)};
+    RecordedCalls::Call call{.peak = std::exchange(peak_, 0), .new_gradients = new_gradients(node)};
+    runs_of_calls_.push_back(runs_.current());
+    replays_.push_back(replay_of(call_of(node), runs_.runs()[runs_.current()]));
     for (const auto& value : made.inputs) call.inputs.push_back(number_of(value.get()));
     for (size_t i = 0; i < made.outputs.size(); ++i)
       call.outputs.push_back(add_output(made, call, number, i));
@@ -71,7 +72,8 @@ class Recorder final : public autograd::OpObserver {
     recorded_.calls.push_back(std::move(call));
   }
 
-  RecordedStep take() && {
+  RecordedStep take(const SeenRuns& seen, const OpTimes& times) && {
+    settle_seconds(seen, times);
     RecordedStep step{graph_of(recorded_), {}, {}};
     for (const auto& value : recorded_.values) step.makers.push_back(value.makers.back());
     for (RecordedCalls::Call& call : recorded_.calls)
@@ -117,16 +119,15 @@ class Recorder final : public autograd::OpObserver {
     if (value >= 0 && std::ranges::count(list, value) == 0) list.push_back(value);
   }
 
-  double forward_seconds(const Node& node) const {
-    return roofline_seconds(node.op->flops(node.inputs, node.outputs),
-                            bytes_of(node.inputs) + bytes_of(node.outputs), speed_);
-  }
-
-  double backward_seconds(const Node& node) const {
-    int wanted = 0;
-    for (const autograd::Edge& edge : node.edges) wanted += edge.wanted() ? 1 : 0;
-    return roofline_seconds(node.op->flops(node.inputs, node.outputs) * std::max(wanted, 1),
-                            2 * (bytes_of(node.inputs) + bytes_of(node.outputs)), speed_);
+  // Only now is known all that each run moved: gradients are added up after it.
+  void settle_seconds(const SeenRuns& seen, const OpTimes& times) {
+    for (size_t c = 0; c < recorded_.calls.size(); ++c) {
+      recorded_.calls[c].seconds = times.seconds(seen.runs[runs_of_calls_[c]]);
+      recorded_.calls[c].replay_seconds = times.seconds(replays_[c]);
+    }
+    for (size_t j = 0; j < recorded_.steps.size(); ++j)
+      for (size_t run : runs_of_steps_[j])
+        recorded_.steps[j].seconds += times.seconds(seen.runs[run]);
   }
 
   // Of leaves that have no gradient of an earlier micro-step.
@@ -138,11 +139,15 @@ class Recorder final : public autograd::OpObserver {
     return bytes;
   }
 
-  DeviceSpeed speed_;
+  OpRuns& runs_;
   std::shared_ptr<memory::Account> account_;
   RecordedCalls recorded_;
   std::unordered_map<const Node*, int32_t> numbers_;
-  int64_t peak_ = 0;  // since the last call that was recorded
+  std::vector<size_t> runs_of_calls_;               // numbers of their `OpRun`s
+  std::vector<OpRun> replays_;                      // of each call
+  std::vector<std::vector<size_t>> runs_of_steps_;  // last their own; those of a checkpoint before
+  std::vector<size_t> runs_of_step_;                // since the last one
+  int64_t peak_ = 0;                                // since the last call that was recorded
 };
 
 class RecordAll final : public autograd::SavePolicy {
@@ -180,18 +185,21 @@ std::vector<Fate> without_idle(const memory::RecomputeGraph& graph, std::vector<
 
 }  // namespace
 
-RecordedStep record_step(const RehearsalOptions& training, const DeviceSpeed& speed) {
+RecordedStep record_step(const RehearsalOptions& training) {
   RehearsalOptions one = training;
   one.trainer.steps = one.updates = 1;
   one.effective_batch = training.update_images() > training.batch ? 2 * training.batch : 0;
   one.last_update = one.evaluated = 0;
-  Recorder recorder(speed);
+  OpRuns runs = training.op_times.observer();
+  Recorder recorder(runs);
   one.trainer.recompute = {"recorded", [&] { return std::make_unique<RecordAll>(recorder); }};
   measure_on_meta(memory::planner_named("direct"),
                   [&](const auto& state_is_held) { rehearse(one, state_is_held); });
-  RecordedStep step = std::move(recorder).take();
+  const SeenRuns seen = runs.take();
+  training.op_times.learn(seen);
+  RecordedStep step = std::move(recorder).take(seen, training.op_times);
   if (const OffloadOptions& offload = training.trainer.offload; offload.enabled) {
-    step.graph.host_bytes_per_second = speed.host_bytes_per_second;
+    step.graph.host_bytes_per_second = training.op_times.speed.host_bytes_per_second;
     step.graph.host_bytes = offload.host_bytes > 0 ? offload.host_bytes : memory::host_memory();
   }
   return step;

@@ -11,6 +11,7 @@
 
 #include "brim/nn/module.h"
 #include "brim/optim/optimizer.h"
+#include "brim/train/op_times.h"
 #include "brim/train/trainer_options.h"
 
 namespace brim {
@@ -39,6 +40,8 @@ struct RehearsalOptions {
   /// pixel, say. The model is on the meta device, and so must its batch be. `size`, and what
   /// `trainer` says of input and loss, are then not looked at; there is no evaluation.
   std::function<Tensor(nn::Module& model, int64_t images)> loss = {};
+  /// How long its ops take, for who chooses between ways of running it; nominal by default.
+  OpTimes op_times = {};
 
   int64_t update_images() const { return std::max(batch, effective_batch); }
 };

@@ -164,6 +164,7 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
             {"offloaded", 0},
             {"offloaded_bytes", 0},
             {"solve_seconds", 0.0},
+            {"op_times", flags.op_times_text},
             {"prediction", "exact"}};
   if (result.recompute) {
     const RecomputeChoice& choice = *result.recompute;

@@ -10,6 +10,7 @@
 #include "brim/base/bytes.h"
 #include "brim/base/nearest.h"
 #include "brim/examples/support/device_flag.h"
+#include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_trace.h"
@@ -124,6 +125,7 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
          "wait in host memory, beside --recompute auto, or alone with --recompute off; off "
          "(default on cpu: there they stay in the same memory, beyond the budget)")
       ->check(CLI::IsMember({"off", "auto"}));
+  add_op_times_flag(app, f);
   app.add_option("--max-batch", f.max_batch,
                  "the largest that auto and fastest may take (default: all images)")
       ->check(CLI::PositiveNumber);

@@ -42,7 +42,9 @@ struct TrainFlags {
   RecomputeOptions recompute = {};     ///< what the text comes to; see `choose_recompute`
   std::string offload_text;            ///< "off", "auto", or "" for what the device is
   int64_t dropped = 0, offloaded = 0;  ///< saved tensors, by what was planned
-  int64_t micro_batches = 0;           ///< parts of an update; 0: as many as the batches make it
+  std::string op_times_text = "calibrated";  ///< or "nominal", "measured"
+  OpTimes op_times = {};       ///< what the text comes to; see `set_op_times`
+  int64_t micro_batches = 0;   ///< parts of an update; 0: as many as the batches make it
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};

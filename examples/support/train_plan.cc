@@ -269,7 +269,8 @@ RehearsalOptions rehearsal_of(const TrainFlags& asked, const TrainData& data, in
       .batch = batch,
       .updates = data.batches(flags),
       .effective_batch = flags.effective_batch,
-      .evaluated = evaluated(data)};
+      .evaluated = evaluated(data),
+      .op_times = flags.op_times};
 }
 
 double relative_time(const TrainFlags& flags, const TrainData& data) {
@@ -372,6 +373,7 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
              {"predicted_peak_bytes", need.peak_reserved},
              {"predicted_peak_live_bytes", need.peak_live},
              {"relative_time", relative_time(flags, data)},
+             {"op_times", flags.op_times_text},
              {"remedies", remedies_in_force(flags)},
              {"precision", "f32"},
              {"plan_from", plan.from}};

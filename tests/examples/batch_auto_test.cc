@@ -38,7 +38,7 @@ TEST_CASE("the largest batch for a budget trains in it; one more is refused") {
   CHECK(said.out.starts_with("batch 5: the largest that fits "));
   CHECK(said.out.find("; 6 would take ") != std::string::npos);
   Finished plan = run_command(
-      "examples/plan --data synthetic --model resnet20 --size 32 "
+      "examples/plan --op-times nominal --data synthetic --model resnet20 --size 32 "
       "--classes 10 --threads 1 --recompute off --batch auto --json - " +
       budget);
   CHECK(plan.code == 0);

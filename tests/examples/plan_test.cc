@@ -14,7 +14,9 @@ namespace {
 const std::string kModel =
     " --data synthetic --model resnet20 --size 32 --classes 10 --batch 4 --threads 1";
 
-Finished plan(const std::string& arguments) { return run_command("examples/plan " + arguments); }
+Finished plan(const std::string& arguments) {
+  return run_command("examples/plan --op-times nominal " + arguments);
+}
 
 }  // namespace
 
@@ -26,7 +28,7 @@ TEST_CASE("plan and train agree to the byte, for every planner and optimizer") {
       Finished planned = plan("--json -" + flags);
       REQUIRE(planned.code == 0);
       const json said = json::parse(planned.out);
-      Finished run = run_command("examples/train --steps 3 --json - " + flags);
+      Finished run = run_command("examples/train --op-times nominal --steps 3 --json - " + flags);
       REQUIRE(run.code == 0);
       const json done = json::parse(run.out.substr(run.out.rfind('\n', run.out.size() - 2) + 1));
       CHECK(said["predicted_peak_bytes"] == done["peak_bytes"]);

@@ -103,8 +103,8 @@ TEST_CASE("killed at thirty moments, every run goes on with the same losses, to 
   const std::chrono::duration<float> whole = std::chrono::steady_clock::now() - start;
   int resumed = check_kills(30, [&](const std::string& arguments, const std::string&) {
     Finished end = run_command("timeout -s KILL " +
-                               std::to_string(whole.count() * random.uniform(0.1f, 1.1f)) +
-                               " examples/train " + arguments);
+                               std::to_string(whole.count() * random.uniform(0.1f, 1.1f)) + " " +
+                               kTrain + arguments);
     CAPTURE(end.err);
     REQUIRE((end.code == 0 || end.code == 137));
     return end.code == 137;
@@ -116,7 +116,7 @@ TEST_CASE("killed while a checkpoint is written, a run goes on from the one befo
   int resumed = check_kills(10, [&](const std::string& arguments, const std::string& folder) {
     // The file has another name until it is whole: killed as soon as there is a third
     // one, as the folder is tried with a first.
-    Finished end = run_command("(examples/train " + arguments +
+    Finished end = run_command("(" + kTrain + arguments +
                                " & pid=$!; n=0; while kill -0 $pid; do for f in " + folder +
                                "/*.safetensors?*; do if [ -e \"$f\" ] && [ \"$f\" != \"$last\" ]; "
                                "then last=$f; n=$((n+1)); [ $n = 3 ] && kill -9 $pid; fi; done; "
@@ -132,7 +132,7 @@ TEST_CASE("told to stop, a run finishes its step, writes a checkpoint and says h
   const std::string kept = place.folder.path() + "/a";
   // Signalled as soon as `waiting`, a condition of the shell, no longer holds.
   auto stop = [&](const std::string& signal, const std::string& waiting, const std::string& flags) {
-    return run_command("(examples/train " + place.kept("a") + "--epochs 100000 " + flags +
+    return run_command("(" + kTrain + place.kept("a") + "--epochs 100000 " + flags +
                        " & pid=$!; while kill -0 $pid && " + waiting + "; do :; done; kill -" +
                        signal + " $pid; wait $pid)");
   };

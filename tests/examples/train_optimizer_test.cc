@@ -17,7 +17,8 @@ using nlohmann::json;
 namespace {
 
 Finished train(const std::string& arguments) {
-  return run_command("examples/train --batch 4 --steps 2 --threads 1 --workers 1 " + arguments);
+  return run_command(
+      "examples/train --op-times nominal --batch 4 --steps 2 --threads 1 --workers 1 " + arguments);
 }
 
 // The losses of three steps on the same random pixels, and the last event.

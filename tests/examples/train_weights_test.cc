@@ -31,8 +31,9 @@ struct Place {
 };
 
 Finished train(const std::string& arguments) {
-  return run_command("examples/train --size 32 --batch 4 --steps 2 --threads 1 --workers 1 " +
-                     arguments);
+  return run_command(
+      "examples/train --op-times nominal --size 32 --batch 4 --steps 2 --threads 1 --workers 1 " +
+      arguments);
 }
 
 void check_refused(const std::string& arguments, const std::string& text) {

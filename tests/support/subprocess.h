@@ -19,8 +19,15 @@ struct Finished {
   std::string out, err;
 };
 
+/// Programs keep what they know of the machine in a folder of this test, not of the person.
+inline void set_cache_folder() {
+  static const TempFolder folder;
+  ::setenv("BRIM_CACHE_DIR", folder.path().c_str(), /*overwrite=*/0);
+}
+
 /// `command` goes through the shell.
 inline Finished run_command(const std::string& command) {
+  set_cache_folder();
   TempFolder folder;
   std::string out = folder.path() + "/out", err = folder.path() + "/err";
   int status = std::system((command + " >" + out + " 2>" + err + " </dev/null").c_str());

@@ -1,0 +1,24 @@
+// The speed of this machine, measured: a few ops of typical shapes are timed, forward, again and
+// backward, and each gives a rate of arithmetic or of traffic. What programs use is
+// `calibrated_speed` (train/calibration.h), which keeps the answer; times of the very ops of a
+// training come from train/measured_ops.h.
+#pragma once
+
+#include "brim/train/device_speed.h"
+#include "brim/train/measured_ops.h"
+
+namespace brim {
+
+/// Bytes that measuring holds at once, at the most, in an account of its own: its tensors are
+/// larger than the caches of most processors.
+inline constexpr int64_t kSpeedBytes = int64_t{128} << 20;
+
+/// Well under two seconds, on the CPU. Dense convolutions and matrix products give rates of
+/// arithmetic, the median counts; elementwise ops those of traffic; the tiniest op the start of
+/// one. Convolution (whose traffic is that of a depthwise one), `linear`, batch norm and max
+/// pooling have rates of their own, for each phase. Of `options` only device and clock are looked
+/// at; each op counts by the fastest of its runs.
+/// Throws `DeviceError` for another device than the CPU, `memory::OutOfMemory`.
+DeviceSpeed measured_speed(TimingOptions options = {});
+
+}  // namespace brim

@@ -1,0 +1,111 @@
+#include "brim/train/op_runs.h"
+
+#include <fmt/format.h>
+
+#include "brim/autograd/node.h"
+#include "brim/autograd/trace_recorder.h"
+#include "brim/train/device_speed.h"
+
+namespace brim {
+namespace {
+
+using autograd::TensorInfo;
+using memory::Phase;
+
+Phase phase_of(autograd::Phase phase) {
+  switch (phase) {
+    case autograd::Phase::forward:
+      return Phase::forward;
+    case autograd::Phase::backward:
+      return Phase::backward;
+    case autograd::Phase::recompute:
+      return Phase::recompute;
+  }
+  return Phase::other;
+}
+
+void append(std::string& text, const std::vector<TensorInfo>& infos) {
+  for (const TensorInfo& info : infos)
+    fmt::format_to(std::back_inserter(text), " {}{}", to_string(info.dtype), to_string(info.shape));
+}
+
+std::string key_of(const char* op, Phase phase, const std::vector<TensorInfo>& inputs,
+                   const std::vector<TensorInfo>& outputs, double flops,
+                   const autograd::Needs& needs) {
+  std::string text = run_name(op, phase);
+  append(text, inputs);
+  text += " ->";
+  append(text, outputs);
+  fmt::format_to(std::back_inserter(text), ", {} FLOPs", flops);
+  if (phase == Phase::backward)
+    for (bool needed : needs) text += needed ? " +" : " -";
+  return text;
+}
+
+int64_t bytes_of(const std::vector<TensorInfo>& infos) {
+  int64_t bytes = 0;
+  for (const TensorInfo& info : infos) bytes += numel(info.shape) * size_of(info.dtype);
+  return bytes;
+}
+
+}  // namespace
+
+std::string OpCall::key(Phase phase) const {
+  return key_of(op->name(), phase, inputs, outputs, flops(), needs);
+}
+
+OpCall call_of(const autograd::Node& node) {
+  OpCall call{node.op, node.inputs, node.outputs, {}, node.context};
+  for (const autograd::Edge& edge : node.edges) call.needs.push_back(edge.wanted());
+  return call;
+}
+
+OpRun replay_of(const OpCall& call, const OpRun& forward) {
+  OpRun run = forward;
+  run.phase = Phase::recompute;
+  if (!run.key.empty()) run.key = call.key(Phase::recompute);
+  if (call.op->is_one_pass()) run.bytes_moved = bytes_of(call.inputs) + bytes_of(call.outputs);
+  return run;
+}
+
+size_t OpRuns::current() {
+  const memory::Site& site = memory::current_site();
+  auto [found, is_new] = numbers_.try_emplace(site.run, seen_.runs.size());
+  if (is_new) seen_.runs.push_back({.op = site.op, .phase = site.phase});
+  return found->second;
+}
+
+SeenRuns OpRuns::take() {
+  watching_ = false;
+  return std::move(seen_);
+}
+
+void OpRuns::ran(const autograd::OpEvent& event) {
+  if (!watching_) return;
+  OpRun& run = seen_.runs[current()];
+  run.phase = phase_of(event.phase);
+  const autograd::Node* node = event.node;
+  if (event.phase == autograd::Phase::backward) {
+    run.flops = autograd::backward_flops(*node);
+    if (!keeps_calls_) return;
+    OpCall call = call_of(*node);
+    run.key = call.key(Phase::backward);
+    seen_.calls.try_emplace(run.key, std::move(call));
+    return;
+  }
+  const std::vector<TensorInfo> inputs = node ? node->inputs : autograd::infos_of(event.inputs),
+                                outputs = node ? node->outputs : autograd::infos_of(event.outputs);
+  run.flops = event.op.flops(inputs, outputs);
+  if (keeps_calls_) run.key = key_of(event.op.name(), run.phase, inputs, outputs, run.flops, {});
+}
+
+void OpRuns::launched(const LaunchEvent& event) {
+  if (!watching_) return;
+  const memory::Site& site = memory::current_site();
+  const bool is_of_op = site.run != 0 && *site.op != '\0';
+  OpRun& run =
+      is_of_op ? seen_.runs[current()] : seen_.runs.emplace_back(OpRun{.op = event.kernel});
+  run.bytes_moved += autograd::bytes_moved(event);
+}
+
+}  // namespace brim
