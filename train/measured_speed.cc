@@ -156,7 +156,7 @@ DeviceSpeed measured_speed(TimingOptions options) {
                       to_string(options.device));
   options.capacity = kSpeedBytes;
   options.quantile = 0;  // whatever else runs on the machine only slows it
-  options.repeats = 3;
+  options.repeats = 7;
   options.least_seconds = 0.02;
   std::vector<Sample> samples;
   for (const Probe& probe : probes()) add_samples(probe, options, samples);
