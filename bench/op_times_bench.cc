@@ -89,11 +89,27 @@ void print_speed(const DeviceSpeed& speed) {
                rates.bytes_per_second / 1e9);
 }
 
-/// Arithmetic and traffic of a convolution are two kinds.
+/// Convolutions that wait for arithmetic and those that wait for traffic are two kinds.
 std::string kind_of(const OpRun& run) {
-  std::string name = run_name(run.op, run.phase);
+  const std::string name = run_name(run.op, run.phase);
   if (run.op != "conv2d") return name;
-  return name + (run.flops > 20 * static_cast<double>(run.bytes_moved) / 4 ? ", dense" : ", thin");
+  const DeviceSpeed nominal;
+  const bool is_dense = run.flops / nominal.flops_per_second >
+                        static_cast<double>(run.bytes_moved) / nominal.bytes_per_second;
+  return name + (is_dense ? ", dense" : ", thin");
+}
+
+/// What recomputation would pay, had it to make everything again.
+void print_replays(RehearsalOptions training,
+                   const std::vector<std::pair<const char*, OpTimes>>& all_times) {
+  for (const auto& [name, times] : all_times) {
+    training.op_times = times;
+    double forward = 0, replay = 0;
+    for (const auto& op : record_step(training).graph.ops)
+      forward += op.seconds, replay += op.replay_seconds;
+    fmt::print("{}: forward {:.3f} ms, all of it again {:.3f} ms\n", name, 1e3 * forward,
+               1e3 * replay);
+  }
 }
 
 void report(const Options& o) {
@@ -121,21 +137,7 @@ void report(const Options& o) {
              "measured", "nominal", "ratio", "calibrated", "ratio");
   for (const auto& [name, kind] : kinds) print_row(name, kind);
   print_row("all ops", all);
-  // What recomputation would pay, had it to make everything again.
-  RehearsalOptions recorded = training;
-  auto forward_and_replay = [&](const OpTimes& times) {
-    recorded.op_times = times;
-    double forward = 0, replay = 0;
-    for (const auto& op : record_step(recorded).graph.ops)
-      forward += op.seconds, replay += op.replay_seconds;
-    return std::pair(forward, replay);
-  };
-  for (const auto& [name, times] :
-       {std::pair("measured", real), {"nominal", nominal}, {"calibrated", calibrated}}) {
-    auto [forward, replay] = forward_and_replay(times);
-    fmt::print("{}: forward {:.3f} ms, all of it again {:.3f} ms\n", name, 1e3 * forward,
-               1e3 * replay);
-  }
+  print_replays(training, {{"measured", real}, {"nominal", nominal}, {"calibrated", calibrated}});
   if (o.steps == 0) return;
   const double step = real_step(o);
   fmt::print(

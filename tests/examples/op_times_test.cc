@@ -84,4 +84,16 @@ TEST_CASE("measured times each op of the model, within a budget too") {
   CHECK(!contains(said.out, "could not be timed"));
 }
 
+TEST_CASE("a plan that was kept is taken whatever the times come from") {
+  Place place;
+  const std::string kept = place.folder.path() + "/step.plan";
+  CHECK(place.run("--op-times nominal --save-plan " + kept).code == 0);
+  for (const char* times : {"calibrated", "measured"}) {
+    const Finished run = place.run("--op-times " + std::string(times) + " --plan " + kept);
+    CHECK(run.code == 0);
+    CHECK(run.err.empty());
+    CHECK(events_of(run.out).front()["plan_from"] == "file");
+  }
+}
+
 TEST_CASE("other words are refused") { check_error("--op-times guessed" + kNet, "guessed"); }
