@@ -7,7 +7,6 @@
 #include "brim/nn/creation.h"
 #include "brim/tests/recompute/modes.h"
 #include "brim/tests/train/every_fault.h"
-#include "brim/train/recompute_plan.h"
 
 using namespace brim;
 using namespace brim::testing;
@@ -50,18 +49,14 @@ std::unique_ptr<nn::Module> make(Device device) {
 
 constexpr int64_t kBatch = 4, kSize = 8, kClasses = 4;
 
-/// Of each call of a step of `SmallNet`; the fates in turns.
-RecomputeOptions planned_in_turns(const std::vector<autograd::Fate>& fates) {
-  RehearsalOptions training{.make_model = [] { return std::make_shared<SmallNet>(); },
-                            .make_updating = make_zoo_updating,
-                            .trainer = {.steps = 1},
-                            .size = kSize,
-                            .batch = kBatch};
-  autograd::Fates planned;
-  size_t turn = 0;
-  for (const auto& outputs : record_step(training).values)
-    planned.emplace_back(outputs.size(), fates[turn++ % fates.size()]);
-  return planned_recomputation(std::make_shared<autograd::Fates>(std::move(planned)));
+/// Of a step of `SmallNet`.
+RecomputeOptions in_turns(const std::vector<autograd::Fate>& fates) {
+  return planned_in_turns({.make_model = [] { return std::make_shared<SmallNet>(); },
+                           .make_updating = make_zoo_updating,
+                           .trainer = {.steps = 1},
+                           .size = kSize,
+                           .batch = kBatch},
+                          fates);
 }
 
 void check(const RecomputeOptions& recompute, std::unique_ptr<nn::Module> (*make_net)(Device)) {
@@ -81,8 +76,7 @@ TEST_CASE("a step that recomputes and is refused any request is undone, and repe
   using autograd::Fate;
   for (const RecomputeOptions& recompute :
        {free_recomputation(), segmented_recomputation(2, 4), segmented_recomputation(4, 2),
-        planned_in_turns({Fate::retain, Fate::remake}),
-        planned_in_turns({Fate::remake, Fate::keep, Fate::retain})})
+        in_turns({Fate::retain, Fate::remake}), in_turns({Fate::remake, Fate::keep, Fate::retain})})
     check(recompute, make<SmallNet>);
 }
 

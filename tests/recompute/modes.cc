@@ -1,7 +1,5 @@
 #include "brim/tests/recompute/modes.h"
 
-#include <fmt/core.h>
-
 #include "brim/base/bytes.h"
 #include "brim/train/recompute_plan.h"
 
@@ -28,12 +26,24 @@ ByteRange byte_range(const ZooTraining& training) {
           .most = predicted_memory(setup).peak_reserved};
 }
 
+RecomputeOptions planned_in_turns(const RehearsalOptions& training,
+                                  const std::vector<autograd::Fate>& fates) {
+  autograd::Fates planned;
+  size_t turn = 0;
+  for (const auto& outputs : record_step(training).values)
+    planned.emplace_back(outputs.size(), fates[turn++ % fates.size()]);
+  return planned_recomputation(std::make_shared<autograd::Fates>(std::move(planned)));
+}
+
 std::vector<Mode> modes_of(const ZooTraining& training) {
   const ByteRange range = byte_range(training);
   return {
       {"free", free_recomputation()},
       {"two segments", segments(training, 2)},
       {"five segments", segments(training, 5)},
+      // Dropout's masks and what else is near the end, which the others keep.
+      {"everything dropped",
+       planned_in_turns(setup_of(training).rehearsal, {autograd::Fate::retain})},
       {"planned for much", planned(training, range.at(0.75))},
       {"planned for some", planned(training, range.at(0.4))},
       {"planned for little", planned(training, range.at(0.1))},

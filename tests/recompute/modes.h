@@ -26,6 +26,10 @@ struct Mode {
   RecomputeOptions recompute;
 };
 
+/// A plan of which the calls of a step have the fates in turns, budget or not.
+RecomputeOptions planned_in_turns(const RehearsalOptions& training,
+                                  const std::vector<autograd::Fate>& fates);
+
 /// All but keeping everything. Plans for budgets are of the training as it is given, in its dtype
 /// and under the arena; they can be followed in any.
 std::vector<Mode> modes_of(const ZooTraining& training);
