@@ -19,7 +19,8 @@
 namespace brim::memory {
 
 struct RecomputeOptions {
-  /// Scales how long is searched; 1 takes under a second for 800 ops on one core.
+  /// Scales how long is searched; 1 takes under a second for 800 ops on one core, with a host up to
+  /// three times that.
   double effort = 1;
   uint64_t seed = 0;
 };
