@@ -5,6 +5,7 @@
 #include "brim/autograd/backward.h"
 #include "brim/autograd/free_recomputation.h"
 #include "brim/autograd/in_place.h"
+#include "brim/autograd/node.h"
 #include "brim/autograd/op.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/nn/layers.h"
