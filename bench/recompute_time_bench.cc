@@ -97,13 +97,14 @@ void print_row(const Variant& variant, const Variant& off, const Turns& turns) {
   auto known = [](const auto& value, const char* format) {
     return value ? fmt::format(fmt::runtime(format), *value) : "-";
   };
-  fmt::print("{:<12}{:>10.1f}{:>7.1f}%{:>9}{:>9.1f}{:>11.3f}{:>8}{:>9}  {:<26}{}\n", variant.name,
+  const std::string others = published(off.shape.model, variant.name);
+  fmt::print("{:<12}{:>10.1f}{:>7.1f}%{:>9}{:>9.1f}{:>11.3f}{:>8}{:>9}  {}{}{}\n", variant.name,
              in_mib(variant.peak()),
              100 * static_cast<double>(variant.peak()) / static_cast<double>(off.peak()),
              known(variant.dropped, "{}"), variant.solve_seconds, variant.seconds / off.seconds,
              known(variant.bound, "{:.3f}"),
              turns.seconds.empty() ? "-" : fmt::format("{:.3f}", median(turns.seconds)),
-             text_of(turns), published(off.shape.model, variant.name));
+             text_of(turns), others.empty() ? "" : "; ", others);
 }
 
 void print_beside_peer(const std::vector<Variant>& variants, double peer) {
@@ -124,6 +125,7 @@ void report(const Options& options, const std::vector<Variant>& variants,
     print_row(variants[i], off, turns[i]);
     line["variants"].push_back(json_of(variants[i], turns[i]));
   }
+  if (options.measured.turns.rounds > 0) fmt::print("all held what was predicted, to the byte\n");
   if (const double peer = peer_mib(options); peer > 0) {
     line["torch_peak_mib"] = peer;
     print_beside_peer(variants, peer);
