@@ -58,9 +58,10 @@ TEST_CASE("only what a backward function reads is offloaded, and no op runs agai
   RecordedStep step{.graph = {.values = {{1 << 20, 0, true}, {1 << 20, 1, true}},
                               .ops = {{}, {.reads = {0}}},
                               .steps = {{.reads = {1}}}},
-                    .values = {{0}, {1}}};
+                    .values = {{0}, {1}},
+                    .makers = {0, 1}};
   const autograd::Fates both = fates_of(step, {Fate::offload, Fate::offload});
-  CHECK(both == autograd::Fates{{Fate::retain}, {Fate::offload}});
+  CHECK(both == autograd::Fates{{}, {Fate::offload}});
   // Value 1 is made again from value 0, which then must be there.
   const autograd::Fates again = fates_of(step, {Fate::offload, Fate::retain});
   CHECK(again == autograd::Fates{{}, {Fate::retain}});
