@@ -42,7 +42,11 @@ Tensor BackwardCall::take_input(int i) {
   Tensor tensor = input(i);
   if (!retain_graph_) {
     node_.released = true;  // also where the call fails afterwards
+    std::deque<SavedTensor> taken;
+    for (auto& [number, saved] : node_.saved_inputs)
+      if (number == i) taken.push_back(std::move(saved));
     std::erase_if(node_.saved_inputs, [&](const auto& saved) { return saved.first == i; });
+    Node::release(std::move(taken));
   }
   return tensor;
 }

@@ -1,6 +1,7 @@
 #include "brim/autograd/node.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "brim/autograd/rebuild.h"
 
@@ -68,10 +69,31 @@ void Node::make_saved_resident() {
 
 void Node::release_saved() {
   released = true;
-  saved_inputs.clear();
-  saved_outputs.clear();
+  std::deque<SavedTensor> readers;
+  for (auto* saved : {&saved_inputs, &saved_outputs}) {
+    for (auto& [i, reader] : *saved) readers.push_back(std::move(reader));
+    saved->clear();
+  }
+  std::ranges::move(replay_inputs, std::back_inserter(readers));
   replay_inputs.clear();
   hooks.clear();  // one may have captured its own tensor, which holds this node
+  release(std::move(readers));
+}
+
+void Node::release(std::deque<SavedTensor> readers) {
+  for (; !readers.empty(); readers.pop_front()) {
+    const Value* value = readers.front().value();
+    std::shared_ptr<Node> producer = value != nullptr ? value->producer() : nullptr;
+    readers.front() = SavedTensor();
+    if (producer == nullptr || !producer->is_unread()) continue;
+    std::ranges::move(producer->replay_inputs, std::back_inserter(readers));
+    producer->replay_inputs.clear();
+  }
+}
+
+bool Node::is_unread() const {
+  return std::ranges::all_of(
+      values, [](const auto& value) { return value == nullptr || value->is_unread(); });
 }
 
 std::shared_ptr<Node> producer_of(const Tensor& tensor) {

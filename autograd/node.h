@@ -3,6 +3,7 @@
 // by code that inspects the tape; ops see only `BackwardCall`.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -61,6 +62,11 @@ class Node {
   /// Makes again what else backward will read and was dropped.
   void make_saved_resident();
   void release_saved();
+  /// Lets go of what backward has read for the last time, and of what was kept only to make again
+  /// what nothing reads any more. Iterative.
+  static void release(std::deque<SavedTensor> readers);
+  /// Will nothing read its results?
+  bool is_unread() const;
 };
 
 /// The producer of a tensor; null for leaves.

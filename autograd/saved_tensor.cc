@@ -53,6 +53,7 @@ Tensor Value::get(const char* op) {
 
 void Value::count_reader(const Reading& reading, int by) {
   const bool may_lose = is_held_until_dropped_;
+  readers_ += by;
   users_ += reading.in_backward || (reading.holds && may_lose) ? by : 0;
   holders_ += reading.holds && !may_lose ? by : 0;
 }

@@ -42,6 +42,8 @@ class Value {
   bool is_held() const { return hold_.storage() != nullptr; }
   /// Will backward read it?
   bool is_wanted() const { return users_ > 0; }
+  /// Will nothing read it, not even to make something else again?
+  bool is_unread() const { return readers_ == 0; }
   /// Did its producer keep what it takes to run again?
   bool can_be_made_again() const;
   /// The values, unknown to the tape; made again where they were dropped (rebuild.h), fetched where
@@ -103,7 +105,8 @@ class Value {
   Fate fate_ = Fate::keep;
   Segment segment_;
   bool is_held_until_dropped_ = false;
-  int holders_ = 0, users_ = 0;  // among its readers: who forbid to drop it, who will want it
+  int readers_ = 0;
+  int holders_ = 0, users_ = 0;  // among them: who forbid to drop it, who will want it
 };
 
 /// A reader of a value.

@@ -209,8 +209,14 @@ autograd::Fates fates_of(const RecordedStep& step, const std::vector<Fate>& give
   const std::vector<Fate> saving = without_idle(step.graph, given);
   autograd::Fates fates;
   for (const std::vector<int32_t>& outputs : step.values) {
-    std::vector<Fate>& of_call = fates.emplace_back();
-    for (int32_t value : outputs) of_call.push_back(value < 0 ? Fate::keep : saving[at(value)]);
+    // What is written over is not there to be copied.
+    const auto fate_of = [&](int32_t value) {
+      if (value < 0) return Fate::keep;
+      const bool is_last = step.makers[at(value)] <= std::ssize(fates);
+      return saving[at(value)] == Fate::offload && !is_last ? Fate::keep : saving[at(value)];
+    };
+    std::vector<Fate> of_call;
+    for (int32_t value : outputs) of_call.push_back(fate_of(value));
     if (std::ranges::count(of_call, Fate::keep) == std::ssize(of_call)) of_call.clear();
     fates.push_back(std::move(of_call));
   }
