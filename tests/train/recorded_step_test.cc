@@ -11,7 +11,7 @@ using namespace brim::testing;
 TEST_CASE("a rehearsal holds no more than its plan, but for little") {
   // A residual network writes over shortcuts; one without batch norm, over convolutions; a dense
   // one reads what it made long ago.
-  for (const std::string& model : {"resnet50", "vgg16", "densenet121"}) {
+  for (const std::string model : {"resnet50", "vgg16", "densenet121"}) {
     CAPTURE(model);
     RehearsalOptions training = rehearsal_options({model, 224, 16});
     training.last_update = training.evaluated = 0;
