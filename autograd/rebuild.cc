@@ -184,21 +184,46 @@ void RebuildScope::note(const std::shared_ptr<Value>& made) {
 
 Tensor rebuild(Value& wanted, const char* reader) { return Rebuilding(wanted, reader).run(); }
 
-bool can_rebuild_rows(const Value& wanted) {
+namespace {
+
+/// Where rows of a value come from.
+struct RowOrigins {
+  bool are_there = true;
+  std::vector<std::pair<Value*, const char*>> sources;  // and who reads them
+};
+
+RowOrigins origins_of_rows(const Value& wanted) {
+  RowOrigins origins;
   std::unordered_set<const Value*> known{&wanted};
   std::vector<const Value*> open{&wanted};
   while (!open.empty()) {
     const Value& value = *open.back();
     open.pop_back();
-    if (!is_made_by_rows(value, shape_of(wanted))) return false;
-    for (const SavedTensor& input : value.producer()->replay_inputs) {
-      const Value* missing = input.value();
-      if (missing == nullptr || missing->is_resident() || !known.insert(missing).second) continue;
-      if (missing->is_held() || missing->is_retained()) return false;
-      open.push_back(missing);
+    if (!is_made_by_rows(value, shape_of(wanted))) return {.are_there = false};
+    const std::shared_ptr<Node> node = value.producer();
+    for (const SavedTensor& input : node->replay_inputs) {
+      Value* source = input.value();
+      if (source == nullptr || !known.insert(source).second) continue;
+      if (source->is_resident()) {
+        origins.sources.emplace_back(source, node->op->name());
+        continue;
+      }
+      if (source->is_held() || source->is_retained()) return {.are_there = false};
+      open.push_back(source);
     }
   }
-  return true;
+  return origins;
+}
+
+}  // namespace
+
+bool can_rebuild_rows(const Value& wanted) { return origins_of_rows(wanted).are_there; }
+
+std::vector<Tensor> sources_of_rows(const Value& wanted) {
+  std::vector<Tensor> tensors;
+  for (const auto& [source, reader] : origins_of_rows(wanted).sources)
+    tensors.push_back(source->get(reader));
+  return tensors;
 }
 
 Tensor rebuild_rows(Value& wanted, RowRange rows, const char* reader) {

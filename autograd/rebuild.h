@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "brim/core/tensor.h"
 
@@ -30,6 +31,9 @@ Tensor rebuild(Value& wanted, const char* reader);
 /// everything that is missing on the way to it comes from calls that work by rows
 /// (`Op::is_rowwise`) and draw no random numbers, and where nobody else will read what is missing.
 bool can_rebuild_rows(const Value& wanted);
+/// The tensors that they are made from, as `can_rebuild_rows` found them: who wants rows holds them
+/// until it has all, since nobody else might.
+std::vector<Tensor> sources_of_rows(const Value& wanted);
 /// These rows of it. Nothing of what is made is held, and the value stays dropped. Throws as
 /// `rebuild` does.
 Tensor rebuild_rows(Value& wanted, RowRange rows, const char* reader);

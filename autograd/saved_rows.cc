@@ -5,6 +5,9 @@
 
 namespace brim::autograd {
 
+SavedRows::SavedRows(SavedTensor owned, Value& value, const char* reader)
+    : owned_(std::move(owned)), value_(&value), reader_(reader), sources_(sources_of_rows(value)) {}
+
 Tensor SavedRows::rows(int64_t begin, int64_t end) const {
   if (is_whole()) return row_view(whole_, begin, end);
   return rebuild_rows(*value_, {begin, end}, reader_);

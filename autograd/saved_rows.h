@@ -8,6 +8,8 @@
 // kernel's input comes from, never what is computed.
 #pragma once
 
+#include <vector>
+
 #include "brim/autograd/saved_tensor.h"
 #include "brim/core/tensor.h"
 
@@ -18,8 +20,7 @@ class SavedRows {
   explicit SavedRows(Tensor whole) : whole_(std::move(whole)) {}
   /// Of a dropped value of which `can_rebuild_rows` (rebuild.h). `owned` may hold it, or be empty
   /// where others do; `reader` is the op that asks.
-  SavedRows(SavedTensor owned, Value& value, const char* reader)
-      : owned_(std::move(owned)), value_(&value), reader_(reader) {}
+  SavedRows(SavedTensor owned, Value& value, const char* reader);
 
   /// Is there the whole tensor? Then it is best read at once.
   bool is_whole() const { return value_ == nullptr; }
@@ -32,6 +33,7 @@ class SavedRows {
   SavedTensor owned_;
   Value* value_ = nullptr;
   const char* reader_ = "";
+  std::vector<Tensor> sources_;
 };
 
 }  // namespace brim::autograd

@@ -9,12 +9,13 @@
 
 #include "brim/autograd/node.h"
 #include "brim/base/bytes.h"
+#include "brim/train/predicted_time.h"
 #include "brim/train/training_plan.h"
 
 namespace brim {
 namespace {
 
-/// What a rehearsal makes again, in the seconds and values of the recorded step.
+/// What a rehearsal makes again, in values of the recorded step.
 class Replays final : public autograd::OpObserver {
  public:
   explicit Replays(const RecordedStep& step) : step_(step) {}
@@ -22,26 +23,22 @@ class Replays final : public autograd::OpObserver {
   void begin() {
     calls_.clear();
     rebuilt_.clear();
-    seconds_ = 0;
   }
   void add(const autograd::Node& node) { calls_.emplace(&node, calls_.size()); }
   void ran(const autograd::OpEvent& event) override {
     if (event.phase != autograd::Phase::recompute) return;
     auto call = calls_.find(event.node);
     if (call == calls_.end()) return;  // of a checkpoint within, which recomputes under any policy
-    seconds_ += step_.graph.ops[call->second].replay_seconds;
     const std::vector<int32_t>& values = step_.values[call->second];
     for (size_t i = 0; i < event.outputs.size(); ++i)
       if (event.outputs[i].defined() && values[i] >= 0) rebuilt_.insert(values[i]);
   }
-  double seconds() const { return seconds_; }
   int64_t rebuilt() const { return std::ssize(rebuilt_); }
 
  private:
   const RecordedStep& step_;
   std::unordered_map<const autograd::Node*, size_t> calls_;
   std::set<int32_t> rebuilt_;
-  double seconds_ = 0;
 };
 
 /// Another policy, whose calls are counted as they were when the step was recorded.
@@ -75,7 +72,11 @@ StepMemory rehearse_directly(const RehearsalOptions& training) {
 class Drawing {
  public:
   explicit Drawing(const TrainingSetup& setup)
-      : setup_(setup), step_(record_step(setup.rehearsal)) {}
+      : setup_(setup), step_(record_step(setup.rehearsal)) {
+    RehearsalOptions kept = one_micro_step(setup.rehearsal);
+    kept.trainer.recompute = {};
+    kept_seconds_ = predicted_seconds(kept);
+  }
 
   RecomputeCurve run(const CurveOptions& options) {
     RecomputeCurve curve{.seconds = memory::step_seconds(step_.graph)};
@@ -113,7 +114,7 @@ class Drawing {
                                return std::make_unique<Counted>(inner(), replays);
                              }};
     rehearse_directly(one);
-    point.extra_seconds = replays.seconds();
+    point.extra_seconds = predicted_seconds(one) - kept_seconds_;
     point.rebuilt = replays.rebuilt();
   }
 
@@ -130,6 +131,7 @@ class Drawing {
 
   TrainingSetup setup_;
   RecordedStep step_;
+  double kept_seconds_ = 0;
 };
 
 }  // namespace
