@@ -53,8 +53,8 @@ class Rebuilding {
     if (!input.is_resident()) {
       ++uses_[&input];
       if (!input.is_held()) open.push_back(&input);  // else it was overwritten: get() says so
-    } else if (input.is_droppable()) {
-      ++uses_[&input];  // nobody may drop it before it is read
+    } else if (!rows_ && input.is_droppable()) {     // who wants rows holds what they are made from
+      ++uses_[&input];                               // nobody may drop it before it is read
       made_.try_emplace(&input, input.get(reader_));
     }
   }
