@@ -1,7 +1,5 @@
 #include "brim/autograd/offload.h"
 
-#include <algorithm>
-
 #include "brim/base/error.h"
 
 namespace brim::autograd {

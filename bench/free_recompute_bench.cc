@@ -7,17 +7,17 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
 #include <memory>
 #include <vector>
 
 #include "brim/base/parallel.h"
+#include "brim/bench/timing.h"
 #include "brim/brim.h"
 
 namespace {
 
 using namespace brim;
+using bench::median;
 
 struct Options {
   std::vector<std::string> models{"resnet50", "mobilenet_v2"};
@@ -29,9 +29,7 @@ struct Options {
 class Training {
  public:
   Training(const std::string& model, const Options& options, const RecomputeOptions& recompute)
-      : account_(std::make_shared<memory::Account>(Device::cpu(),
-                                                   std::make_unique<memory::HostSource>(),
-                                                   memory::planner_named("caching"))),
+      : account_(memory::capped_host_account("caching")),
         scope_(std::make_unique<memory::AccountScope>(account_)),
         model_(nn::make_model(model, {.classes = 1000, .seed = 0})),
         sgd_(model_->named_parameters(), {.momentum = 0.9, .weight_decay = 1e-4}),
@@ -43,9 +41,8 @@ class Training {
 
   double seconds_of_step() {
     memory::AccountScope scope(account_);
-    auto start = std::chrono::steady_clock::now();
-    step_.run(0.01, [&] { return cross_entropy((*model_)(images_), labels_); });
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return bench::seconds_of(
+        [&] { step_.run(0.01, [&] { return cross_entropy((*model_)(images_), labels_); }); });
   }
   double peak_mib() const {
     return static_cast<double>(account_->stats().peak_reserved) / (1024.0 * 1024.0);
@@ -60,12 +57,6 @@ class Training {
   Tensor images_, labels_;
 };
 
-double median(std::vector<double> values) {
-  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 void compare(const std::string& model, const Options& options) {
   Training off(model, options, {}), free(model, options, free_recomputation());
   for (int i = 0; i < options.warmup; ++i) off.seconds_of_step(), free.seconds_of_step();
@@ -77,10 +68,10 @@ void compare(const std::string& model, const Options& options) {
     if (round % 2 == 1) of_off.push_back(off.seconds_of_step());
     ratios.push_back(of_free.back() / of_off.back());
   }
-  const auto [least, greatest] = std::ranges::minmax(ratios);
+  const bench::Spread ratio = bench::spread_of(ratios);
   fmt::print("{:<16}{:>10.1f} ms{:>10.1f} ms{:>9.3f} ({:.3f} to {:.3f}){:>10.0f} MiB{:>8.0f} MiB\n",
              model, median(of_off) * 1e3, median(of_free) * 1e3, median(of_free) / median(of_off),
-             least, greatest, off.peak_mib(), free.peak_mib());
+             ratio.least, ratio.most, off.peak_mib(), free.peak_mib());
 }
 
 }  // namespace

@@ -5,10 +5,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
 #include <map>
 
+#include "brim/bench/timing.h"
 #include "brim/brim.h"
 #include "brim/train/calibration.h"
 #include "brim/train/measured_speed.h"
@@ -65,14 +64,13 @@ double real_step(const Options& o) {
   TrainStep step(*model, sgd, {.in_place = false});
   std::vector<double> times;
   for (int i = -1; i < o.steps; ++i) {
-    auto start = std::chrono::steady_clock::now();
-    step.run(0, [&] { return training_loss(*model, host.upload(Device::cpu()), {}); },
-             {.samples = o.batch});
-    std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    if (i >= 0) times.push_back(took.count());
+    const double took = bench::seconds_of([&] {
+      step.run(0, [&] { return training_loss(*model, host.upload(Device::cpu()), {}); },
+               {.samples = o.batch});
+    });
+    if (i >= 0) times.push_back(took);
   }
-  std::ranges::sort(times);
-  return times[times.size() / 2];
+  return bench::median(times);
 }
 
 void print_row(const std::string& name, const Kind& kind) {

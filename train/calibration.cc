@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <optional>
 
 #include "brim/base/error.h"
 #include "brim/base/parallel.h"

@@ -9,11 +9,9 @@
 namespace brim {
 namespace {
 
-using memory::Fate;
+using autograd::is_made_again;
 
 constexpr int kAttempts = 6;  // at a plan that fits also when it is packed
-
-bool is_made_again(Fate fate) { return fate == Fate::retain || fate == Fate::remake; }
 
 // Targets for the planner, whose answers leave some room below the limit, or too little.
 class Bracket {

@@ -1,7 +1,6 @@
 #include "brim/train/recorded_calls.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <optional>
 

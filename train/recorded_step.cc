@@ -15,6 +15,7 @@
 namespace brim {
 namespace {
 
+using autograd::is_made_again;
 using autograd::Node;
 using memory::Fate;
 
@@ -161,8 +162,6 @@ class RecordAll final : public autograd::SavePolicy {
  private:
   Recorder& recorder_;
 };
-
-bool is_made_again(Fate fate) { return fate == Fate::retain || fate == Fate::remake; }
 
 // What nothing reads in backward, nor makes again what is read there, is held by nobody when it is
 // kept; where it were dropped, its call would hold what it takes to run again.

@@ -25,9 +25,8 @@ struct RecordedStep {
 };
 
 /// The second micro-step of an update, where there is one, with everything kept; with a host where
-/// the training offloads (`TrainerOptions::offload`). Peaks of the graph
-/// are those of live bytes, nearly: gradients that share bytes are counted as if they did not.
-/// Seconds are those of `training.op_times`.
+/// the training offloads (`TrainerOptions::offload`). Gradients that share bytes are counted as if
+/// they did not. Seconds are those of `training.op_times`.
 RecordedStep record_step(const RehearsalOptions& training);
 
 /// What the tape is told for a plan of that step. A value that no backward function reads is not

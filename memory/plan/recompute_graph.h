@@ -63,8 +63,8 @@ struct RecomputeGraph {
 
 /// Throws `ValueError` for numbers out of range: values that are not there, or are read before they
 /// are made; a replay that reads a value of its own op which may be dropped, or of a later one;
-/// sources that may be dropped or
-/// offloaded; bytes, seconds and speeds below 0 or not finite; bytes that add up to 2^62.
+/// sources that may be dropped or offloaded; bytes, seconds and speeds below 0 or not finite; bytes
+/// that add up to 2^62.
 void check_graph(const RecomputeGraph& graph);
 
 /// Seconds of the step when everything is kept.

@@ -1,6 +1,6 @@
 // Text that goes into pages: made safe for HTML, SVG and scripts, and put where a page has marks.
-// What a page draws with JavaScript is JSON (page_data.h); what is drawn here already is markup. For
-// the text of messages there is nothing to make safe.
+// What a page draws with JavaScript is JSON (page_data.h); what is drawn here already is markup.
+// For the text of messages there is nothing to make safe.
 #pragma once
 
 #include <string>

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "brim/base/bytes.h"
 #include "brim/memory/report/markup.h"

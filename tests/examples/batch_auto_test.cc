@@ -38,8 +38,9 @@ TEST_CASE("the largest batch for a budget trains in it; one more is refused") {
   CHECK(said.out.starts_with("batch 5: the largest that fits "));
   CHECK(said.out.find("; 6 would take ") != std::string::npos);
   Finished plan = run_command(
-      "examples/plan --op-times nominal --data synthetic --model resnet20 --size 32 "
-      "--classes 10 --threads 1 --recompute off --batch auto --json - " +
+      kPlan +
+      "--data synthetic --model resnet20 --size 32 --classes 10 --threads 1 --recompute off "
+      "--batch auto --json - " +
       budget);
   CHECK(plan.code == 0);
   CHECK(json::parse(plan.out)["batch"] == 5);

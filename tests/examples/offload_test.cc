@@ -12,17 +12,10 @@ const std::string kRun =
 
 json plan(const std::string& arguments) {
   CAPTURE(arguments);
-  Finished run = run_command("examples/plan --json - --optimizer sgd" + kRun + arguments);
+  Finished run = run_command(kPlan + "--json - --optimizer sgd" + kRun + arguments);
   CAPTURE(run.err);
   REQUIRE(run.code == 0);
   return json::parse(run.out);
-}
-
-std::vector<double> losses_of(const std::vector<json>& events) {
-  std::vector<double> losses;
-  for (const json& event : events)
-    if (event["event"] == "step") losses.push_back(event["loss"]);
-  return losses;
 }
 
 std::vector<json> run(const std::string& arguments) {

@@ -23,12 +23,10 @@ struct Place {
 };
 
 /// Of a run that may say something.
-std::vector<json> losses_of(const Finished& run) {
+std::vector<double> losses_of(const Finished& run) {
   CAPTURE(run.err);
   REQUIRE(run.code == 0);
-  std::vector<json> losses;
-  for (const json& event : events_of(run.out))
-    if (event["event"] == "step") losses.push_back(event["loss"]);
+  const std::vector<double> losses = brim::testing::losses_of(events_of(run.out));
   CHECK(losses.size() == 2);
   return losses;
 }

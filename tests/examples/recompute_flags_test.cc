@@ -9,7 +9,7 @@ namespace {
 const std::string kModel = " --data synthetic --model resnet20 --size 32 --classes 10 --threads 1";
 const std::string kBatch = kModel + " --batch 8";
 
-Finished plan(const std::string& arguments) { return run_command("examples/plan " + arguments); }
+Finished plan(const std::string& arguments) { return run_command(kPlan + arguments); }
 
 struct Trained {
   std::vector<double> losses;
@@ -21,11 +21,8 @@ Trained trained(const std::string& arguments) {
   Finished run = train("--steps 3 --json -" + arguments);
   CAPTURE(run.err);
   REQUIRE(run.code == 0);
-  Trained result;
-  for (const json& event : events_of(run.out)) {
-    if (event["event"] == "step") result.losses.push_back(event["loss"]);
-    if (event["event"] == "done") result.done = event;
-  }
+  const std::vector<json> events = events_of(run.out);
+  Trained result{losses_of(events), events.back()};
   REQUIRE(result.losses.size() == 3);
   CHECK(result.done["peak_bytes"] == result.done["predicted_peak_bytes"]);
   CHECK(result.done["peak_live_bytes"] == result.done["predicted_peak_live_bytes"]);

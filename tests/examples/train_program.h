@@ -1,4 +1,4 @@
-// The train program run from outside, for the tests of it.
+// The programs train and plan run from outside, for the tests of them.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -15,8 +15,9 @@ namespace brim::testing {
 
 using nlohmann::json;
 
-/// Times that are the same on every machine: nothing is measured.
+/// Times that are the same on every machine: nothing is measured, and both choose the same.
 inline const std::string kTrain = "examples/train --op-times nominal ";
+inline const std::string kPlan = "examples/plan --op-times nominal ";
 
 inline Finished train(const std::string& arguments) { return run_command(kTrain + arguments); }
 
@@ -36,6 +37,13 @@ inline std::vector<json> events_of(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) events.push_back(json::parse(line));
   return events;
+}
+
+inline std::vector<double> losses_of(const std::vector<json>& events) {
+  std::vector<double> losses;
+  for (const json& event : events)
+    if (event["event"] == "step") losses.push_back(event["loss"]);
+  return losses;
 }
 
 inline const std::string kQuick = " --batch 4 --steps 2 --threads 1 --workers 1";

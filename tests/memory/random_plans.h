@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -23,6 +24,7 @@ inline std::vector<int32_t> droppable(const RecomputeGraph& graph) {
   return values;
 }
 
+/// Some kept, some dropped.
 inline std::vector<Fate> random_saving(const RecomputeGraph& graph, RandomStream& random) {
   std::vector<Fate> saving(graph.values.size(), Fate::keep);
   for (int32_t v : droppable(graph))
@@ -35,6 +37,10 @@ inline void check_against_rules(const RecomputeGraph& graph, const memory::Recom
   CHECK(plan.peak == slow.peak());
   CHECK(plan.extra_seconds == slow.extra_seconds());
   CHECK(plan.seconds == memory::step_seconds(graph) + slow.extra_seconds());
+  CHECK(plan.wait_seconds == slow.wait_seconds());
+  CHECK(plan.host_peak == slow.host_bytes());
+  CHECK(plan.host_peak <= graph.host_bytes);
+  CHECK(plan.offloaded == std::ranges::count(plan.saving, Fate::offload));
 }
 
 }  // namespace brim::testing

@@ -4,13 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "brim/base/error.h"
-#include "brim/base/random.h"
 #include "brim/memory/plan/recompute.h"
 #include "brim/memory/plan/recompute_flat.h"
 #include "brim/memory/plan/recompute_simulation.h"
+#include "brim/tests/memory/random_plans.h"
 #include "brim/tests/support/errors.h"
 #include "brim/tests/support/recompute_graphs.h"
 #include "brim/tests/support/recompute_rules.h"
@@ -48,7 +49,8 @@ int64_t values_with_choice(const RecomputeGraph& graph) {
   return count;
 }
 
-std::vector<Fate> random_saving(const RecomputeGraph& graph, RandomStream& random) {
+/// Some kept, some dropped, some offloaded.
+std::vector<Fate> random_fates(const RecomputeGraph& graph, RandomStream& random) {
   const recompute::FlatGraph flat(graph);
   std::vector<Fate> saving = flat.all_kept();
   for (int32_t v = 0; v < flat.values(); ++v) {
@@ -56,16 +58,6 @@ std::vector<Fate> random_saving(const RecomputeGraph& graph, RandomStream& rando
     if (flat.may_be(v, fate)) saving[static_cast<size_t>(v)] = fate;
   }
   return flat.to_graph(saving);
-}
-
-void check_against_rules(const RecomputeGraph& graph, const RecomputePlan& plan) {
-  SlowSimulation slow(graph, plan.saving);
-  CHECK(plan.peak == slow.peak());
-  CHECK(plan.extra_seconds == slow.extra_seconds());
-  CHECK(plan.wait_seconds == slow.wait_seconds());
-  CHECK(plan.host_peak == slow.host_bytes());
-  CHECK(plan.host_peak <= graph.host_bytes);
-  CHECK(plan.offloaded == std::ranges::count(plan.saving, Fate::offload));
 }
 
 /// FNV-1a, of Fowler, Noll and Vo.
@@ -116,7 +108,7 @@ TEST_CASE("random decisions on random graphs cost what the rules say") {
       const RecomputeGraph graph =
           with_host(random_recompute_graph(family, 2 + static_cast<int>(random.below(30)), seed),
                     1 + static_cast<double>(random.below(30)), random);
-      const std::vector<Fate> saving = random_saving(graph, random);
+      const std::vector<Fate> saving = random_fates(graph, random);
       offloads += std::ranges::count(saving, Fate::offload) > 1;
       SlowSimulation slow(graph, saving);
       const RecomputeCost cost = simulate_recompute(graph, saving);

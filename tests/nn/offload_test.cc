@@ -11,7 +11,6 @@
 #include "brim/autograd/checkpoint.h"
 #include "brim/autograd/free_recomputation.h"
 #include "brim/autograd/in_place.h"
-#include "brim/autograd/node.h"
 #include "brim/autograd/offload_all.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/nn/layers.h"

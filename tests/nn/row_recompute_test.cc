@@ -244,8 +244,7 @@ TEST_CASE("rows of what was overwritten since are refused, and named with what w
 }
 
 TEST_CASE("a request for rows that is refused leaves the bytes as they were") {
-  auto account = std::make_shared<memory::Account>(
-      Device::cpu(), std::make_unique<memory::HostSource>(), memory::planner_named("direct"));
+  auto account = memory::capped_host_account("direct");
   memory::AccountScope of(account);
   Tensors in = inputs_for(6, {8, 1, 1, kChannels});
   for (Tensor& input : in) input.set_requires_grad();

@@ -3,7 +3,6 @@
 // gradients that live then. For recompute_networks.cc and recompute_random_graphs.cc.
 #pragma once
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 

@@ -82,13 +82,8 @@ struct Reruns final : autograd::OpObserver {
   int64_t count = 0;
 };
 
-std::shared_ptr<memory::Account> account_for(const std::string& planner, int64_t cap) {
-  return std::make_shared<memory::Account>(Device::cpu(), std::make_unique<memory::HostSource>(cap),
-                                           memory::planner_named(planner));
-}
-
 Trained train(const Run& run) {
-  auto account = account_for(run.planner, run.cap);
+  auto account = memory::capped_host_account(run.planner, run.cap);
   memory::AccountScope scope(account);
   Trained result;
   {
@@ -249,7 +244,7 @@ TEST_CASE("a budget below the least possible is refused, and a larger one takes 
 }
 
 TEST_CASE("a request that is refused is served by dropping, or undoes the step, wherever it is") {
-  auto account = account_for("direct", memory::Source::kUnlimited);
+  auto account = memory::capped_host_account("direct");
   memory::AccountScope scope(account);
   const Problem problem = random_problem(2, 8, 4);
   SmallNet reference_net;

@@ -8,6 +8,7 @@
 #include "brim/optim/sgd.h"
 #include "brim/tests/train/faults.h"
 #include "brim/tests/train/planned_training.h"
+#include "brim/tests/train/train_with.h"
 
 using namespace brim;
 using namespace brim::testing;
@@ -22,42 +23,6 @@ RecomputeOptions offload_all(bool with_free = false) {
             auto free = with_free ? std::make_unique<autograd::FreeRecomputation>() : nullptr;
             return std::make_unique<autograd::OffloadAll>(kLeast, std::move(free));
           }};
-}
-
-struct Trained {
-  std::vector<double> losses;
-  std::vector<std::vector<float>> state;
-  memory::AccountStats device, host;
-  autograd::OffloadStats copies;
-};
-
-Trained train_with(const TrainingCase& c, const TrainerOptions& options,
-                   const memory::MakePlanner& planner, int64_t cap = memory::host_memory()) {
-  auto account = std::make_shared<memory::Account>(
-      Device::cpu(), std::make_unique<memory::HostSource>(cap), planner);
-  auto host = memory::capped_host_account("caching");
-  memory::AccountScope scope(account);
-  autograd::OffloadHostScope offloading(host);
-  Trained result;
-  {
-    auto model = nn::make_model(c.model, {.classes = 10});
-    Updating updating = make_updating(c, *model);
-    UnevenSource source(c);
-    data::Loader validation(std::make_shared<data::Shapes>(data::ShapesOptions{
-                                .count = c.batch + c.smaller(), .size = c.size}),
-                            {.batch = c.batch, .size = c.size, .workers = 0, .shuffle = false});
-    Trainer trainer(*model, *updating.optimizer, {source, &validation}, options);
-    trainer.on_step = [&](const StepReport& step) { result.losses.push_back(step.loss); };
-    trainer.run();
-    if (trainer.offload() != nullptr) result.copies = trainer.offload()->stats();
-    for (const auto& named : {model->named_parameters(), model->named_buffers()})
-      for (const auto& each : named) result.state.push_back(each.tensor.to_vector<float>());
-  }
-  result.device = account->stats();
-  result.host = host->stats();
-  CHECK(result.device.live == 0);
-  CHECK(result.host.live == 0);
-  return result;
 }
 
 TrainerOptions options_of(const TrainingCase& c, const RecomputeOptions& recompute,
@@ -88,9 +53,9 @@ void check_same(const Trained& with, const Trained& kept) {
 }
 
 void check_as_predicted(const Trained& run, const StepMemory& predicted) {
-  CHECK(run.device.peak_reserved == predicted.peak_reserved);
-  CHECK(run.device.peak_live == predicted.peak_live);
-  CHECK(run.device.mismatches == 0);
+  CHECK(run.stats.peak_reserved == predicted.peak_reserved);
+  CHECK(run.stats.peak_live == predicted.peak_live);
+  CHECK(run.stats.mismatches == 0);
   CHECK(run.host.peak_reserved == predicted.host_peak_reserved);
   CHECK(run.host.peak_live == predicted.host_peak_live);
 }
@@ -128,7 +93,7 @@ TEST_CASE("a training that offloads has the same bits, and both accounts are as 
        {TrainingCase{"resnet18", 32, 4}, TrainingCase{"mobilenet_v2", 32, 4},
         TrainingCase{"resnet20", 32, 8, "adamw"}}) {
     CAPTURE(c.name());
-    const Trained kept = train_with(c, trainer_options(c), memory::planner_named("direct"));
+    const Trained kept = train_as(c, trainer_options(c), memory::planner_named("direct"));
     CHECK(kept.losses.size() == 6);
     CHECK(kept.host.requests == 0);
     auto check_moved = [&](bool with_free, const char* planner) {
@@ -136,12 +101,12 @@ TEST_CASE("a training that offloads has the same bits, and both accounts are as 
       CAPTURE(planner);
       const TrainerOptions options = options_of(c, offload_all(with_free));
       const Predicted predicted = predict(c, options, planner);
-      const Trained moved = train_with(c, options, predicted.planner);
+      const Trained moved = train_as(c, options, predicted.planner);
       check_same(moved, kept);
       check_as_predicted(moved, predicted.memory);
       CHECK(moved.copies.copies_in > 0);
       CHECK(moved.copies.refused == 0);
-      CHECK(moved.device.peak_live < kept.device.peak_live);
+      CHECK(moved.stats.peak_live < kept.stats.peak_live);
     };
     for (const char* planner : {"direct", "caching", "arena"}) check_moved(false, planner);
     check_moved(true, "arena");
@@ -179,20 +144,20 @@ TEST_CASE("gradients of ResNet-18 are the same in each of five steps") {
 TEST_CASE("a training that does not fit a device fits it with a host beside it") {
   const TrainingCase c{"resnet20", 32, 8};
   const TrainerOptions options = options_of(c, offload_all());
-  const Trained kept = train_with(c, trainer_options(c), memory::planner_named("direct"));
+  const Trained kept = train_as(c, trainer_options(c), memory::planner_named("direct"));
   const Predicted predicted = predict(c, options, "arena");
   const int64_t device_bytes = predicted.memory.peak_reserved;
-  CHECK(device_bytes < kept.device.peak_live * 3 / 4);
-  CHECK_THROWS_AS(train_with(c, trainer_options(c), memory::planner_named("direct"), device_bytes),
+  CHECK(device_bytes < kept.stats.peak_live * 3 / 4);
+  CHECK_THROWS_AS(train_as(c, trainer_options(c), memory::planner_named("direct"), device_bytes),
                   memory::OutOfMemory);
-  const Trained moved = train_with(c, options, predicted.planner, device_bytes);
+  const Trained moved = train_as(c, options, predicted.planner, device_bytes);
   check_same(moved, kept);
   check_as_predicted(moved, predicted.memory);
 }
 
 TEST_CASE("a host with too little room is used as far as it goes, as predicted") {
   const TrainingCase c{"resnet20", 32, 8};
-  const Trained kept = train_with(c, trainer_options(c), memory::planner_named("direct"));
+  const Trained kept = train_as(c, trainer_options(c), memory::planner_named("direct"));
   const Predicted whole = predict(c, options_of(c, offload_all()), "direct");
   const int64_t room = whole.memory.host_peak_reserved / 2;
   for (const char* planner : {"direct", "caching", "arena"}) {
@@ -201,12 +166,12 @@ TEST_CASE("a host with too little room is used as far as it goes, as predicted")
     const Predicted predicted = predict(c, options, planner);
     CHECK(predicted.memory.host_peak_reserved <= room);
     CHECK(predicted.memory.host_peak_live > room / 2);
-    const Trained moved = train_with(c, options, predicted.planner);
+    const Trained moved = train_as(c, options, predicted.planner);
     check_same(moved, kept);
     check_as_predicted(moved, predicted.memory);
     CHECK(moved.copies.refused > 0);
-    CHECK(moved.device.peak_live < kept.device.peak_live);
-    CHECK(moved.device.peak_live > whole.memory.peak_live);
+    CHECK(moved.stats.peak_live < kept.stats.peak_live);
+    CHECK(moved.stats.peak_live > whole.memory.peak_live);
   }
 }
 
@@ -216,16 +181,16 @@ TEST_CASE("parts of an update, updates in backward and out of place offload too"
     TrainerOptions kept = trainer_options(c), moved = options_of(c, offload_all());
     change(kept);
     change(moved);
-    check_same(train_with(c, moved, memory::planner_named("caching")),
-               train_with(c, kept, memory::planner_named("caching")));
+    check_same(train_as(c, moved, memory::planner_named("caching")),
+               train_as(c, kept, memory::planner_named("caching")));
   };
   check_bits([](TrainerOptions& options) { options.micro_batch = 3; });
   check_bits([](TrainerOptions& options) { options.in_place = false; });
   TrainerOptions fused = options_of(c, offload_all());
   fused.fused_update = true;
   const Predicted predicted = predict(c, fused, "arena");
-  const Trained moved = train_with(c, fused, predicted.planner);
-  check_same(moved, train_with(c, trainer_options(c), memory::planner_named("direct")));
+  const Trained moved = train_as(c, fused, predicted.planner);
+  check_same(moved, train_as(c, trainer_options(c), memory::planner_named("direct")));
   check_as_predicted(moved, predicted.memory);
 }
 
