@@ -91,7 +91,8 @@ class Rebuilding {
   static Tensors known_outputs(const Node& node) {
     Tensors known(node.outputs.size());
     for (const auto& [i, saved] : node.saved_outputs)
-      if (saved.value()->is_resident()) known[static_cast<size_t>(i)] = saved.get(node.op->name());
+      if (saved.value() != nullptr && saved.value()->is_resident())
+        known[static_cast<size_t>(i)] = saved.get(node.op->name());
     return known;
   }
 

@@ -52,6 +52,10 @@ class Counted final : public autograd::SavePolicy {
     replays_.add(call.node);
     return policy_->decide(call);
   }
+  void recorded(const std::shared_ptr<autograd::Node>& node, const Tensors& outputs) override {
+    policy_->recorded(node, outputs);
+  }
+  memory::Reclaimer* reclaimer() override { return policy_->reclaimer(); }
 
  private:
   std::unique_ptr<autograd::SavePolicy> policy_;
@@ -102,7 +106,7 @@ class Drawing {
 
   CurvePoint planned(const memory::RecomputePlan& plan) {
     auto fates = std::make_shared<autograd::Fates>(fates_of(step_, plan.saving));
-    CurvePoint point = rehearsed({"", planned_recomputation(std::move(fates))});
+    CurvePoint point = rehearsed({"", planned_recomputation(std::move(fates), plan.wait_seconds)});
     point.bound_seconds = plan.bound_seconds;
     return point;
   }
@@ -110,9 +114,10 @@ class Drawing {
   void time(CurvePoint& point) const {
     Replays replays(step_);
     RehearsalOptions one = one_micro_step(setup_.rehearsal);
-    one.trainer.recompute = {point.recompute.name, [&, inner = point.recompute.make_policy] {
-                               return std::make_unique<Counted>(inner(), replays);
-                             }};
+    one.trainer.recompute = point.recompute;
+    one.trainer.recompute.make_policy = [&, inner = point.recompute.make_policy] {
+      return std::make_unique<Counted>(inner(), replays);
+    };
     rehearse_directly(one);
     point.extra_seconds = predicted_seconds(one) - kept_seconds_;
     point.rebuilt = replays.rebuilt();

@@ -1,6 +1,7 @@
 #include "brim/examples/support/plan_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -69,9 +70,14 @@ KeptChoice choice_from(const Json& json) {
                     .dropped = json.at("dropped"),
                     .offloaded = json.at("offloaded")};
   const std::string name = json.at("name");
+  const double wait_seconds = name.empty() ? 0.0 : json.at("wait_seconds").get<double>();
+  expect<FileError>(choice.dropped >= 0 && choice.offloaded >= 0 && wait_seconds >= 0 &&
+                        std::isfinite(wait_seconds),
+                    kTag, "what is recomputed is damaged: {} dropped, {} offloaded, {} s of waits",
+                    choice.dropped, choice.offloaded, wait_seconds);
   if (name.empty()) return choice;
   choice.recompute = planned_recomputation(
-      std::make_shared<autograd::Fates>(fates_from(json.at("fates"))), json.at("wait_seconds"));
+      std::make_shared<autograd::Fates>(fates_from(json.at("fates"))), wait_seconds);
   expect<FileError>(choice.recompute.name == name, kTag,
                     "what is recomputed is damaged: it says {}, and is {}", name,
                     choice.recompute.name);

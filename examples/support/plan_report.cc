@@ -160,6 +160,7 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
             {"trace_seconds", result.training.trace_seconds},
             {"pack_seconds", result.training.pack_seconds},
             {"relative_time", result.relative_time},
+            {"recompute_seconds_predicted", 0.0},
             {"dropped", 0},
             {"offloaded", 0},
             {"offloaded_bytes", 0},
@@ -170,7 +171,6 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
     const RecomputeChoice& choice = *result.recompute;
     const double kept = choice.plan.seconds - choice.plan.extra_seconds;
     json["recompute_seconds_predicted"] = choice.plan.extra_seconds;
-    json["relative_time"] = choice.plan.seconds / kept;
     json["relative_time_bound"] = 1 + choice.plan.bound_seconds / kept;
     json["dropped"] = choice.dropped;
     json["offloaded"] = choice.offloaded;

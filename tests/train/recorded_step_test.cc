@@ -18,15 +18,18 @@ TEST_CASE("a rehearsal holds no more than its plan, but for little") {
     const RecordedStep step = record_step(training);
     memory::RecomputePlanner planner(step.graph, {.effort = 0.3});
     const int64_t most = planner.keep_all().peak;
-    for (int64_t share : {100, 95, 90, 80, 60, 45, 25}) {
+    int fitting = 0;
+    for (int64_t share : {100, 95, 90, 80, 60, 45}) {
       CAPTURE(share);
       const memory::RecomputePlan plan = planner.plan(most / 100 * share);
       if (!plan.fits) continue;
+      ++fitting;
       training.trainer.recompute =
           planned_recomputation(std::make_shared<autograd::Fates>(fates_of(step, plan.saving)));
       const auto live = static_cast<double>(predicted_memory({training, "direct"}).peak_live);
       CHECK(live <= 1.01 * static_cast<double>(plan.peak));
     }
+    CHECK(fitting >= 4);
     CHECK(planner.least().peak < most);
   }
 }
