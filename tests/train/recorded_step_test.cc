@@ -29,7 +29,7 @@ TEST_CASE("a rehearsal holds no more than its plan, but for little") {
       const auto live = static_cast<double>(predicted_memory({training, "direct"}).peak_live);
       CHECK(live <= 1.01 * static_cast<double>(plan.peak));
     }
-    CHECK(fitting >= 4);
+    CHECK(fitting >= 3);
     CHECK(planner.least().peak < most);
   }
 }
