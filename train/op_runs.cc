@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "brim/autograd/node.h"
 #include "brim/autograd/trace_recorder.h"
 #include "brim/train/device_speed.h"
@@ -46,6 +48,14 @@ int64_t bytes_of(const std::vector<TensorInfo>& infos) {
   int64_t bytes = 0;
   for (const TensorInfo& info : infos) bytes += numel(info.shape) * size_of(info.dtype);
   return bytes;
+}
+
+// Some rows of a result, for who reads them at once (autograd/saved_rows.h). They stay in the
+// caches: what is written never reaches the memory, and as much is not read from there afterwards.
+bool makes_rows(const autograd::OpEvent& event) {
+  if (event.phase != autograd::Phase::recompute || event.node == nullptr) return false;
+  const Tensor& made = event.outputs.front();
+  return made.defined() && made.shape() != event.node->outputs.front().shape;
 }
 
 }  // namespace
@@ -93,9 +103,11 @@ void OpRuns::ran(const autograd::OpEvent& event) {
     seen_.calls.try_emplace(run.key, std::move(call));
     return;
   }
-  const std::vector<TensorInfo> inputs = node ? node->inputs : autograd::infos_of(event.inputs),
-                                outputs = node ? node->outputs : autograd::infos_of(event.outputs);
+  const std::vector<TensorInfo> inputs = autograd::infos_of(event.inputs),
+                                outputs = autograd::infos_of(event.outputs);
   run.flops = event.op.flops(inputs, outputs);
+  if (makes_rows(event))
+    run.bytes_moved = std::max<int64_t>(bytes_of(inputs) - bytes_of(outputs), 0);
   if (keeps_calls_) run.key = key_of(event.op.name(), run.phase, inputs, outputs, run.flops, {});
 }
 

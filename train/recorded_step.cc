@@ -2,6 +2,7 @@
 #include "brim/train/recorded_step.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -38,6 +39,8 @@ class Recorder final : public autograd::OpObserver {
     numbers_.clear();
     runs_of_calls_.clear();
     replays_.clear();
+    rows_.clear();
+    read_whole_.clear();
     runs_of_steps_.clear();
     runs_of_step_.clear();
     account_ = memory::account(Device::meta());
@@ -64,11 +67,16 @@ class Recorder final : public autograd::OpObserver {
     RecordedCalls::Call call{.peak = std::exchange(peak_, 0), .new_gradients = new_gradients(node)};
     runs_of_calls_.push_back(runs_.current());
     replays_.push_back(replay_of(call_of(node), runs_.runs()[runs_.current()]));
+    const bool has_rows = node.op->is_rowwise() && node.op->is_one_pass() && made.overwritten < 0;
+    rows_.push_back(has_rows ? replay_by_rows(replays_.back(), node.outputs.front())
+                             : replays_.back());
     for (const auto& value : made.inputs) call.inputs.push_back(number_of(value.get()));
     for (size_t i = 0; i < made.outputs.size(); ++i)
       call.outputs.push_back(add_output(made, call, number, i));
-    for (int i : made.saves.inputs) add_known(call.saved, call.inputs[at(i)]);
-    for (int i : made.saves.outputs) add_known(call.saved, call.outputs[at(i)]);
+    for (int i : made.saves.inputs)
+      add_saved(call, call.inputs[at(i)], node.op->reads_rows(i, node.inputs, node.outputs));
+    for (int i : made.saves.outputs)
+      add_saved(call, call.outputs[at(i)], node.op->derives_output(i));
     numbers_[&node] = number;
     recorded_.calls.push_back(std::move(call));
   }
@@ -116,15 +124,28 @@ class Recorder final : public autograd::OpObserver {
     return static_cast<int32_t>(recorded_.values.size()) - 1;
   }
 
-  static void add_known(std::vector<int32_t>& list, int32_t value) {
-    if (value >= 0 && std::ranges::count(list, value) == 0) list.push_back(value);
+  void add_saved(RecordedCalls::Call& call, int32_t value, bool does_without_the_whole) {
+    if (value < 0) return;
+    if (std::ranges::count(call.saved, value) == 0) call.saved.push_back(value);
+    if (!does_without_the_whole) read_whole_.insert(value);
+  }
+
+  // Rows of a result that stay in the caches: see `OpRuns::ran`.
+  OpRun replay_by_rows(const OpRun& whole, const autograd::TensorInfo& output) const {
+    OpRun run = whole;
+    run.key.clear();
+    run.bytes_moved =
+        std::max<int64_t>(whole.bytes_moved - 2 * numel(output.shape) * size_of(output.dtype), 0);
+    return run;
   }
 
   // Only now is known all that each run moved: gradients are added up after it.
   void settle_seconds(const SeenRuns& seen, const OpTimes& times) {
     for (size_t c = 0; c < recorded_.calls.size(); ++c) {
       recorded_.calls[c].seconds = times.seconds(seen.runs[runs_of_calls_[c]]);
-      recorded_.calls[c].replay_seconds = times.seconds(replays_[c]);
+      const int32_t made = recorded_.calls[c].outputs.front();
+      const bool is_read_whole = made < 0 || read_whole_.contains(made);
+      recorded_.calls[c].replay_seconds = times.seconds(is_read_whole ? replays_[c] : rows_[c]);
     }
     for (size_t j = 0; j < recorded_.steps.size(); ++j)
       for (size_t run : runs_of_steps_[j])
@@ -144,8 +165,10 @@ class Recorder final : public autograd::OpObserver {
   std::shared_ptr<memory::Account> account_;
   RecordedCalls recorded_;
   std::unordered_map<const Node*, int32_t> numbers_;
-  std::vector<size_t> runs_of_calls_;               // numbers of their `OpRun`s
-  std::vector<OpRun> replays_;                      // of each call
+  std::vector<size_t> runs_of_calls_;  // numbers of their `OpRun`s
+  std::vector<OpRun> replays_;         // of each call
+  std::vector<OpRun> rows_;            // the same where rows of the result are enough
+  std::set<int32_t> read_whole_;       // values that some backward function wants as a whole
   std::vector<std::vector<size_t>> runs_of_steps_;  // last their own; those of a checkpoint before
   std::vector<size_t> runs_of_step_;                // since the last one
   int64_t peak_ = 0;                                // since the last call that was recorded
