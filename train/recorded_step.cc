@@ -130,10 +130,10 @@ class Recorder final : public autograd::OpObserver {
     if (!does_without_the_whole) read_whole_.insert(value);
   }
 
-  // Rows of a result that stay in the caches: see `OpRuns::ran`.
+  // Rows of a result that stay in the caches: see `OpRuns::ran`. Times that were measured are those
+  // of the whole.
   OpRun replay_by_rows(const OpRun& whole, const autograd::TensorInfo& output) const {
     OpRun run = whole;
-    run.key.clear();
     run.bytes_moved =
         std::max<int64_t>(whole.bytes_moved - 2 * numel(output.shape) * size_of(output.dtype), 0);
     return run;
