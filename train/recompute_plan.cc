@@ -13,6 +13,10 @@ using autograd::is_made_again;
 
 constexpr int kAttempts = 6;  // at a plan that fits also when it is packed
 
+// Bytes. Packed heights rise and fall with what the graph is planned for: by a few buffers' padding
+// less may be found for one limit and not for the next.
+constexpr int64_t kLeastIsKnownTo = 4096;
+
 // Targets for the planner, whose answers leave some room below the limit, or too little.
 class Bracket {
  public:
@@ -75,7 +79,7 @@ class Choosing {
     RecomputeChoice other = rehearsed(planner.least());
     if (other.memory.peak_reserved < found.memory.peak_reserved) found = std::move(other);
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      auto less = planned_within(planner, found.memory.peak_reserved - 1);
+      auto less = planned_within(planner, found.memory.peak_reserved - kLeastIsKnownTo);
       if (!less) break;
       found = std::move(*less);
     }

@@ -27,7 +27,8 @@ struct RecomputeMeans {
 };
 
 /// For a training that may hold `limit` bytes in all: as it says, or, where that is too much, what
-/// is planned from a step that keeps everything. The same question has the same answer.
+/// is planned from a step that keeps everything. The same question has the same answer. The least
+/// is that of the plans which were found, to 4 KiB: a limit within these may be met by another.
 RecomputeChoice choose_recomputation(const TrainingSetup& setup, int64_t limit,
                                      const RecomputeMeans& means = {});
 
