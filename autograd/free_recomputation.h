@@ -1,7 +1,9 @@
 // Recomputation that costs next to nothing: results of elementwise ops and of batch norm that one
-// pass over tensors which are kept anyway makes again are never kept. Of `relu(bn(conv(x)))` the
-// convolution's output stays, which batch norm needs, and what the next convolution will need for
-// its weight's gradient is made from it then.
+// pass over at most three tensors which are kept anyway makes again are not kept. Of
+// `relu(bn(conv(x)))` the convolution's output stays, which batch norm needs, and what the next
+// convolution will need for its weight's gradient is made from it then; of blocks with a residual
+// sum every third result stays. What a convolution reads that does next to nothing itself, such as
+// a depthwise one, is kept.
 #pragma once
 
 #include "brim/autograd/save_policy.h"
@@ -11,6 +13,7 @@ namespace brim::autograd {
 class FreeRecomputation final : public SavePolicy {
  public:
   Decision decide(const RecordedCall& call) override;
+  bool keeps_for(const Node& reader, int i) override;
 };
 
 }  // namespace brim::autograd

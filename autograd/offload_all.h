@@ -16,6 +16,9 @@ class OffloadAll final : public SavePolicy {
  public:
   explicit OffloadAll(int64_t least_bytes = 0, std::unique_ptr<SavePolicy> inner = nullptr);
   Decision decide(const RecordedCall& call) override;
+  bool keeps_for(const Node& reader, int i) override {
+    return inner_ != nullptr && inner_->keeps_for(reader, i);
+  }
 
  private:
   int64_t least_bytes_;

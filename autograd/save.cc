@@ -18,6 +18,10 @@ SavedTensor reader_of(std::shared_ptr<Value> value, const Segment& segment, bool
   return SavedTensor(std::move(value), {.holds = !drops, .in_backward = in_backward});
 }
 
+SavedTensor holder_of(std::shared_ptr<Value> value) {
+  return SavedTensor(std::move(value), {.holds = true, .in_backward = true});
+}
+
 bool can_start_from(const Value& overwritten, const Decision& decision) {
   return overwritten.can_be_made_again() && overwritten.segment().id == decision.segment.id;
 }
@@ -73,8 +77,11 @@ void save(const std::shared_ptr<Node>& node, const Tensors& inputs, const Tensor
     for (const auto& value : values)
       node->replay_inputs.push_back(reader_of(value, segment, /*in_backward=*/false));
   if (!decision.fates.empty()) make_values(node, outputs, std::move(decision));
-  for (int i : saves.inputs)
-    node->saved_inputs.emplace_back(i, reader_of(values[static_cast<size_t>(i)], segment, true));
+  for (int i : saves.inputs) {
+    std::shared_ptr<Value>& value = values[static_cast<size_t>(i)];
+    const bool stays = policy != nullptr && value != nullptr && policy->keeps_for(*node, i);
+    node->saved_inputs.emplace_back(i, stays ? holder_of(value) : reader_of(value, segment, true));
+  }
   for (int i : saves.outputs) {
     std::shared_ptr<Value>& value = node->values[static_cast<size_t>(i)];
     const Tensor& output = outputs[static_cast<size_t>(i)];

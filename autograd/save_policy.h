@@ -61,6 +61,12 @@ class SavePolicy {
  public:
   virtual ~SavePolicy() = default;
   virtual Decision decide(const RecordedCall& call) = 0;
+  /// Does what may be dropped stay all the same, for backward of `reader`, which saves it as input
+  /// `i`? Only for policies whose decisions do not say it beforehand.
+  virtual bool keeps_for(const Node& reader, int i) {
+    (void)reader, (void)i;
+    return false;
+  }
   /// The call with its values, as it was recorded (autograd/node.h). `outputs` are all of them.
   virtual void recorded(const std::shared_ptr<Node>& node, const Tensors& outputs) {
     (void)node, (void)outputs;
