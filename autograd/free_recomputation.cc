@@ -10,17 +10,12 @@ namespace {
 // Weights and statistics beside activations: to hold them costs nothing.
 constexpr int64_t kSmall = 16;  // of the output's bytes a sixteenth
 
-int64_t output_bytes(const Node& call) {
-  const TensorInfo& output = call.outputs.front();
-  return numel(output.shape) * size_of(output.dtype);
-}
-
 bool is_kept_anyway(const RecordedCall& call, size_t i) {
   const auto& value = call.inputs[i];
   if (value == nullptr) return true;
   if (is_made_again(value->fate()) || static_cast<int>(i) == call.overwritten) return false;
   const bool is_saved = std::ranges::count(call.saves.inputs, static_cast<int>(i)) > 0;
-  return is_saved || value->is_held() || value->bytes() * kSmall <= output_bytes(call.node);
+  return is_saved || value->is_held() || value->bytes() * kSmall <= call.node.outputs.front().bytes();
 }
 
 }  // namespace
