@@ -64,8 +64,8 @@ Whereabouts::Move Whereabouts::leave() noexcept {
   return Move::out;
 }
 
-// The program that runs goes on where it can, else a program begins, of its kind if there is one;
-// and where a program was joined midway, with any section.
+// Looked for in the program that runs; then where others of its kind begin, and all through these;
+// then where any begins.
 Whereabouts::Move Whereabouts::enter(const Section& section) {
   if (now_.program != nullptr && now_.program != &programs_.front() &&
       enter_if_known(*now_.program, section, false))
