@@ -74,6 +74,12 @@ std::vector<TensorInfo> infos_of(const Tensors& tensors) {
   return infos;
 }
 
+int64_t bytes_of(std::span<const TensorInfo> infos) {
+  int64_t bytes = 0;
+  for (const TensorInfo& info : infos) bytes += info.bytes();
+  return bytes;
+}
+
 double Op::flops(std::span<const TensorInfo>, std::span<const TensorInfo> outputs) const {
   double count = 0;
   for (const TensorInfo& output : outputs) count += static_cast<double>(numel(output.shape));

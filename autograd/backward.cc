@@ -8,80 +8,9 @@
 #include "brim/autograd/offload.h"
 #include "brim/autograd/reading.h"
 #include "brim/autograd/rebuild.h"
-#include "brim/autograd/saved_rows.h"
 
 namespace brim {
 namespace autograd {
-namespace {
-
-const SavedTensor& find_saved(const std::vector<std::pair<int, SavedTensor>>& saved, int i) {
-  for (const auto& [number, tensor] : saved)
-    if (number == i) return tensor;
-  raise<InternalError>("backward", "tensor {} was not saved", i);
-}
-
-}  // namespace
-
-Tensor BackwardCall::grad(int i) const {
-  const Tensor& grad = grads_[static_cast<size_t>(i)];
-  if (grad.defined()) return contiguous(grad);
-  const TensorInfo& info = output_info(i);
-  return zeros(info.shape, info.options());
-}
-
-Tensor BackwardCall::take_grad(int i) {
-  Tensor grad = this->grad(i);
-  grads_[static_cast<size_t>(i)] = Tensor();
-  return grad;
-}
-
-Tensor BackwardCall::input(int i) const {
-  return find_saved(node_.saved_inputs, i).get(node_.op->name());
-}
-Tensor BackwardCall::take_input(int i) {
-  Tensor tensor = input(i);
-  if (!retain_graph_) {
-    node_.released = true;  // also where the call fails afterwards
-    std::deque<SavedTensor> taken;
-    for (auto& [number, saved] : node_.saved_inputs)
-      if (number == i) taken.push_back(std::move(saved));
-    std::erase_if(node_.saved_inputs, [&](const auto& saved) { return saved.first == i; });
-    Node::release(std::move(taken));
-  }
-  return tensor;
-}
-SavedRows BackwardCall::take_input_rows(int i) {
-  auto found =
-      std::ranges::find(node_.saved_inputs, i, [](const auto& saved) { return saved.first; });
-  check(found != node_.saved_inputs.end(), "what backward reads was saved");
-  Value* value = found->second.value();
-  if (value == nullptr || !node_.remakes_rows(i, *value)) return SavedRows(take_input(i));
-  if (retain_graph_) return SavedRows({}, *value, node_.op->name());
-  node_.released = true;
-  SavedTensor taken = std::move(found->second);
-  node_.saved_inputs.erase(found);
-  return SavedRows(std::move(taken), *value, node_.op->name());
-}
-bool BackwardCall::is_derived(int i) const {
-  const Value* value = find_saved(node_.saved_outputs, i).value();
-  return value != nullptr && node_.derives_output(i, *value);
-}
-Tensor BackwardCall::replay_input(int i) const {
-  return node_.replay_inputs[static_cast<size_t>(i)].get(node_.op->name());
-}
-Tensor BackwardCall::output(int i) const {
-  return find_saved(node_.saved_outputs, i).get(node_.op->name());
-}
-const TensorInfo& BackwardCall::input_info(int i) const {
-  return node_.inputs[static_cast<size_t>(i)];
-}
-const TensorInfo& BackwardCall::output_info(int i) const {
-  return node_.outputs[static_cast<size_t>(i)];
-}
-int BackwardCall::inputs() const { return static_cast<int>(node_.inputs.size()); }
-bool BackwardCall::needs(int i) const { return node_.edges[static_cast<size_t>(i)].wanted(); }
-const RandomAddress& BackwardCall::random() const { return node_.context.random; }
-
 namespace {
 
 void add_gradient(Tensor& sum, Tensor grad) {

@@ -15,11 +15,18 @@
 //   backward(loss);  // drops, and makes again
 #pragma once
 
-#include "brim/autograd/eviction_graph.h"
-#include "brim/autograd/tournament.h"
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "brim/autograd/op.h"
+#include "brim/autograd/save_policy.h"
 #include "brim/memory/reclaimer.h"
 
 namespace brim::autograd {
+
+class EvictionGraph;
+class Tournament;
 
 struct DynamicEvictionOptions {
   /// Live bytes that the account may reach, all of them; 0: what its cap and its planner have room
@@ -47,6 +54,7 @@ class DynamicEviction final : public SavePolicy, public memory::Reclaimer, priva
  public:
   /// Throws `ValueError` for a budget below 0.
   explicit DynamicEviction(const DynamicEvictionOptions& options = {});
+  ~DynamicEviction() override;
 
   Decision decide(const RecordedCall& call) override;
   void recorded(const std::shared_ptr<Node>& node, const Tensors& outputs) override;
@@ -67,8 +75,8 @@ class DynamicEviction final : public SavePolicy, public memory::Reclaimer, priva
   double bytes_for_cost(int unit);
 
   DynamicEvictionOptions options_;
-  EvictionGraph graph_;
-  Tournament candidates_;
+  std::unique_ptr<EvictionGraph> graph_;
+  std::unique_ptr<Tournament> candidates_;
   bool chooses_ = false;           // was there ever a request without room?
   int64_t ops_ = 0;                // so far
   std::vector<int64_t> last_use_;  // of each unit

@@ -13,12 +13,6 @@ constexpr double kFlopsPerByte = 8;
 constexpr size_t kMostNeighbours = 32;
 constexpr int kViewOfOthers = -2;
 
-int64_t bytes_of(const std::vector<TensorInfo>& infos) {
-  int64_t bytes = 0;
-  for (const TensorInfo& info : infos) bytes += numel(info.shape) * size_of(info.dtype);
-  return bytes;
-}
-
 double cost_of(const Node& node) {
   const auto moved = static_cast<double>(bytes_of(node.inputs) + bytes_of(node.outputs));
   return 1 + std::max(node.op->flops(node.inputs, node.outputs), kFlopsPerByte * moved);

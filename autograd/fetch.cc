@@ -1,5 +1,6 @@
 #include "brim/autograd/fetch.h"
 
+#include "brim/autograd/host_copy.h"
 #include "brim/autograd/node.h"
 #include "brim/autograd/offload.h"
 

@@ -5,14 +5,14 @@
 // fetched when it is wanted. For `backward` alone.
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <memory>
 #include <span>
 
-#include "brim/autograd/host_copy.h"
-
 namespace brim::autograd {
 
+class HostCopy;
 class Node;
 
 /// One backward pass. Device bytes of what was fetched and is still to be read, where it failed or

@@ -10,56 +10,62 @@ namespace {
 
 // Weights and statistics beside activations: to hold them costs nothing.
 constexpr int64_t kSmall = 16;  // of the output's bytes a sixteenth
-// As many tensors of the output's size does one pass read.
-constexpr int kMostSources = 3;
+// Calls to run again, and tensors of the output's size that they read.
+constexpr int kMostCalls = 3, kMostSources = 3;
 // Floating point operations for each element that is made again: of fewer the pass would be felt.
 // A depthwise convolution of 3x3 has 18.
 constexpr double kLeastWork = 32;
 
-int64_t output_bytes(const Node& call) {
-  const TensorInfo& output = call.outputs.front();
-  return numel(output.shape) * size_of(output.dtype);
-}
-
 bool is_small(const Value& value, const Node& beside) {
-  return value.bytes() * kSmall <= output_bytes(beside);
+  return value.bytes() * kSmall <= beside.outputs.front().bytes();
 }
 
-// Large tensors that are kept anyway and from which one pass makes `value` again.
-int sources_of(const Value& value) {
+/// What it takes to make a value again from what is kept anyway.
+struct Pass {
+  int calls = 0, sources = 0;
+
+  void add(const Pass& other) {
+    calls += other.calls;
+    sources += other.sources;
+  }
+  bool costs_little() const { return calls <= kMostCalls && sources <= kMostSources; }
+};
+
+// Not deep: what takes more calls was not dropped.
+Pass pass_for(const Value& value) {
   const std::shared_ptr<Node> producer = value.producer();
-  int sources = 0;
+  Pass pass{.calls = 1};
   for (const SavedTensor& input : producer->replay_inputs) {
     const Value* source = input.value();
     if (source == nullptr || is_small(*source, *producer)) continue;
-    sources += is_made_again(source->fate()) ? sources_of(*source) : 1;
+    pass.add(is_made_again(source->fate()) ? pass_for(*source) : Pass{.sources = 1});
   }
-  return sources;
+  return pass;
 }
 
-// None where it would be kept for this alone.
-std::optional<int> sources_of_input(const RecordedCall& call, size_t i) {
+// Nothing where an input would be kept for this alone.
+std::optional<Pass> pass_for_input(const RecordedCall& call, size_t i) {
   const auto& value = call.inputs[i];
-  if (value == nullptr) return 0;
-  if (is_made_again(value->fate())) return sources_of(*value);
+  if (value == nullptr) return Pass();
+  if (is_made_again(value->fate())) return pass_for(*value);
   if (static_cast<int>(i) == call.overwritten) return {};
-  if (is_small(*value, call.node)) return 0;
+  if (is_small(*value, call.node)) return Pass();
   const bool is_saved = std::ranges::count(call.saves.inputs, static_cast<int>(i)) > 0;
-  if (is_saved || value->is_held()) return 1;
-  return {};
+  if (!is_saved && !value->is_held()) return {};
+  return Pass{.sources = 1};
 }
 
 }  // namespace
 
 Decision FreeRecomputation::decide(const RecordedCall& call) {
   if (!call.node.op->is_one_pass()) return {};
-  int sources = 0;
+  Pass pass{.calls = 1};
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const std::optional<int> of_input = sources_of_input(call, i);
+    const std::optional<Pass> of_input = pass_for_input(call, i);
     if (!of_input) return {};
-    sources += *of_input;
+    pass.add(*of_input);
   }
-  if (sources > kMostSources) return {};
+  if (!pass.costs_little()) return {};
   std::vector<Fate> fates(call.node.outputs.size(), Fate::keep);
   fates.front() = Fate::retain;
   return {.fates = std::move(fates)};

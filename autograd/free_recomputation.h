@@ -1,5 +1,5 @@
-// Recomputation that costs next to nothing: results of elementwise ops and of batch norm that one
-// pass over at most three tensors which are kept anyway makes again are not kept. Of
+// Recomputation that costs next to nothing: results of elementwise ops and of batch norm that up to
+// three such calls make again, of at most three tensors which are kept anyway, are not kept. Of
 // `relu(bn(conv(x)))` the convolution's output stays, which batch norm needs, and what the next
 // convolution will need for its weight's gradient is made from it then; of blocks with a residual
 // sum every third result stays. What a convolution reads that does next to nothing itself, such as

@@ -15,19 +15,10 @@
 #include <memory>
 #include <vector>
 
-#include "brim/autograd/copy_engine.h"
+#include "brim/autograd/offload.h"
 #include "brim/core/storage.h"
 
 namespace brim::autograd {
-
-class Value;
-class HostCopy;
-
-struct OffloadStats {
-  int64_t copies_out = 0, copies_in = 0;  ///< begun since the engine was made
-  int64_t bytes_out = 0, bytes_in = 0;
-  int64_t refused = 0;  ///< storages that stayed on the device since the host had no room
-};
 
 /// Copies under way, at most two each way: beginning a third finishes the oldest. Shared by an
 /// `Offload` and its copies, which may outlive it.

@@ -1,6 +1,7 @@
 #include "brim/autograd/last_uses.h"
 
 #include <algorithm>
+#include <functional>
 #include <queue>
 #include <unordered_map>
 

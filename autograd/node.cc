@@ -54,17 +54,15 @@ bool Node::derives_output(int i, const Value& value) const {
   });
 }
 
+// Held from then on: this node reads them.
 void Node::make_saved_resident() {
-  // Held from now on: this node reads it.
-  auto make_resident = [&](const SavedTensor& tensor) { tensor.get(op->name()); };
+  const auto is_missing = [](const SavedTensor& tensor) {
+    return tensor.value() != nullptr && !tensor.value()->is_resident();
+  };
   for (const auto& [i, tensor] : saved_inputs)
-    if (Value* value = tensor.value();
-        value != nullptr && !value->is_resident() && !remakes_rows(i, *value))
-      make_resident(tensor);
+    if (is_missing(tensor) && !remakes_rows(i, *tensor.value())) tensor.get(op->name());
   for (const auto& [i, tensor] : saved_outputs)
-    if (Value* value = tensor.value();
-        value != nullptr && !value->is_resident() && !derives_output(i, *value))
-      make_resident(tensor);
+    if (is_missing(tensor) && !derives_output(i, *tensor.value())) tensor.get(op->name());
 }
 
 void Node::release_saved() {

@@ -1,5 +1,7 @@
 #include "brim/autograd/offload.h"
 
+#include "brim/autograd/host_copy.h"
+#include "brim/autograd/saved_tensor.h"
 #include "brim/base/error.h"
 
 namespace brim::autograd {
@@ -12,6 +14,10 @@ Offload::Offload(Device device, std::shared_ptr<memory::Account> host,
                  std::unique_ptr<CopyEngine> engine)
     : queues_(std::make_shared<CopyQueues>(
           device, std::move(host), engine != nullptr ? std::move(engine) : copy_engine(device))) {}
+
+memory::Account& Offload::host() const { return queues_->host(); }
+const OffloadStats& Offload::stats() const { return queues_->stats(); }
+void Offload::finish_sending() noexcept { queues_->finish_sending(); }
 
 void Offload::watch(const std::shared_ptr<Value>& value) {
   const std::shared_ptr<Storage>& storage = value->held_storage();

@@ -17,13 +17,24 @@
 // what it predicts for the device holds. Its bits a value keeps wherever it is.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 
-#include "brim/autograd/host_copy.h"
-#include "brim/autograd/saved_tensor.h"
+#include "brim/autograd/copy_engine.h"
+#include "brim/memory/account.h"
 
 namespace brim::autograd {
+
+class CopyQueues;
+class HostCopy;
+class Value;
+
+struct OffloadStats {
+  int64_t copies_out = 0, copies_in = 0;  ///< begun since the engine was made
+  int64_t bytes_out = 0, bytes_in = 0;
+  int64_t refused = 0;  ///< storages that stayed on the device since the host had no room
+};
 
 class Offload {
  public:
@@ -32,15 +43,15 @@ class Offload {
   Offload(Device device, std::shared_ptr<memory::Account> host,
           std::unique_ptr<CopyEngine> engine = nullptr);
 
-  memory::Account& host() const { return queues_->host(); }
-  const OffloadStats& stats() const { return queues_->stats(); }
+  memory::Account& host() const;
+  const OffloadStats& stats() const;
 
   /// For the tape: the value, if the tape holds it, leaves when it may.
   void watch(const std::shared_ptr<Value>& value);
   /// Begins to copy what is only held by the tape by now.
   void look();
   /// For backward: all that leaves has left.
-  void finish_sending() noexcept { queues_->finish_sending(); }
+  void finish_sending() noexcept;
 
  private:
   std::shared_ptr<CopyQueues> queues_;

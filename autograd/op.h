@@ -16,6 +16,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -59,9 +60,12 @@ struct TensorInfo {
   Dtype dtype = Dtype::float32;
   Device device;
   TensorOptions options() const { return {.dtype = dtype, .device = device}; }
+  int64_t bytes() const { return numel(shape) * size_of(dtype); }
 };
 /// Of each tensor; of an undefined one, as it is by default.
 std::vector<TensorInfo> infos_of(const Tensors& tensors);
+/// Of all of them.
+int64_t bytes_of(std::span<const TensorInfo> infos);
 
 /// What `Op::backward` works on.
 class BackwardCall {

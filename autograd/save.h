@@ -1,7 +1,10 @@
 // What the tape keeps of a call that is being recorded: the saved tensors of a node, and, where the
 // policy drops some of its results, what is needed to run it again. Here the policy is asked, once
-// for each call. For `apply` alone; what becomes of the values after is in saved_tensor.h.
+// for each call. For `apply`, and for who records a call without one (train/measured_ops.h); what
+// becomes of the values after is in saved_tensor.h.
 #pragma once
+
+#include <memory>
 
 #include "brim/autograd/node.h"
 

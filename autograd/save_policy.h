@@ -1,8 +1,8 @@
 // Which results of recorded ops the tape holds until backward, and which it lets go as soon as
 // nobody else holds them, to run their producers again. The policy is asked once for each recorded
 // call. Without one everything that is saved is held. Ready policies: `checkpoint` (checkpoint.h),
-// `FreeRecomputation` (free_recomputation.h), `DynamicEviction` (dynamic_eviction.h), `OffloadAll`
-// (offload_all.h).
+// `FreeRecomputation` (free_recomputation.h), `PlannedRecomputation` and `SegmentedRecomputation`
+// (planned_recomputation.h), `DynamicEviction` (dynamic_eviction.h), `OffloadAll` (offload_all.h).
 //
 // No policy changes a bit of what is computed: a producer runs again with the same inputs and the
 // same random address, and its side effects do not happen again.

@@ -101,9 +101,9 @@ void Value::set(const Tensor& tensor, const Value& rebuilt_for) {
   layout_ = tensor.layout();
   storage_ = tensor.storage();
   version_ = tensor.storage()->version();
-  const bool is_wanted = &rebuilt_for == this;
-  const bool is_retained = fate_ != Fate::remake && segment_.depth <= rebuilt_for.segment_.depth;
-  if (users_ > 0 && (is_wanted || is_retained)) hold_ = TapeHold(tensor.storage());
+  const bool is_next = &rebuilt_for == this;
+  const bool stays = fate_ != Fate::remake && segment_.depth <= rebuilt_for.segment_.depth;
+  if (users_ > 0 && (is_next || stays)) hold_ = TapeHold(tensor.storage());
 }
 
 void Value::leave_segment(const Segment& outer) {

@@ -119,7 +119,8 @@ def brim_library(name, kernels = None, internal = [], **kwargs):
       kernels: the function in brim::cpu that enters the kernels of cpu/ into the table. Their
         loops get the compiler's most, and they are compiled for each instruction set.
       internal: headers, beside those in cpu/ and cuda/, that programs may not include: they
-        are not installed, and no public header includes them.
+        are not installed, and no public header includes them. Other folders may include those
+        of io/ and of cuda/ alone (//tests/layers).
       **kwargs: of cc_library; srcs and hdrs replace the globs, visibility the layering.
     """
     copts = kwargs.pop("copts", [])

@@ -1,40 +1,20 @@
 #include "brim/memory/account.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <vector>
+#include <utility>
 
 #include "brim/base/bytes.h"
 #include "brim/base/error.h"
-#include "brim/base/nearest.h"
-#include "brim/memory/caching_planner.h"
-#include "brim/memory/cuda_source.h"
-#include "brim/memory/direct_planner.h"
-#include "brim/memory/live_at_exit.h"
 #include "brim/memory/live_ranges.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/memory/reclaimer.h"
-#include "brim/memory/relocation.h"
 #include "brim/memory/stream.h"
 
 namespace brim::memory {
 namespace {
 constexpr const char* kIdentity = "reserved bytes are live, cached and fragmented ones";
-
-std::unique_ptr<Planner> direct_planner(Source& source) {
-  return std::make_unique<DirectPlanner>(source);
-}
 }  // namespace
-
-MakePlanner planner_named(const std::string& name) {
-  if (name == "direct") return direct_planner;
-  if (name == "caching")
-    return [](Source& source) { return std::make_unique<CachingPlanner>(source); };
-  const std::vector<std::string> known{"direct", "caching"};
-  raise<ValueError>("planner", "expected direct or caching, got '{}'{}", name,
-                    did_you_mean(name, known));
-}
 
 Account::Account(Device device, std::unique_ptr<Source> source, const MakePlanner& make_planner)
     : device_(device),
@@ -214,81 +194,6 @@ void Account::set_site(const Block& block, const Site& site) noexcept {
   if (recorder_ != nullptr) recorder_->resited(block);
 }
 
-void Account::replan(const MakePlanner& make_planner) {
-  std::lock_guard lock(mutex_);
-  expect<ValueError>(steps_ == 0 && sections_.empty(), "replan",
-                     "expected to be between steps and sections, {} steps and {} sections run",
-                     steps_, sections_.size());
-  check_identity();
-  MakePlanner next = make_planner;
-  Relocation relocation(*source_, buffers_);  // the last that may fail with nothing changed
-  const int64_t mismatches = mismatches_before_ + planner_->mismatches();
-  relocation.leave(*planner_);
-  planner_.reset();
-  std::exception_ptr failure = settle(next, relocation);
-  bool placed = failure == nullptr;
-  if (placed)
-    make_planner_.swap(next);
-  else
-    placed = settle(make_planner_, relocation) == nullptr || settle_beyond_cap(relocation);
-  // Those of a planner that only takes the place of the one before are not the program's.
-  mismatches_before_ = mismatches - (failure == nullptr ? 0 : planner_->mismatches());
-  if (!placed) lose_values();
-  if (ranges_ != nullptr) ranges_->rekey();
-  if (recorder_ != nullptr) recorder_->moved();
-  relocation.copy_back();
-  if (failure != nullptr) std::rethrow_exception(failure);
-  check_identity();
-}
-
-/// Makes the planner and places all that is held. Returns what went wrong; nothing is held of the
-/// source then.
-std::exception_ptr Account::settle(const MakePlanner& make_planner,
-                                   Relocation& relocation) noexcept {
-  std::exception_ptr failure;
-  try {
-    planner_ = make_planner(*source_);
-    check(planner_ != nullptr, "a planner is made");
-    const LiveBuffer* refused = relocation.enter(*planner_);
-    if (refused == nullptr) return nullptr;
-    Shortage s = shortage();
-    s.requested = refused->bytes;
-    s.category = refused->category;
-    s.shape = refused->shape;
-    s.site = refused->site;
-    raise_shortage(std::move(s), buffers_);
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  if (planner_ != nullptr) relocation.leave(*planner_);
-  planner_.reset();
-  return failure;
-}
-
-/// As many bytes as were just given back, each piece by itself. False where not even they are
-/// there.
-bool Account::settle_beyond_cap(Relocation& relocation) noexcept {
-  const int64_t cap = source_->capacity();
-  source_->set_capacity(Source::kUnlimited);
-  planner_ = relocation.take_last_resort();
-  make_planner_ = direct_planner;
-  bool placed = false;
-  try {
-    placed = relocation.enter(*planner_) == nullptr;
-  } catch (...) {  // the device: what it says, `lose_values` says
-  }
-  if (!placed) relocation.leave(*planner_);
-  source_->set_capacity(cap);
-  return placed;
-}
-
-void Account::lose_values() {
-  breach_ = "what is held has its bytes";
-  ranges_.reset();
-  raise<DeviceError>("replan", "the system no longer gives the {} bytes that were held on {}",
-                     live_, to_string(device_));
-}
-
 AccountStats Account::stats() const {
   std::lock_guard lock(mutex_);
   return {.live = live_,
@@ -376,111 +281,10 @@ void Account::set_recorder(Recorder* recorder) {
   recorder_ = recorder;
 }
 
-void Account::begin_step() {
-  std::lock_guard lock(mutex_);
-  planner_->begin_step();
-  try {
-    check_identity();  // a planner may take and give back bytes here
-    if (recorder_ != nullptr) recorder_->began_step();
-  } catch (...) {
-    planner_->end_step();
-    throw;
-  }
-  ++steps_;
-}
-
-void Account::end_step() noexcept {
-  std::lock_guard lock(mutex_);
-  steps_ = std::max(steps_ - 1, 0);
-  planner_->end_step();
-  note_identity();
-  if (recorder_ != nullptr) recorder_->ended_step();
-}
-
-void Account::begin_section(const Section& section) {
-  std::lock_guard lock(mutex_);
-  sections_.reserve(sections_.size() + 1);
-  planner_->begin_section(section);
-  try {
-    check_identity();
-    if (recorder_ != nullptr) recorder_->began_section(section);
-  } catch (...) {
-    planner_->end_section();
-    throw;
-  }
-  sections_.push_back(section);
-}
-
-void Account::end_section() noexcept {
-  std::lock_guard lock(mutex_);
-  if (!sections_.empty()) sections_.pop_back();
-  planner_->end_section();
-  note_identity();
-  if (recorder_ != nullptr) recorder_->ended_section();
-}
-
 void Account::for_each_live(const std::function<void(const LiveBuffer&)>& body) const {
   std::lock_guard lock(mutex_);
   for (const LiveBuffer* buffer = buffers_.first(); buffer != nullptr; buffer = buffer->next)
     body(*buffer);
 }
-
-SectionScope::SectionScope(std::shared_ptr<Account> account, const Section& section)
-    : account_(std::move(account)) {
-  account_->begin_section(section);
-}
-
-SectionScope::~SectionScope() { account_->end_section(); }
-
-namespace {
-
-std::shared_ptr<Account> caching_account(Device device, std::unique_ptr<Source> source) {
-  return std::make_shared<Account>(device, std::move(source), planner_named("caching"));
-}
-
-std::shared_ptr<Account>& gpu_slot(Device device) {
-  static std::mutex mutex;
-  static auto* accounts = new std::map<int, std::shared_ptr<Account>>;
-  std::lock_guard lock(mutex);
-  auto found = accounts->find(device.index);
-  if (found == accounts->end()) {
-    auto made = caching_account(device, std::make_unique<CudaSource>(device));
-    found = accounts->emplace(device.index, report_at_exit_if_asked(std::move(made))).first;
-  }
-  return found->second;
-}
-
-std::shared_ptr<Account>& slot(Device device) {
-  // Never destroyed: tensors may outlive every static object.
-  static auto* cpu = new auto(
-      report_at_exit_if_asked(caching_account(Device::cpu(), std::make_unique<HostSource>())));
-  static auto* meta = new auto(caching_account(Device::meta(), std::make_unique<NullSource>()));
-  switch (device.type) {
-    case DeviceType::cpu:
-      return *cpu;
-    case DeviceType::meta:
-      return *meta;
-    case DeviceType::cuda:
-      return gpu_slot(device);
-  }
-  raise<InternalError>("memory", "unknown device {}", to_string(device));
-}
-
-}  // namespace
-
-std::shared_ptr<Account> account(Device device) { return slot(device); }
-
-AccountScope::AccountScope(std::shared_ptr<Account> account) : before_(std::move(account)) {
-  std::swap(slot(before_->device()), before_);
-}
-
-AccountScope::~AccountScope() { std::swap(slot(before_->device()), before_); }
-
-std::shared_ptr<Account> capped_host_account(const std::string& planner, int64_t capacity) {
-  return std::make_shared<Account>(Device::cpu(), std::make_unique<HostSource>(capacity),
-                                   planner_named(planner));
-}
-
-void raise_library_shortage(Device device) { account(device)->raise_library_shortage(); }
 
 }  // namespace brim::memory

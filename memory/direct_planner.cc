@@ -21,4 +21,8 @@ void DirectPlanner::release(const Placement& placement) noexcept {
 
 PlannerStats DirectPlanner::stats() const { return {.segments = held_, .misses = requests_}; }
 
+std::unique_ptr<Planner> direct_planner(Source& source) {
+  return std::make_unique<DirectPlanner>(source);
+}
+
 }  // namespace brim::memory

@@ -4,6 +4,8 @@
 // `planner_named("direct")` makes it.
 #pragma once
 
+#include <memory>
+
 #include "brim/memory/node_pool.h"
 #include "brim/memory/planner.h"
 
@@ -28,5 +30,8 @@ class DirectPlanner final : public Planner {
   NodePool<Piece> pieces_;
   int64_t held_ = 0, requests_ = 0;
 };
+
+/// For an `Account`, which keeps it without asking the heap.
+std::unique_ptr<Planner> direct_planner(Source& source);
 
 }  // namespace brim::memory

@@ -73,7 +73,7 @@ class Conv2d final : public autograd::Op {
       grads[1] = empty(call.input_info(1).shape, call.input_info(1).options());
       launch_backward_weight(
           ConvShape(call.input_info(0).shape, grads[1].shape(), dy.shape(), options_), options_,
-          Saved::x, call.take_input_rows(0), dy, grads[1]);
+          WeightGradientInput::x, call.take_input_rows(0), dy, grads[1]);
     }
     if (call.needs(0)) {
       grads[0] = empty(call.input_info(0).shape, call.input_info(0).options());

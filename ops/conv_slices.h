@@ -38,19 +38,19 @@ inline bool has_slices(const ConvShape& shape, const autograd::TensorInfo& saved
          slices <= kMostSlices;
 }
 
-/// Which of the kernel's inputs was saved.
-enum class Saved { x, dy };
+/// Inputs of the kernel: one was saved, the other comes with backward.
+enum class WeightGradientInput { x, dy };
 
-/// dweight of this shape, of the `saved` input and the `other` one, which is contiguous.
+/// dweight of this shape. `saved` is the kernel's input `which`; the `other` is contiguous.
 inline void launch_backward_weight(const ConvShape& shape, const Conv2dOptions& options,
-                                   Saved which, const autograd::SavedRows& saved,
+                                   WeightGradientInput which, const autograd::SavedRows& saved,
                                    const Tensor& other, const Tensor& dweight) {
   const int64_t step = saved.is_whole() ? shape.n : images_of_slice(shape);
   int64_t begin = 0;
   do {
     const int64_t end = std::min(begin + step, shape.n);
     Tensor x = contiguous(saved.rows(begin, end)), dy = row_view(other, begin, end);
-    if (which == Saved::dy) std::swap(x, dy);
+    if (which == WeightGradientInput::dy) std::swap(x, dy);
     launch(begin == 0 ? kernel::conv2d_backward_weight : kernel::conv2d_backward_weight_add,
            {x, dy}, {dweight}, options);
     begin = end;

@@ -86,7 +86,7 @@ class ConvTranspose2d final : public autograd::Op {
     if (call.needs(1))
       launch_backward_weight(
           ConvShape(dy.shape(), call.input_info(1).shape, call.input_info(0).shape, convolution_),
-          convolution_, Saved::dy, call.take_input_rows(0), dy, grad_for(1));
+          convolution_, WeightGradientInput::dy, call.take_input_rows(0), dy, grad_for(1));
     if (call.needs(0))
       launch(kernel::conv2d, {dy, contiguous(call.input(1)), Tensor()}, {grad_for(0)},
              convolution_);

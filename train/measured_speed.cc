@@ -10,6 +10,7 @@
 #include "brim/ops/linear.h"
 #include "brim/ops/max_pool2d.h"
 #include "brim/ops/relu.h"
+#include "brim/train/measured_ops.h"
 
 namespace brim {
 namespace {
@@ -150,16 +151,18 @@ class Fit {
 
 }  // namespace
 
-DeviceSpeed measured_speed(TimingOptions options) {
+DeviceSpeed measured_speed(const SpeedOptions& options) {
   expect<DeviceError>(options.device.is_cpu(), "op times",
                       "expected the CPU to measure the speed of, got {}",
                       to_string(options.device));
-  options.capacity = kSpeedBytes;
-  options.quantile = 0;  // whatever else runs on the machine only slows it
-  options.repeats = 7;
-  options.least_seconds = 0.02;
+  const TimingOptions timing{.device = options.device,
+                             .capacity = kSpeedBytes,
+                             .repeats = 7,
+                             .quantile = 0,  // whatever else runs on the machine only slows it
+                             .least_seconds = 0.02,
+                             .now = options.now};
   std::vector<Sample> samples;
-  for (const Probe& probe : probes()) add_samples(probe, options, samples);
+  for (const Probe& probe : probes()) add_samples(probe, timing, samples);
   return Fit(std::move(samples)).run();
 }
 

@@ -4,8 +4,11 @@
 // training come from train/measured_ops.h.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
+#include "brim/base/device.h"
 #include "brim/train/device_speed.h"
-#include "brim/train/measured_ops.h"
 
 namespace brim {
 
@@ -13,12 +16,17 @@ namespace brim {
 /// larger than the caches of most processors.
 inline constexpr int64_t kSpeedBytes = int64_t{128} << 20;
 
+struct SpeedOptions {
+  Device device = Device::cpu();
+  /// Seconds since some moment; without one, those of the steady clock.
+  std::function<double()> now = {};
+};
+
 /// Well under two seconds, on the CPU. Dense convolutions and matrix products give rates of
 /// arithmetic, the median counts; elementwise ops those of traffic; the tiniest op the start of
 /// one. Convolution (whose traffic is that of a depthwise one), `linear`, batch norm and max
-/// pooling have rates of their own, for each phase. Of `options` only device and clock are looked
-/// at; each op counts by the fastest of its runs.
+/// pooling have rates of their own, for each phase. Each op counts by the fastest of its runs.
 /// Throws `DeviceError` for another device than the CPU, `memory::OutOfMemory`.
-DeviceSpeed measured_speed(TimingOptions options = {});
+DeviceSpeed measured_speed(const SpeedOptions& options = {});
 
 }  // namespace brim

@@ -44,12 +44,6 @@ std::string key_of(const char* op, Phase phase, const std::vector<TensorInfo>& i
   return text;
 }
 
-int64_t bytes_of(const std::vector<TensorInfo>& infos) {
-  int64_t bytes = 0;
-  for (const TensorInfo& info : infos) bytes += numel(info.shape) * size_of(info.dtype);
-  return bytes;
-}
-
 // Some rows of a result, for who reads them at once (autograd/saved_rows.h). They stay in the
 // caches: what is written never reaches the memory, and as much is not read from there afterwards.
 bool makes_rows(const autograd::OpEvent& event) {
@@ -74,7 +68,7 @@ OpRun replay_of(const OpCall& call, const OpRun& forward) {
   OpRun run = forward;
   run.phase = Phase::recompute;
   if (!run.key.empty()) run.key = call.key(Phase::recompute);
-  if (call.op->is_one_pass()) run.bytes_moved = bytes_of(call.inputs) + bytes_of(call.outputs);
+  if (call.op->is_one_pass()) run.bytes_moved = autograd::bytes_of(call.inputs) + autograd::bytes_of(call.outputs);
   return run;
 }
 

@@ -6,11 +6,8 @@
 namespace brim {
 namespace {
 
-// A training of one update of so many images.
-double seconds_of_update(RehearsalOptions training, int64_t images) {
-  training.trainer.steps = training.updates = 1;
-  training.effective_batch = images;
-  training.last_update = training.evaluated = 0;
+double seconds_of_update(const RehearsalOptions& whole, int64_t images) {
+  const RehearsalOptions training = whole.one_update(images);
   OpRuns observer = training.op_times.observer();
   measure_on_meta(memory::planner_named("direct"), [&](const auto& state_is_held) {
     rehearse(training, [&] {

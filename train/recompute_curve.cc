@@ -62,12 +62,6 @@ class Counted final : public autograd::SavePolicy {
   Replays& replays_;
 };
 
-RehearsalOptions one_micro_step(RehearsalOptions training) {
-  training.trainer.steps = training.updates = 1;
-  training.effective_batch = training.last_update = training.evaluated = 0;
-  return training;
-}
-
 StepMemory rehearse_directly(const RehearsalOptions& training) {
   return measure_on_meta(memory::planner_named("direct"),
                          [&](const auto& state_is_held) { rehearse(training, state_is_held); });
@@ -77,7 +71,7 @@ class Drawing {
  public:
   explicit Drawing(const TrainingSetup& setup)
       : setup_(setup), step_(record_step(setup.rehearsal)) {
-    RehearsalOptions kept = one_micro_step(setup.rehearsal);
+    RehearsalOptions kept = setup.rehearsal.one_update();
     kept.trainer.recompute = {};
     kept_seconds_ = predicted_seconds(kept);
   }
@@ -113,7 +107,7 @@ class Drawing {
 
   void time(CurvePoint& point) const {
     Replays replays(step_);
-    RehearsalOptions one = one_micro_step(setup_.rehearsal);
+    RehearsalOptions one = setup_.rehearsal.one_update();
     one.trainer.recompute = point.recompute;
     one.trainer.recompute.make_policy = [&, inner = point.recompute.make_policy] {
       return std::make_unique<Counted>(inner(), replays);
@@ -148,7 +142,7 @@ RecomputeCurve recompute_curve(const TrainingSetup& setup, const CurveOptions& o
 RecomputeWay best_segments(const RehearsalOptions& training) {
   const auto calls = static_cast<int64_t>(record_step(training).values.size());
   const auto most = static_cast<int64_t>(2 * std::sqrt(static_cast<double>(calls)));
-  RehearsalOptions one = one_micro_step(training);
+  RehearsalOptions one = training.one_update();
   RecomputeWay best;
   int64_t least = 0;
   for (int64_t count = 2; count <= std::max<int64_t>(most, 2); ++count) {

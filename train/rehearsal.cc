@@ -119,6 +119,14 @@ std::string offload_identity(const OffloadOptions& options) {
 
 }  // namespace
 
+RehearsalOptions RehearsalOptions::one_update(int64_t images) const {
+  RehearsalOptions one = *this;
+  one.trainer.steps = one.updates = 1;
+  one.effective_batch = images;
+  one.last_update = one.evaluated = 0;
+  return one;
+}
+
 std::string plan_identity(const RehearsalOptions& options) {
   const TrainerOptions& t = options.trainer;
   return fmt::format(

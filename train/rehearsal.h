@@ -44,6 +44,9 @@ struct RehearsalOptions {
   OpTimes op_times = {};
 
   int64_t update_images() const { return std::max(batch, effective_batch); }
+  /// A training of one update of so many images, where they are more than `batch`; else, and by
+  /// default, of one micro-step.
+  RehearsalOptions one_update(int64_t images = 0) const;
 };
 
 /// What the bytes of the rehearsed training follow from, beside the model and what updates it: the

@@ -141,16 +141,19 @@ void TrainStep::require_begun() const {
                      "no update is under way: call begin() first, also after a failure");
 }
 
-// What one forward pass saves for its backward, and who frees of it what there is no room for,
-// until both are done.
+// What one forward pass saves for its backward, who moves it to the host, and who frees of it what
+// there is no room for, until both are done.
 class TrainStep::Saving {
  public:
-  Saving(const RecomputeOptions& recompute, const memory::Account& account)
-      : policy_(recompute.make_policy ? recompute.make_policy() : nullptr),
-        reclaiming_(account, policy_ == nullptr ? nullptr : policy_->reclaimer()) {}
+  explicit Saving(const TrainStep& step)
+      : moving_(step.offload_ != nullptr ? step.offload_.get() : autograd::offload()),
+        policy_(step.options_.recompute.make_policy ? step.options_.recompute.make_policy()
+                                                    : nullptr),
+        reclaiming_(*step.account_, policy_ == nullptr ? nullptr : policy_->reclaimer()) {}
   autograd::SavePolicy* policy() const { return policy_.get(); }
 
  private:
+  autograd::OffloadScope moving_;
   std::unique_ptr<autograd::SavePolicy> policy_;
   memory::ReclaimerScope reclaiming_;
 };
@@ -188,10 +191,9 @@ Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptio
 }
 
 double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOptions& options) {
-  autograd::OffloadScope moving(offload_ != nullptr ? offload_.get() : autograd::offload());
   double value = 0;
   {
-    Saving saving(options_.recompute, *account_);
+    Saving saving(*this);
     Tensor result = forward_checked(loss, options, saving);
     backward(result, {.grad = gradient_of(result, options)});
     value = value_of(result);
@@ -219,8 +221,7 @@ double TrainStep::run_fused(double rate, const LossFunction& loss,
 double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
                                           const MicroStepOptions& options) {
   memory::SectionScope section(account_, {memory::SectionKind::first_micro_step, options.samples});
-  autograd::OffloadScope moving(offload_ != nullptr ? offload_.get() : autograd::offload());
-  Saving saving(options_.recompute, *account_);
+  Saving saving(*this);
   Tensor result = forward_checked(loss, options, saving);
   double value = value_of(result);
   if (!std::isfinite(value)) {
@@ -256,7 +257,7 @@ void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& option
   std::string found;
   {
     NonFiniteFinder finder;
-    Saving saving(options_.recompute, *account_);
+    Saving saving(*this);
     // Nobody wants the gradients, and with `fused_update` there is no room for all.
     backward(forward(loss, options, saving),
              {.on_leaf_complete = [](const Tensor& leaf) { leaf.set_grad(Tensor()); }});

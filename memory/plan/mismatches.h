@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "brim/memory/plan/obstacles.h"
+#include "brim/memory/plan/expected.h"
 #include "brim/memory/planner.h"
 
 namespace brim::memory {

@@ -3,35 +3,35 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "brim/memory/plan/expected.h"
+#include "brim/memory/plan/held_blocks.h"
 
 namespace brim::memory {
 
 class Obstacles {
  public:
-  bool empty() const { return blocks_.empty(); }
-  /// A block that overlaps these bytes of the arena, or null.
-  ArenaBlock* overlapping(int64_t offset, int64_t bytes) const;
+  /// A block that should be gone from where request `i` goes, or null. Those that nobody knew of
+  /// are obstacles from here on.
+  ArenaBlock* in_the_way(ExpectedProgram& program, int64_t i);
   /// Sets and clears `is_obstacle`. Blocks do not overlap.
   void add(ArenaBlock* block);
   void remove(ArenaBlock* block) noexcept;
-  void clear() noexcept;
-  /// For many at once: `add_last` each, then `sort`.
-  void add_last(ArenaBlock* block);
-  void sort() noexcept;
+  /// Requests that did not come: nobody looked for what would have been in their way, and those
+  /// that take over from them look for nobody else.
+  void pass_over(ExpectedProgram& program, int64_t from, int64_t to);
+  /// All that is held at this time of the program as the plan has it will be looked for; the rest
+  /// are the obstacles.
+  void settle(const HeldBlocks& held, int32_t program, int64_t time) noexcept;
   /// Nothing is allocated for as many blocks.
   void reserve(size_t blocks) { blocks_.reserve(blocks); }
-  size_t capacity() const { return blocks_.capacity(); }
 
  private:
+  ArenaBlock* overlapping(int64_t offset, int64_t bytes) const;
+
   std::vector<ArenaBlock*> blocks_;  // by offset
 };
-
-/// Begin and end of bytes in use.
-using Range = std::pair<int64_t, int64_t>;
 
 /// The offset of the smallest gap between `used` ranges that has room for `bytes`, from `begin` to
 /// `end`; the lowest of equal ones; -1 where there is none. Sorts `used`, whose ranges may overlap.

@@ -1,5 +1,5 @@
-// The sources of the library as data: no folder includes one below it, and what programs include
-// pulls in neither how kernels work nor the headers of another library.
+// The sources of the library as data: no folder includes one below it or what another hides, and
+// what programs include pulls in neither how kernels work nor the headers of another library.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -70,6 +70,22 @@ void find_upward(const Sources& sources, Lines& faults) {
   }
 }
 
+/// Hidden from programs, not from the folders below: what reads files of any format, and what
+/// kernels of all folders share.
+bool is_for_the_library(const std::string& header) {
+  return header.starts_with("io/") || header.starts_with("base/cuda/") ||
+         header.starts_with("core/cuda/");
+}
+
+/// Includes of headers that another folder keeps to itself.
+void find_intrusions(const Sources& sources, Lines& faults) {
+  for (const auto& [path, text] : sources.text)
+    for (const std::string& name : includes_of(text).ours)
+      if (layer(path) > layer(name) && sources.text.contains(name) &&
+          !sources.public_headers.contains(name) && !is_for_the_library(name))
+        faults.push_back(path + " includes " + name + ", which is internal");
+}
+
 /// Follows the includes of public headers through all of brim's.
 void find_forbidden(const Sources& sources, Lines& faults) {
   for (const std::string& start : sources.public_headers) {
@@ -98,6 +114,7 @@ void find_forbidden(const Sources& sources, Lines& faults) {
 Lines find_faults(const Sources& sources) {
   Lines faults;
   find_upward(sources, faults);
+  find_intrusions(sources, faults);
   find_forbidden(sources, faults);
   return faults;
 }
@@ -133,14 +150,15 @@ std::string joined(const Lines& lines) {
 
 }  // namespace
 
-TEST_CASE("layers: no source includes a folder below its own, no public header what is hidden") {
+TEST_CASE("layers: no source includes a folder below its own, or what is hidden from it") {
   Sources sources = library();
   // Were the sources missing or the pattern wrong, nothing would be found for ever.
   for (const char* path : {"brim.h", "base/error.h", "ops/onednn.cc", "ops/cpu/conv2d.cc"})
     REQUIRE(sources.text.contains(path));
   for (const char* path : {"brim.h", "core/launch.h", "autograd/op.h", "ops/conv2d.h"})
     REQUIRE(sources.public_headers.contains(path));
-  for (const char* path : {"ops/onednn.h", "ops/cpu/register.h", "data/codecs.h"})
+  for (const char* path :
+       {"ops/onednn.h", "ops/cpu/register.h", "data/codecs.h", "autograd/rebuild.h"})
     REQUIRE(!sources.public_headers.contains(path));
   Includes onednn = includes_of(sources.text["ops/onednn.cc"]);
   REQUIRE(std::ranges::count(onednn.ours, "ops/onednn.h") == 1);
@@ -201,4 +219,17 @@ TEST_CASE("layers: an internal header hides behind no other") {
     CHECK(std::ranges::count(faults, way + " > core/detail.h > <dnnl.h>") == 1);
   }
   CHECK(faults_with("nn/layer.h", "#include \"brim/nn/missing.h\"").size() == 4);
+}
+
+TEST_CASE("layers: a folder keeps to itself what it hides, unless it is for all") {
+  const Lines hidden = {"core/detail.h", "core/cuda/error.h", "io/plain_text.h"};
+  Sources sources = sound();
+  for (const std::string& header : hidden) {
+    plant(sources, header, "#pragma once");
+    for (const char* path : {"io/npy.cc", "ops/cpu/relu.cc"})
+      plant(sources, path, "#include \"brim/" + header + "\"");
+  }
+  plant(sources, "core/tensor.cc", "#include \"brim/core/detail.h\"");  // its own
+  CHECK(find_faults(sources) == Lines{"io/npy.cc includes core/detail.h, which is internal",
+                                      "ops/cpu/relu.cc includes core/detail.h, which is internal"});
 }

@@ -27,7 +27,7 @@ Tensor exps(Tensor x, int times) {
 
 TEST_CASE("a value leaves at the call after its last use, and its bytes when a third one leaves") {
   for (bool late : {false, true}) {
-    Machine machine(late);
+    OffloadMachine machine(late);
     autograd::OffloadAll all;
     autograd::SavePolicyScope saving(&all);
     Tensor x = page();
@@ -46,7 +46,7 @@ TEST_CASE("a value leaves at the call after its last use, and its bytes when a t
 }
 
 TEST_CASE("backward has what it reads and two more, whatever was offloaded") {
-  Machine machine;
+  OffloadMachine machine;
   Tensor x = page();
   auto peak_of = [&](autograd::SavePolicy* policy) {
     autograd::SavePolicyScope saving(policy);
@@ -72,7 +72,7 @@ TEST_CASE("backward has what it reads and two more, whatever was offloaded") {
 }
 
 TEST_CASE("a chain of twenty thousand calls has as few on the device") {
-  Machine machine(/*late=*/false);
+  OffloadMachine machine(/*late=*/false);
   autograd::OffloadAll all;
   Tensor x = full({16}, 0.5).set_requires_grad();
   auto gradient = [&](autograd::SavePolicy* policy) {
@@ -91,7 +91,7 @@ TEST_CASE("a chain of twenty thousand calls has as few on the device") {
 }
 
 TEST_CASE("who holds a tensor keeps it on the device") {
-  Machine machine;
+  OffloadMachine machine;
   autograd::OffloadAll all;
   autograd::SavePolicyScope saving(&all);
   Tensor y = exp(page());
@@ -104,7 +104,7 @@ TEST_CASE("who holds a tensor keeps it on the device") {
 }
 
 TEST_CASE("views leave with their storage, in one copy") {
-  Machine machine;
+  OffloadMachine machine;
   autograd::OffloadAll all;
   autograd::SavePolicyScope saving(&all);
   Tensor w = page();
@@ -124,7 +124,7 @@ TEST_CASE("views leave with their storage, in one copy") {
 }
 
 TEST_CASE("a value that was overwritten since is refused, and named with what wrote it") {
-  Machine machine;
+  OffloadMachine machine;
   autograd::OffloadAll all;
   autograd::SavePolicyScope saving(&all);
   const auto check_refused = [&](const Tensor& y) {
@@ -155,7 +155,7 @@ TEST_CASE("a value that was overwritten since is refused, and named with what wr
 }
 
 TEST_CASE("a graph that is retained goes back to the host and is gone through again") {
-  Machine machine;
+  OffloadMachine machine;
   Tensor x = page();
   autograd::OffloadAll all;
   Tensor y;
@@ -180,7 +180,7 @@ TEST_CASE("a graph that is retained goes back to the host and is gone through ag
 }
 
 TEST_CASE("a host without room keeps values on the device, and counts them") {
-  Machine machine(/*late=*/true, /*host_bytes=*/3 * kPage);
+  OffloadMachine machine(/*late=*/true, /*host_bytes=*/3 * kPage);
   machine.host->replan(memory::planner_named("direct"));
   Tensor x = page();
   auto gradient = [&](autograd::SavePolicy* policy) {
@@ -198,7 +198,7 @@ TEST_CASE("a host without room keeps values on the device, and counts them") {
 }
 
 TEST_CASE("what fails in forward, or is dropped with copies under way, leaves nothing behind") {
-  Machine machine;
+  OffloadMachine machine;
   autograd::OffloadAll all;
   autograd::SavePolicyScope saving(&all);
   Tensor x = page();

@@ -83,7 +83,7 @@ Tensor piece_in_the_middle(Net& net, Tensor x) {
 /// Null for the policy: everything is kept.
 Result run(const Forward& forward, autograd::SavePolicy* policy, bool late = true,
            Dtype dtype = Dtype::float32) {
-  Machine machine(late);
+  OffloadMachine machine(late);
   Result result;
   {
     Net net;
@@ -188,7 +188,7 @@ TEST_CASE("any mixture of fates gives the same bits") {
 }
 
 TEST_CASE("refused requests in backward leave the bytes of both as they were") {
-  Machine machine;
+  OffloadMachine machine;
   Net net;
   autograd::OffloadAll all(0, std::make_unique<autograd::FreeRecomputation>());
   std::map<std::string, std::vector<float>> expected;

@@ -14,8 +14,8 @@ namespace brim::testing {
 
 /// The engine's scope is open. `late`: it copies as late as it may, and notes what breaks the
 /// rules.
-struct Machine {
-  explicit Machine(bool late = true, int64_t host_bytes = memory::host_memory())
+struct OffloadMachine {
+  explicit OffloadMachine(bool late = true, int64_t host_bytes = memory::host_memory())
       : device(memory::capped_host_account("caching")),
         host(memory::capped_host_account("caching", host_bytes)),
         on_device(device),

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "brim/base/parallel.h"
+#include "brim/memory/account.h"
 #include "brim/tests/support/errors.h"
 #include "brim/tests/support/temp_folder.h"
 #include "brim/train/measured_speed.h"
