@@ -4,6 +4,7 @@
 
 #include "brim/autograd/fetch.h"
 #include "brim/autograd/saved_tensor.h"
+#include "brim/memory/fetch_name.h"
 #include "brim/memory/out_of_memory.h"
 
 namespace brim::autograd {
@@ -109,7 +110,7 @@ void HostCopy::begin_sending() {
 void HostCopy::begin_fetching() {
   FetchScope::note(shared_from_this());
   memory::Site by = site_;
-  by.op = "fetch";
+  by.op = memory::fetch_name(by.op);
   by.phase = memory::Phase::backward;
   memory::SiteScope site(by);
   auto storage = std::make_shared<Storage>(queues_->device(), bytes_, category_, shape_);

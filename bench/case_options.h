@@ -1,5 +1,6 @@
-// Flags and files that benchmarks of a training share: which model at which size, how often, and a
-// file of results to which each run of a program adds a line of JSON.
+// What benchmarks of a training share: flags that say which model at which size and how often, the
+// main that plans variants of it and lets them take turns, a table with a row for each, and a file
+// of results to which each run of a program adds a line of JSON.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -64,6 +65,17 @@ int run_program(CLI::App& app, int argc, char** argv, const Run& run) {
   return 0;
 }
 
+/// The main of a program whose `Options` have a `CaseOptions measured`: what `variants_of(options)`
+/// gives takes turns, and `report(options, variants, turns)` says what came out.
+template <class Options, class Plan, class Report>
+int run_case(CLI::App& app, int argc, char** argv, const Options& options, const Plan& variants_of,
+             const Report& report) {
+  return run_program(app, argc, argv, [&] {
+    const std::vector<Variant> variants = variants_of(options);
+    report(options, variants, take_turns(variants, options.measured.turns));
+  });
+}
+
 inline double in_mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 inline Json json_of(const Spread& spread) {
@@ -86,6 +98,7 @@ inline Json json_of(const Variant& variant, const Turns& turns) {
   Json json{{"name", variant.name},
             {"batch", variant.shape.batch},
             {"peak_bytes", variant.peak()},  // predicted, and measured: `take_turns` compares them
+            {"peak_live_bytes", variant.plan.predicted.peak_live},
             {"predicted_seconds", variant.seconds}};
   if (!turns.seconds.empty()) {
     json["seconds"] = turns.seconds;
@@ -93,6 +106,7 @@ inline Json json_of(const Variant& variant, const Turns& turns) {
   }
   if (variant.bound) json["bound_relative_time"] = *variant.bound;
   if (variant.dropped) json["dropped"] = *variant.dropped;
+  json["calls_made_again"] = variant.again;
   if (variant.solve_seconds > 0) json["solve_seconds"] = variant.solve_seconds;
   return json;
 }
@@ -103,6 +117,22 @@ inline Json json_of(const CaseOptions& options) {
   return {{"model", shape.model},    {"height", shape.height},     {"width", shape.width},
           {"batch", shape.batch},    {"classes", shape.outputs()}, {"rounds", options.turns.rounds},
           {"threads", num_threads()}};
+}
+
+/// Prints the case with a note, the columns' names, and `print_row(variant, first variant, turns)`
+/// of each variant. Returns the line of JSON that says the same.
+template <class Row>
+Json report_rows(const CaseOptions& options, const std::string& note, const std::string& columns,
+                 const std::vector<Variant>& variants, const std::vector<Turns>& turns,
+                 const Row& print_row) {
+  Json line = json_of(options);
+  fmt::print("{}, {} rounds, {} threads{}\n{}\n", variants[0].shape.name(), options.turns.rounds,
+             num_threads(), note, columns);
+  for (size_t i = 0; i < variants.size(); ++i) {
+    print_row(variants[i], variants[0], turns[i]);
+    line["variants"].push_back(json_of(variants[i], turns[i]));
+  }
+  return line;
 }
 
 inline void keep(const CaseOptions& options, const Json& line) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Seconds of a training step, brim against PyTorch, taking turns in one run.
+"""Seconds of a training step, brim against PyTorch or an earlier brim, taking turns in one run.
 
+    bazel build //bench:step_server
     bench/compare_step.py --model resnet50 --batch 16 --python VENV/bin/python
 
 Starts bazel-bin/bench/step_server and peers/torch_step.py, stock and, with
@@ -13,8 +14,19 @@ every number.
 
 The tuned peer: by default PyTorch's big buffers come fresh from the system at
 each step and are faulted in anew; glibc can be told to keep them (TUNED below).
---no-brim measures the peers alone. --before PATH measures an earlier build of
-step_server beside this one; --no-torch then leaves PyTorch out.
+--no-brim measures the peers alone.
+
+Against an earlier brim: build the step_server of that commit in a checkout of
+its own, and name it with --before; --no-torch leaves PyTorch out.
+
+    git worktree add ../before COMMIT
+    (cd ../before && bazel build //bench:step_server)
+    bench/compare_step.py --model resnet50 --no-torch \\
+        --before ../before/bazel-bin/bench/step_server
+    git worktree remove --force ../before
+
+Both get the same --model, --batch, --size and --threads; --brim-args go to this
+one alone. In the row `before`, a ratio below 1 says that this build is faster.
 """
 import argparse
 import json
@@ -68,17 +80,18 @@ class Server:
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--model", default="resnet50")
     p.add_argument("--batch", type=int, default=16)
     p.add_argument("--size", type=int, default=224)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--steps", type=int, default=3, help="steps a round")
-    p.add_argument("--brim", default=os.path.join(HERE, "..", "bazel-bin", "bench", "step_server"))
-    p.add_argument("--brim-args", default="", help="more arguments for step_server, in one string")
-    p.add_argument("--no-brim", action="store_true")
-    p.add_argument("--before", help="step_server of an earlier build, as a peer")
+    p.add_argument("--brim", default=os.path.join(HERE, "..", "bazel-bin", "bench", "step_server"),
+                   help="step_server of this build, where it is elsewhere")
+    p.add_argument("--brim-args", default="", help="more arguments for it, in one string")
+    p.add_argument("--no-brim", action="store_true", help="the peers alone")
+    p.add_argument("--before", metavar="STEP_SERVER", help="that of an earlier build, as a peer: see above")
     p.add_argument("--python", default=sys.executable, help="python that has torch and torchvision")
     p.add_argument("--no-torch", action="store_true", help="without the stock peer")
     p.add_argument("--tuned", action="store_true", help="also PyTorch with a tuned allocator")

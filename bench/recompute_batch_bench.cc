@@ -74,16 +74,15 @@ void print_row(const Variant& variant, const Variant& kept, const Turns& per_ima
 void report(const Options& options, const std::vector<Variant>& variants,
             const std::vector<Turns>& turns) {
   const Variant& kept = variants[0];
-  Json line = json_of(options.measured);
-  fmt::print("{}, {} rounds, {} threads; time for each image of batch {}'s with all kept\n",
-             kept.shape.name(), options.measured.turns.rounds, num_threads(), kept.shape.batch);
-  fmt::print("{:<8}{:>7}{:>10}{:>9}{:>11}  {}\n", "", "batch", "peak MiB", "dropped", "predicted",
-             "measured");
-  for (size_t i = 0; i < variants.size(); ++i) {
-    const Turns each = per_image(turns[i], multiple_of(variants[i], kept));
-    print_row(variants[i], kept, each);
-    line["variants"].push_back(json_of(variants[i], each));
-  }
+  std::vector<Turns> of_image;
+  for (size_t i = 0; i < variants.size(); ++i)
+    of_image.push_back(per_image(turns[i], multiple_of(variants[i], kept)));
+  Json line = report_rows(
+      options.measured,
+      fmt::format("; time for each image of batch {}'s with all kept", kept.shape.batch),
+      fmt::format("{:<8}{:>7}{:>10}{:>9}{:>11}  {}", "", "batch", "peak MiB", "dropped",
+                  "predicted", "measured"),
+      variants, of_image, print_row);
   if (options.largest) {
     const Variant variant = largest_planned(kept);
     print_row(variant, kept, {});
@@ -103,8 +102,5 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(2, 64))
       ->capture_default_str();
   app.add_flag("--largest", options.largest, "also plan for the largest batch that fits");
-  return run_program(app, argc, argv, [&] {
-    const std::vector<Variant> variants = variants_of(options);
-    report(options, variants, take_turns(variants, options.measured.turns));
-  });
+  return run_case(app, argc, argv, options, variants_of, report);
 }

@@ -1,8 +1,10 @@
 // What recomputation costs a training step, measured: everything kept against what free
-// recomputation, segments and plans for shares of its memory hold, in turns, one step of each a
-// round. Beside it what was predicted, the bound of the planner, and what others published.
+// recomputation, segments, dynamic eviction and plans for shares of its memory hold, in turns, one
+// step of each a round. Beside it what was predicted, the bound of the planner, and what others
+// published.
 //
 //   recompute_time_bench --model resnet50 --batch 64 --shares 40,33
+//   recompute_time_bench --model resnet50 --shares 45 --recompute dynamic=45 --rounds 0
 #include "brim/bench/case_options.h"
 
 namespace {
@@ -60,14 +62,27 @@ double peer_mib(const Options& options) {
   return 0;
 }
 
-Variant named(const TrainingShape& shape, const std::string& name) {
-  constexpr std::string_view kSegments = "segments=";
-  if (name == "free") return make_variant(name, shape, free_recomputation());
-  int64_t segments = 0;
-  expect<ValueError>(name.starts_with(kSegments) &&
-                         CLI::detail::lexical_cast(name.substr(kSegments.size()), segments),
-                     "recompute", "expected off, free or segments=N, got {}", name);
-  return in_segments(shape, segments, recorded_calls(shape));
+/// Without a plan, in a share of the live bytes of keeping everything.
+Variant evicting(const std::string& name, const Variant& off, int64_t percent) {
+  const int64_t budget = off.plan.predicted.peak_live / 100 * percent;
+  try {
+    return make_variant(name, off.shape, dynamic_eviction(budget));
+  } catch (const memory::OutOfMemory&) {
+    return {.name = name, .shape = off.shape, .fits = false};
+  }
+}
+
+Variant named(const Variant& off, const std::string& name) {
+  if (name == "free") return make_variant(name, off.shape, free_recomputation());
+  const size_t split = name.find('=');
+  const std::string way = name.substr(0, split);
+  int64_t number = 0;
+  expect<ValueError>(split != name.npos && (way == "segments" || way == "dynamic") &&
+                         CLI::detail::lexical_cast(name.substr(split + 1), number) && number > 0,
+                     "recompute", "expected off, free, segments=N or dynamic=PERCENT, got {}",
+                     name);
+  if (way == "dynamic") return evicting(name, off, number);
+  return in_segments(off.shape, number, recorded_calls(off.shape));
 }
 
 /// "off" first. What does not fit is said, and left out.
@@ -75,8 +90,14 @@ std::vector<Variant> variants_of(const Options& options) {
   const TrainingShape& shape = options.measured.shape;
   std::vector<Variant> variants{keep_everything(shape)};
   const int64_t most = variants[0].peak();
-  for (const std::string& name : options.recompute)
-    if (name != variants[0].name) variants.push_back(named(shape, name));
+  for (const std::string& name : options.recompute) {
+    if (name == variants[0].name) continue;
+    Variant variant = named(variants[0], name);
+    if (variant.fits)
+      variants.push_back(std::move(variant));
+    else
+      fmt::print("{} of {} runs out of memory\n", name, shape.name());
+  }
   auto add = [&](const std::string& name, int64_t limit) {
     Variant variant = within(name, shape, limit);
     if (variant.fits) {
@@ -98,11 +119,11 @@ void print_row(const Variant& variant, const Variant& off, const Turns& turns) {
     return value ? fmt::format(fmt::runtime(format), *value) : "-";
   };
   const std::string others = published(off.shape.model, variant.name);
-  fmt::print("{:<12}{:>10.1f}{:>7.1f}%{:>9}{:>9.1f}{:>11.3f}{:>8}{:>9}  {}{}{}\n", variant.name,
-             in_mib(variant.peak()),
+  fmt::print("{:<12}{:>10.1f}{:>7.1f}%{:>9}{:>7}{:>9.1f}{:>11.3f}{:>8}{:>9}  {}{}{}\n",
+             variant.name, in_mib(variant.peak()),
              100 * static_cast<double>(variant.peak()) / static_cast<double>(off.peak()),
-             known(variant.dropped, "{}"), variant.solve_seconds, variant.seconds / off.seconds,
-             known(variant.bound, "{:.3f}"),
+             known(variant.dropped, "{}"), variant.again, variant.solve_seconds,
+             variant.seconds / off.seconds, known(variant.bound, "{:.3f}"),
              turns.seconds.empty() ? "-" : fmt::format("{:.3f}", median(turns.seconds)),
              text_of(turns), others.empty() ? "" : "; ", others);
 }
@@ -116,15 +137,11 @@ void print_beside_peer(const std::vector<Variant>& variants, double peer) {
 
 void report(const Options& options, const std::vector<Variant>& variants,
             const std::vector<Turns>& turns) {
-  const Variant& off = variants[0];
-  Json line = json_of(options.measured);
-  fmt::print("{}, {} rounds, {} threads\n{:<12}{:>10}{:>8}{:>9}{:>9}{:>11}{:>8}{:>9}  {}\n",
-             off.shape.name(), options.measured.turns.rounds, num_threads(), "", "peak MiB",
-             "share", "dropped", "solve s", "predicted", "bound", "step s", "of off");
-  for (size_t i = 0; i < variants.size(); ++i) {
-    print_row(variants[i], off, turns[i]);
-    line["variants"].push_back(json_of(variants[i], turns[i]));
-  }
+  Json line = report_rows(
+      options.measured, "",
+      fmt::format("{:<12}{:>10}{:>8}{:>9}{:>7}{:>9}{:>11}{:>8}{:>9}  {}", "", "peak MiB", "share",
+                  "dropped", "again", "solve s", "predicted", "bound", "step s", "of off"),
+      variants, turns, print_row);
   if (options.measured.turns.rounds > 0) fmt::print("all held what was predicted, to the byte\n");
   if (const double peer = peer_mib(options); peer > 0) {
     line["torch_peak_mib"] = peer;
@@ -140,7 +157,8 @@ int main(int argc, char** argv) {
   CLI::App app("Recomputation against keeping everything, in turns.", "recompute_time_bench");
   add_case_options(app, options.measured);
   app.add_option("--recompute", options.recompute,
-                 "beside off, which is always there: free, segments=N, or off for none")
+                 "beside off, which is always there: free, segments=N, dynamic=PERCENT of its "
+                 "live bytes, or off for none")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--shares", options.shares, "of keep-everything's peak to plan for, in percent")
@@ -148,8 +166,5 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 99));
   app.add_flag("--least", options.least, "also the least that a plan reaches");
   app.add_option("--peer-peak", options.peer_mib, "MiB that peers/torch_peak.py found");
-  return run_program(app, argc, argv, [&] {
-    const std::vector<Variant> variants = variants_of(options);
-    report(options, variants, take_turns(variants, options.measured.turns));
-  });
+  return run_case(app, argc, argv, options, variants_of, report);
 }

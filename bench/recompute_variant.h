@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <optional>
+#include <set>
 
 #include "brim/base/bytes.h"
 #include "brim/bench/timed_training.h"
@@ -22,10 +23,25 @@ struct Variant {
   double seconds = 0;           ///< of a step, by the roofline
   std::optional<double> bound;  ///< that no plan within the bytes can go below, of "off"'s seconds
   std::optional<int64_t> dropped;  ///< values
+  int64_t again = 0;               ///< calls that run again in an update
   double solve_seconds = 0;
 
   int64_t peak() const { return plan.predicted.peak_reserved; }
 };
+
+/// Calls that run again in an update, be it more than once or by rows.
+inline int64_t calls_made_again(RehearsalOptions training) {
+  struct Again final : autograd::OpObserver {
+    void ran(const autograd::OpEvent& event) override {
+      if (event.phase == autograd::Phase::recompute) calls.insert(event.node);
+    }
+    std::set<const autograd::Node*> calls;
+  } again;
+  training.trainer.steps = training.updates = 1;
+  measure_on_meta(memory::planner_named("direct"),
+                  [&](const auto& state_is_held) { rehearse(training, state_is_held); });
+  return std::ssize(again.calls);
+}
 
 inline Variant make_variant(std::string name, const TrainingShape& shape,
                             const RecomputeOptions& recompute) {
@@ -35,6 +51,7 @@ inline Variant make_variant(std::string name, const TrainingShape& shape,
       plan_on_meta([&](const auto& state_is_held) { rehearse(rehearsal, state_is_held); });
   variant.plan.trace = {};
   variant.seconds = predicted_seconds(rehearsal);
+  variant.again = calls_made_again(rehearsal);
   return variant;
 }
 

@@ -4,12 +4,17 @@
 
 #include <algorithm>
 
+#include "brim/memory/fetch_name.h"
+
 namespace brim::memory {
 
 std::string to_string(const Origin& origin) {
   std::string text;
   auto add = [&](const std::string& part) { text += (text.empty() ? "" : " ") + part; };
-  if (!origin.op.empty()) add(fmt::format("{} of '{}'", to_string(origin.phase), origin.op));
+  if (const auto fetched = fetched_op(origin.op))
+    add(fmt::format("fetch of '{}'", *fetched));
+  else if (!origin.op.empty())
+    add(fmt::format("{} of '{}'", to_string(origin.phase), origin.op));
   if (!origin.module.empty()) add("in " + origin.module);
   if (!origin.file.empty())
     add(fmt::format("({}:{})", origin.file.substr(origin.file.rfind('/') + 1), origin.line));

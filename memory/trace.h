@@ -30,7 +30,8 @@ struct Origin {
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
-/// "backward of 'conv2d' in layer1.0.conv1 (resnet.cc:31)"; "" where nothing is known.
+/// "backward of 'conv2d' in layer1.0.conv1 (resnet.cc:31)", "fetch of 'conv2d' in ..." for a name
+/// of memory/fetch_name.h; "" where nothing is known.
 std::string to_string(const Origin& origin);
 
 struct TraceBuffer {

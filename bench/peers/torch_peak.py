@@ -9,17 +9,13 @@ recompute_time_bench --peer-peak.
 """
 import argparse
 
-import torch
-import torchvision
+import torch_training
 from torch.profiler import ProfilerActivity, profile
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--model", default="resnet50")
-    p.add_argument("--batch", type=int, default=16)
-    p.add_argument("--size", type=int, default=224)
-    p.add_argument("--classes", type=int, default=1000)
+    torch_training.add_arguments(p)
     return p.parse_args()
 
 
@@ -41,23 +37,13 @@ def peak_of(step):
 
 def main():
     a = arguments()
-    torch.manual_seed(0)
-    model = getattr(torchvision.models, a.model)(num_classes=a.classes)
-    model = model.to(memory_format=torch.channels_last).train()
-    opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    x = torch.randn(a.batch, 3, a.size, a.size).contiguous(memory_format=torch.channels_last)
-    y = torch.randint(0, a.classes, (a.batch,))
-
-    def step():
-        opt.zero_grad(set_to_none=True)
-        torch.nn.functional.cross_entropy(model(x), y).backward()
-        opt.step()
-
-    step()
-    opt.zero_grad(set_to_none=True)
-    momentum = [s["momentum_buffer"] for s in opt.state.values()]
-    state = bytes_of([*model.parameters(), *model.buffers(), *momentum, x])
-    peak = peak_of(step)
+    training = torch_training.Training(a)
+    training.step()
+    training.optimizer.zero_grad(set_to_none=True)
+    momentum = [s["momentum_buffer"] for s in training.optimizer.state.values()]
+    model = training.model
+    state = bytes_of([*model.parameters(), *model.buffers(), *momentum, training.images])
+    peak = peak_of(training.step)
     print(f"{a.model} batch {a.batch} size {a.size}: {state / 2**20:.0f} MiB held, {peak / 2**20:.0f} MiB "
           f"in the step, {(state + peak) / 2**20:.0f} MiB")
 

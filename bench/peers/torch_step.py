@@ -18,13 +18,12 @@ import statistics
 import sys
 import time
 
+import torch_training
+
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--model", default="resnet50")
-    p.add_argument("--batch", type=int, default=16)
-    p.add_argument("--size", type=int, default=224)
-    p.add_argument("--classes", type=int, default=1000)
+    torch_training.add_arguments(p)
     p.add_argument("--dtype", default="f32", choices=["f32", "bf16"], help="bf16: autocast")
     p.add_argument("--layout", default="nhwc", choices=["nhwc", "nchw"])
     p.add_argument("--compile", action="store_true", help="torch.compile instead of eager")
@@ -35,39 +34,13 @@ def arguments():
     return p.parse_args()
 
 
-def make_model(a):
-    if a.model == "resnet20":
-        import torch_cifar
-
-        return torch_cifar.ResNet20(a.classes)
-    import torchvision
-
-    aux = {"aux_logits": False, "init_weights": False} if a.model in ("inception_v3", "googlenet") else {}
-    return getattr(torchvision.models, a.model)(num_classes=a.classes, **aux)
-
-
 def make_step(a):
-    """A function that runs one training step and returns its loss tensor."""
+    """A function that runs one training step."""
     import torch
 
     torch.set_num_threads(a.threads)
-    torch.manual_seed(0)
-    layout = torch.channels_last if a.layout == "nhwc" else torch.contiguous_format
-    model = make_model(a).to(memory_format=layout).train()
-    x = torch.randn(a.batch, 3, a.size, a.size).contiguous(memory_format=layout)
-    y = torch.randint(0, a.classes, (a.batch,))
-    opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
-    forward = torch.compile(model) if a.compile else model
-
-    def step():
-        opt.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=a.dtype == "bf16"):
-            loss = torch.nn.functional.cross_entropy(forward(x), y)
-        loss.backward()
-        opt.step()
-        return loss
-
-    return step
+    return torch_training.Training(a, channels_last=a.layout == "nhwc", weight_decay=1e-4,
+                                   autocast=a.dtype == "bf16", compiled=a.compile).step
 
 
 def timed(step, count):

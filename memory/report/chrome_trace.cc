@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "brim/memory/fetch_name.h"
 #include "brim/memory/report/live_curve.h"
 #include "brim/memory/report/trace_view.h"
 
@@ -98,7 +99,8 @@ int64_t bytes_of(const Trace& trace, const std::vector<int64_t>& ids) {
 
 Json op_event(const Trace& trace, const TraceOp& op, const TraceClock& clock) {
   const Phase phase = op.origin.phase;
-  const bool says = phase == Phase::backward || phase == Phase::recompute;
+  const bool says =
+      (phase == Phase::backward && !fetched_op(op.origin.op)) || phase == Phase::recompute;
   const std::string way = says ? std::string(" ") + to_string(phase) : "";
   Json event = slice(kOps, op.origin.op + way, clock.of(op));
   event["cat"] = to_string(op.origin.phase);

@@ -1,6 +1,6 @@
-// Values that were dropped and made again for backward: which buffer of a trace is another life of
-// which. For pages: it is found by what calls look like, since a trace does not know values. What
-// is dropped is decided elsewhere (memory/plan/recompute.h).
+// Values that were dropped and made again for backward, or that waited in the host: which buffer of
+// a trace is another life of which. For pages: it is found by what calls look like, since a trace
+// does not know values. What is dropped or moved is decided elsewhere (memory/plan/recompute.h).
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,11 @@
 
 namespace brim::memory {
 
-/// Of each buffer that holds a value made again (phase recompute, an activation): the buffer that
-/// held it in forward, of the same call of the same section. -1 for others, and for values that
-/// were written over in place: what their buffer held when it went was another value. Calls that
-/// look alike, as those of one line in a loop, are taken last first, as backward does.
+/// Of each activation that holds a value made again (phase recompute) or fetched from the host
+/// (memory/fetch_name.h): the buffer that held it in forward, of the same call of the same section.
+/// -1 for others, and for what was made again of a value that was written over in place: what its
+/// buffer held when it went was another value. Calls that look alike, as those of one line in a
+/// loop, are taken last first, as backward does.
 std::vector<int64_t> first_lives(const Trace& trace);
 
 }  // namespace brim::memory

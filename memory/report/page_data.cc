@@ -5,6 +5,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "brim/memory/fetch_name.h"
 #include "brim/memory/report/first_lives.h"
 #include "brim/memory/report/live_curve.h"
 #include "brim/memory/report/markup.h"
@@ -119,6 +120,7 @@ std::string page_data(const Trace& trace, const PageOptions& options) {
                {"subtitle", options.subtitle},
                {"categories", kCategoryNames},
                {"phases", phase_names()},
+               {"fetch", kFetch},
                {"arena_bytes", options.arena_bytes},
                {"budget", options.budget},
                {"peak_live", trace.peak_live()},

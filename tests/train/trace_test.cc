@@ -6,7 +6,6 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/trace_recorder.h"
-#include "brim/memory/report/first_lives.h"
 #include "brim/memory/report/outliving.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/models/registry.h"
@@ -273,60 +272,6 @@ TEST_CASE("a saved input that backward takes goes at its last use, and stays in 
     return account->stats().peak_live - before;
   };
   CHECK(peak_of_backward(true) - peak_of_backward(false) == kBytes);
-}
-
-/// The modules of the calls that wrote to a buffer.
-std::vector<std::string> writers(const memory::Trace& trace, int64_t buffer, memory::Phase phase) {
-  std::vector<std::string> modules;
-  for (const memory::TraceOp& op : trace.ops)
-    if (op.origin.phase == phase && std::ranges::count(op.outputs, buffer) > 0)
-      modules.push_back(op.origin.module);
-  return modules;
-}
-
-std::string last_forward_to(const memory::Trace& trace, int64_t buffer) {
-  const auto modules = writers(trace, buffer, memory::Phase::forward);
-  REQUIRE(!modules.empty());
-  return modules.back();
-}
-
-std::string first_again_to(const memory::Trace& trace, int64_t buffer) {
-  const auto modules = writers(trace, buffer, memory::Phase::recompute);
-  REQUIRE(!modules.empty());
-  return modules.front();
-}
-
-TEST_CASE("in a step that recomputes, values made again are those that forward let go") {
-  const Device meta = Device::meta();
-  auto account = fresh_account(meta);
-  memory::AccountScope scope(account);
-  auto model = nn::make_model("resnet20", {.classes = 10, .device = meta});
-  optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9});
-  TrainStep step(*model, sgd, {.recompute = free_recomputation()});
-  autograd::TraceRecorder recorder(account);
-  step.run(0.1, [&] {
-    return cross_entropy((*model)(zeros({4, 32, 32, 3}, {.device = meta})),
-                         zeros({4}, {.dtype = Dtype::int64, .device = meta}));
-  });
-  const memory::Trace trace = recorder.take();
-  const std::vector<int64_t> first = memory::first_lives(trace);
-  int64_t found = 0, rebuilt = 0;
-  for (size_t i = 0; i < first.size(); ++i) {
-    const memory::TraceBuffer& later = trace.buffers[i];
-    rebuilt += later.origin.phase == memory::Phase::recompute &&
-               later.category == memory::Category::activations;
-    if (first[i] < 0) continue;
-    ++found;
-    const memory::TraceBuffer& before = trace.buffers[static_cast<size_t>(first[i])];
-    CHECK(before.origin.phase == memory::Phase::forward);
-    // It may have been asked for by another, over whose result this was written.
-    CHECK(last_forward_to(trace, first[i]) == first_again_to(trace, static_cast<int64_t>(i)));
-    CHECK(before.shape == later.shape);
-    CHECK(before.death <= later.birth);
-  }
-  // Of those that are left the buffer went on, with what was written over them.
-  CHECK(found > 0);
-  CHECK(2 * found > rebuilt);
 }
 
 TEST_CASE("a hook that captures its own tensor lets it go when backward has run") {

@@ -9,30 +9,6 @@ const offsetOf = Float64Array.from(page.buffers.offset);
 const firstLifeOf = Int32Array.from(page.buffers.first_life, (back, b) => back ? b - back : -1);
 const end = bytesOf.length;
 
-// Categories, and activations that were not kept: what a value was before it was dropped, and what
-// it was when backward had it made again. They are drawn as activations are, in stripes.
-const kDropped = page.categories.length, kRebuilt = kDropped + 1;
-const layers = [...page.categories.map((name) => ({name, colour: name})),
-                {name: "activations, dropped", colour: "activations", stripes: "thin"},
-                {name: "activations, rebuilt", colour: "activations", stripes: "thick"}];
-const kActivations = page.categories.indexOf("activations");
-const laterLives = new Map();  // of a dropped value, by the buffer that it had in forward
-firstLifeOf.forEach((first, b) => {
-  if (first >= 0) laterLives.set(first, [...laterLives.get(first) ?? [], b]);
-});
-const categoryOf = Uint8Array.from(page.buffers.category, (category, b) => {
-  if (category !== kActivations) return category;
-  const [, , , , phase] = page.origins[page.buffers.origin[b]];
-  if (page.phases[phase] === "recompute") return kRebuilt;
-  return laterLives.has(b) ? kDropped : category;
-});
-
-// What stays lies at the bottom of the stack.
-const stackOrder = [...["parameters", "optimizer", "other", "input", "communication", "gradients",
-                        "activations"].map((name) => page.categories.indexOf(name)),
-                    kDropped, kRebuilt, page.categories.indexOf("scratch")];
-const present = stackOrder.filter((c) => categoryOf.includes(c));
-
 /** {op, module, file, line, phase} of an entry of the table of origins. */
 function origin(index) {
   const [op, module, file, line, phase] = page.origins[index];
@@ -41,6 +17,41 @@ function origin(index) {
 }
 const originOf = (b) => origin(page.buffers.origin[b]);
 const shapeOf = (b) => page.strings[page.buffers.shape[b]];
+
+// Categories, and activations that were not kept: what a value was before it was dropped or moved
+// to the host, and what it was when backward had it made again or fetched. They are drawn as
+// activations are, in stripes: thin before and thick after, and those of the host cross.
+const kDropped = page.categories.length;
+const kRebuilt = kDropped + 1, kMoved = kDropped + 2, kFetched = kDropped + 3;
+const layers = [...page.categories.map((name) => ({name, colour: name})),
+                {name: "activations, dropped", colour: "activations", stripes: "thin"},
+                {name: "activations, rebuilt", colour: "activations", stripes: "thick"},
+                {name: "activations, moved", colour: "activations", stripes: "thin crossed"},
+                {name: "activations, fetched", colour: "activations", stripes: "thick crossed"}];
+const kActivations = page.categories.indexOf("activations");
+/** "fetch relu", and "fetch" of what no op asked for. */
+const isFetch = (op) => op === page.fetch || op.startsWith(`${page.fetch} `);
+/** kRebuilt and kFetched for what a value was in backward, -1 for others. */
+function laterLayer(b) {
+  const {op, phase} = originOf(b);
+  if (page.buffers.category[b] !== kActivations) return -1;
+  return phase === "recompute" ? kRebuilt : isFetch(op) ? kFetched : -1;
+}
+const laterLives = new Map();  // of a value that was not kept, by the buffer that it had in forward
+firstLifeOf.forEach((first, b) => {
+  if (first >= 0) laterLives.set(first, [...laterLives.get(first) ?? [], b]);
+});
+const categoryOf = Uint8Array.from(page.buffers.category, (category, b) => {
+  if (laterLayer(b) >= 0) return laterLayer(b);
+  if (!laterLives.has(b)) return category;
+  return laterLayer(laterLives.get(b)[0]) === kFetched ? kMoved : kDropped;
+});
+
+// What stays lies at the bottom of the stack.
+const stackOrder = [...["parameters", "optimizer", "other", "input", "communication", "gradients",
+                        "activations"].map((name) => page.categories.indexOf(name)),
+                    kDropped, kRebuilt, kMoved, kFetched, page.categories.indexOf("scratch")];
+const present = stackOrder.filter((c) => categoryOf.includes(c));
 
 /** Live bytes of each category at each time, and their sum. */
 const liveOf = layers.map(() => new Float64Array(end + 1));
@@ -150,7 +161,9 @@ const formatShare = (part, whole) => whole ? `${(100 * part / whole).toFixed(1)}
 
 /** "conv2d backward, layer1.0.conv1"; a buffer that no op asked for has the name of its module or
     category. */
-function opName({op, phase}) { return op && phase === "backward" ? `${op} backward` : op; }
+function opName({op, phase}) {
+  return op && phase === "backward" && !isFetch(op) ? `${op} backward` : op;
+}
 function nameOf(b) {
   const from = originOf(b);
   return [opName(from), from.module].filter(Boolean).join(", ") || layers[categoryOf[b]].name;
@@ -158,13 +171,15 @@ function nameOf(b) {
 /** What became of a value that was not kept; "" for others. */
 function fateOf(b) {
   const request = (other) => `request ${formatCount(other + 1)}`;
-  if (categoryOf[b] === kRebuilt)
-    return "rebuilt for backward" +
+  const back = {[kRebuilt]: "rebuilt for backward", [kFetched]: "fetched for backward"};
+  if (back[categoryOf[b]])
+    return back[categoryOf[b]] +
            (firstLifeOf[b] < 0 ? "" : `, first made as ${request(firstLifeOf[b])}`);
   const later = laterLives.get(b);
   if (!later) return "";
+  const gone = categoryOf[b] === kMoved ? "moved to the host" : "dropped";
   const times = later.length > 1 ? ` ${formatCount(later.length)} times, first` : "";
-  return `dropped, rebuilt for backward${times} as ${request(later[0])}`;
+  return `${gone}, ${back[laterLayer(later[0])]}${times} as ${request(later[0])}`;
 }
 function lifeOf(b) {
   const until = deathOf[b] === end ? "held to the end" : `freed after ${formatCount(deathOf[b])}`;

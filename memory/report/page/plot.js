@@ -6,22 +6,25 @@ const colour = (name) =>
 /** What each layer is painted with. */
 function layerFills(context) {
   return layers.map(({colour: name, stripes}) =>
-    stripes ? striped(context, colour(name), stripes === "thick") : colour(name));
+    stripes ? striped(context, colour(name), stripes.split(" ")) : colour(name));
 }
-/** Slanting stripes: rising thick ones or falling thin ones. */
-function striped(context, fill, isThick) {
+/** Slanting stripes: rising thick ones or falling thin ones, or such that cross. */
+function striped(context, fill, stripes) {
+  const isThick = stripes.includes("thick"), isCrossed = stripes.includes("crossed");
   const size = 8, tile = document.createElement("canvas"), c = tile.getContext("2d");
   tile.width = tile.height = size;
   c.fillStyle = colour("surface");
   c.fillRect(0, 0, size, size);
   c.strokeStyle = fill;
-  c.lineWidth = isThick ? 4 : 2;
-  if (isThick) c.setTransform(1, 0, 0, -1, 0, size);
-  for (const shift of [-size, 0, size]) {
-    c.beginPath();
-    c.moveTo(shift - size, -size);
-    c.lineTo(shift + 2 * size, 2 * size);
-    c.stroke();
+  c.lineWidth = (isThick ? 4 : 2) / (isCrossed ? 1.5 : 1);
+  for (const rises of isCrossed ? [false, true] : [isThick]) {
+    if (rises) c.setTransform(1, 0, 0, -1, 0, size);
+    for (const shift of [-size, 0, size]) {
+      c.beginPath();
+      c.moveTo(shift - size, -size);
+      c.lineTo(shift + 2 * size, 2 * size);
+      c.stroke();
+    }
   }
   return context.createPattern(tile, "repeat");
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "brim/base/error.h"
+#include "brim/memory/fetch_name.h"
 #include "brim/memory/report/live_curve.h"
 #include "brim/tests/memory/report/small_trace.h"
 
@@ -57,6 +58,12 @@ TEST_CASE("steps, sections and ops are slices, in rows of their own") {
                                                           "sections: first micro-step of 4 2+4",
                                                           "sections: update 6+1", "ops: conv2d 3+2",
                                                           "ops: conv2d backward 5+1"});
+}
+
+TEST_CASE("a fetch has its own name, not that of the backward of an op") {
+  Trace trace = small_trace();
+  trace.ops[1].origin.op = fetch_name("conv2d");
+  CHECK(slices(trace).back() == "ops: fetch conv2d 5+1");
 }
 
 TEST_CASE("where ops were timed, slices begin and end with them") {

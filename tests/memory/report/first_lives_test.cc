@@ -1,8 +1,9 @@
-// Which buffers of a trace hold a value that was dropped and made again.
+// Which buffers of a trace hold a value that was dropped and made again, or moved and fetched.
 #include "brim/memory/report/first_lives.h"
 
 #include <doctest/doctest.h>
 
+#include "brim/memory/fetch_name.h"
 #include "brim/tests/memory/report/small_trace.h"
 
 using namespace brim;
@@ -27,6 +28,10 @@ struct Calls {
                          .begin = outputs.front(),
                          .end = trace.end,
                          .outputs = outputs});
+  }
+  /// Back from the host, of what `op` asked for.
+  int64_t fetch(const std::string& module, const char* op = "relu", int64_t bytes = 640) {
+    return request(trace, bytes, Category::activations, fetch_name(op), module, Phase::backward);
   }
   Numbers first() { return first_lives(finished(trace)); }
 };
@@ -93,6 +98,36 @@ TEST_CASE("calls that look alike are taken last first, each in its section") {
   micro_step();
   micro_step();
   CHECK(calls.first() == Numbers{-1, -1, -1, 2, 1, 0, -1, -1, -1, 8, 7, 6});
+}
+
+TEST_CASE("what left for the host is found by what asked for it, the last first") {
+  Calls calls;
+  const int64_t a = calls.run(Phase::forward, "loop");
+  const int64_t other = request(calls.trace, 640, Category::activations, "tanh", "loop",
+                                Phase::forward);  // as large, and gone as well
+  const int64_t b = calls.run(Phase::forward, "loop");
+  calls.note(Phase::forward, "next", {b});  // writes over it: the buffer is moved with that
+  const int64_t held = calls.run(Phase::forward, "loop");
+  const int64_t small = calls.run(Phase::forward, "loop", 64);
+  for (int64_t gone : {a, other, b, small}) release(calls.trace, gone);
+  CHECK(calls.fetch("loop") == 5);
+  CHECK(calls.fetch("loop") == 6);
+  CHECK(calls.fetch("loop") == 7);                // of a graph that is gone through again
+  CHECK(calls.fetch("elsewhere") == 8);           // which nobody left
+  CHECK(calls.fetch("loop", "tanh", 1280) == 9);  // nor one of that size
+  CHECK(held == 3);
+  CHECK(calls.first() == Numbers{-1, -1, -1, -1, -1, b, a, b, -1, -1});
+}
+
+TEST_CASE("of calls that look alike one may be moved and the other dropped") {
+  Calls calls;
+  const int64_t moved = calls.run(Phase::forward, "loop"),
+                dropped = calls.run(Phase::forward, "loop");
+  release(calls.trace, moved);
+  release(calls.trace, dropped);
+  calls.run(Phase::recompute, "loop");
+  calls.fetch("loop");
+  CHECK(calls.first() == Numbers{-1, -1, dropped, moved});
 }
 
 TEST_CASE("without recomputation there are none") {

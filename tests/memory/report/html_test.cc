@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "brim/base/error.h"
+#include "brim/memory/fetch_name.h"
 #include "brim/tests/memory/report/small_trace.h"
 
 using namespace brim;
@@ -129,6 +130,20 @@ TEST_CASE("the page knows what was dropped and made again, counted back from its
   CHECK(data_of(page)["buffers"]["first_life"] == json(Numbers{0, 0, 2}));
   // What its reader makes of them.
   for (const char* text : {"rebuilt for backward", "activations, dropped", "activations, rebuilt"})
+    CHECK(page.find(text) != page.npos);
+}
+
+TEST_CASE("the page knows what was moved to the host, and what fetched it") {
+  Trace trace;
+  release(trace, request(trace, 640, Category::activations, "relu", "a", Phase::forward));
+  request(trace, 640, Category::activations, fetch_name("relu"), "a", Phase::backward);
+  const std::string page = html_page(finished(trace));
+  const json data = data_of(page);
+  CHECK(data["buffers"]["first_life"] == json(Numbers{0, 1}));
+  CHECK(data["fetch"] == "fetch");
+  CHECK(origin_of(data, 1).op == "fetch relu");
+  for (const char* text :
+       {"moved to the host", "fetched for backward", "activations, moved", "activations, fetched"})
     CHECK(page.find(text) != page.npos);
 }
 

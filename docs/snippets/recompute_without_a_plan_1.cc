@@ -1,4 +1,5 @@
-// The block of recomputation.md: two layers whose results are made again, with the same gradients.
+// The block of recompute_without_a_plan.md: two layers whose results are made again, with the same
+// gradients.
 #include "brim/autograd/backward.h"
 #include "brim/autograd/checkpoint.h"
 #include "brim/ops/ops.h"

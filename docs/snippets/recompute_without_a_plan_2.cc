@@ -1,5 +1,5 @@
-// The block of recomputation.md, "Without a plan": a model whose depth changes from step to step,
-// in a step and by hand.
+// The block of recompute_without_a_plan.md, "For graphs that change": a model whose depth changes
+// from step to step, in a step and by hand.
 #include "brim/autograd/dynamic_eviction.h"
 #include "brim/brim.h"
 
