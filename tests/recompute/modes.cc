@@ -1,6 +1,10 @@
 #include "brim/tests/recompute/modes.h"
 
+#include <numeric>
+
+#include "brim/autograd/offload_all.h"
 #include "brim/base/bytes.h"
+#include "brim/memory/out_of_memory.h"
 #include "brim/train/recompute_plan.h"
 
 namespace brim::testing {
@@ -16,6 +20,33 @@ RecomputeOptions planned(const ZooTraining& training, int64_t budget) {
   expect<ValueError>(choice.fits && choice.dropped > 0, "modes",
                      "expected a plan for {} bytes that drops something", budget);
   return choice.recompute;
+}
+
+bool goes_through(TrainingSetup setup, int64_t budget) {
+  setup.rehearsal.trainer.recompute = dynamic_eviction(budget);
+  try {
+    predicted_memory(setup);
+    return true;
+  } catch (const memory::OutOfMemory&) {
+    return false;
+  }
+}
+
+// Live bytes, to 4 KiB. Of these small images most live bytes are parameters and gradients, which
+// stay: of any budget much above the least there would be little to evict.
+int64_t least_eviction_budget(const ZooTraining& training) {
+  const TrainingSetup setup = setup_of(training, "direct");
+  const StepMemory kept = predicted_memory(setup);
+  int64_t fails_at = kept.state, least = kept.peak_live;
+  while (least - fails_at > 4096) {
+    const int64_t budget = std::midpoint(fails_at, least);
+    (goes_through(setup, budget) ? least : fails_at) = budget;
+  }
+  return least;
+}
+
+RecomputeOptions offload_all() {
+  return {"offloaded", [] { return std::make_unique<autograd::OffloadAll>(); }};
 }
 
 }  // namespace
@@ -47,6 +78,13 @@ std::vector<Mode> modes_of(const ZooTraining& training) {
       {"planned for much", planned(training, range.at(0.75))},
       {"planned for some", planned(training, range.at(0.4))},
       {"planned for little", planned(training, range.at(0.1))},
+  };
+}
+
+std::vector<Mode> modes_without_plan(const ZooTraining& training) {
+  return {
+      {"evicted", dynamic_eviction(least_eviction_budget(training))},
+      {"all offloaded", offload_all(), {.enabled = true}},
   };
 }
 
