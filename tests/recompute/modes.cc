@@ -67,17 +67,19 @@ RecomputeOptions planned_in_turns(const RehearsalOptions& training,
 }
 
 std::vector<Mode> modes_of(const ZooTraining& training) {
-  const ByteRange range = byte_range(training);
+  const TrainingSetup setup = setup_of(training);
+  const RecomputeChoice least = choose_recomputation(setup, 1);
+  const ByteRange range{.least = least.memory.peak_reserved,
+                        .most = predicted_memory(setup).peak_reserved};
   return {
       {"free", free_recomputation()},
       {"two segments", segments(training, 2)},
       {"five segments", segments(training, 5)},
       // Dropout's masks and what else is near the end, which the others keep.
-      {"everything dropped",
-       planned_in_turns(setup_of(training).rehearsal, {autograd::Fate::retain})},
+      {"everything dropped", planned_in_turns(setup.rehearsal, {autograd::Fate::retain})},
       {"planned for much", planned(training, range.at(0.75))},
       {"planned for some", planned(training, range.at(0.4))},
-      {"planned for little", planned(training, range.at(0.1))},
+      {"planned for the least", least.recompute},
   };
 }
 
