@@ -11,23 +11,14 @@
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
 #include "brim/ops/ops.h"
+#include "brim/tests/support/replays.h"
 
 using namespace brim;
+using namespace brim::testing;
 
 namespace {
 
 constexpr int64_t kSize = 64, kChannels = 64;  // a slice has two images
-
-/// Rows of results that were made again, and the most in one piece.
-struct Replays final : autograd::OpObserver {
-  void ran(const autograd::OpEvent& event) override {
-    if (event.phase != autograd::Phase::recompute) return;
-    const int64_t count = event.outputs[0].size(0);
-    rows += count;
-    most = std::max(most, count);
-  }
-  int64_t rows = 0, most = 0;
-};
 
 /// Drops whatever one pass makes, also from what was dropped.
 struct DropOnePass final : autograd::SavePolicy {
@@ -66,7 +57,7 @@ Result run(const Function& function, const Tensors& values, Drops drops, bool tw
     for (const Tensor& input : inputs) input.set_grad({});
   }
   backward(y, {.grad = dy});
-  Result result{.rows = replays.rows, .most = replays.most};
+  Result result{.rows = replays.rows, .most = replays.most_rows};
   for (const Tensor& input : inputs) result.gradients.push_back(input.grad().to_vector<double>());
   return result;
 }
@@ -273,17 +264,6 @@ TEST_CASE("a request for rows that is refused leaves the bytes as they were") {
 }
 
 TEST_CASE("of whole networks free recomputation makes nothing again that caches could not hold") {
-  struct Largest final : autograd::OpObserver {
-    void ran(const autograd::OpEvent& event) override {
-      if (event.phase != autograd::Phase::recompute) return;
-      const int64_t bytes = event.outputs[0].numel() * size_of(event.outputs[0].dtype());
-      if (bytes > most) what = fmt::format("{} {}", event.module, to_string(event.outputs[0]));
-      most = std::max(most, bytes);
-      ++count;
-    }
-    int64_t most = 0, count = 0;
-    std::string what;
-  };
   for (const char* name : {"resnet18", "resnet50", "mobilenet_v2", "densenet121"}) {
     CAPTURE(std::string(name));
     auto model = nn::make_model(name, {.classes = 10, .device = Device::meta()});
@@ -294,11 +274,11 @@ TEST_CASE("of whole networks free recomputation makes nothing again that caches 
       autograd::SavePolicyScope scope(&policy);
       return mean((*model)(empty({64, 224, 224, 3}, {.device = Device::meta()})));
     }();
-    Largest largest;
+    Replays replays;
     backward(std::move(loss));
-    CAPTURE(largest.what);
-    CHECK(largest.count > 0);
+    CAPTURE(replays.largest);
+    CHECK(replays.count() > 0);
     // Late layers are made as a whole, of up to 33 MiB; what is larger is not.
-    CHECK(largest.most <= int64_t{33} << 20);
+    CHECK(replays.most_bytes <= int64_t{33} << 20);
   }
 }
