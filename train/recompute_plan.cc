@@ -6,6 +6,8 @@
 #include <numeric>
 #include <optional>
 
+#include "brim/train/training_plan.h"
+
 namespace brim {
 namespace {
 
@@ -97,7 +99,11 @@ class Choosing {
     }
     choice.plan = std::move(plan);
     setup.rehearsal.trainer.recompute = choice.recompute;
-    choice.memory = predicted_memory(setup, limit_);
+    const TrainingPlan packed = plan_under(
+        setup.planner, [&](const auto& state_is_held) { rehearse(setup.rehearsal, state_is_held); },
+        {.capacity = limit_});
+    choice.memory = packed.predicted;
+    choice.arena = packed.plan;
     choice.fits = choice.memory.peak_reserved <= limit_;
     return choice;
   }

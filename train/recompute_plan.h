@@ -4,6 +4,7 @@
 // the planner in force count, and not those of the graph.
 #pragma once
 
+#include "brim/memory/plan/plan.h"
 #include "brim/memory/plan/recompute.h"
 #include "brim/train/ladder.h"
 #include "brim/train/recorded_step.h"
@@ -14,6 +15,9 @@ struct RecomputeChoice {
   bool fits = false;           ///< where not, this is what needs least
   RecomputeOptions recompute;  ///< what was asked for, where that fits
   StepMemory memory;           ///< of the training with it, rehearsed
+  /// What it was rehearsed under, for a run on the arena (`memory::arena_planner`); null for
+  /// others.
+  std::shared_ptr<const memory::Plan> arena;
   memory::RecomputePlan plan;  ///< of the graph
   int64_t dropped = 0;         ///< values that are made again
   int64_t offloaded = 0;       ///< values that go to the host

@@ -40,12 +40,12 @@ AlexNet::AlexNet(const AlexNetOptions& options) {
   add_convolution(features, 256, 256, {3, 1, 1});
   add_pool(features);
   classifier.add<Dropout>(options.dropout);
-  classifier.add<Linear>(256 * 6 * 6, 4096);
+  classifier.add<Linear>(256 * 6 * 6, options.hidden);
   classifier.add<ReLU>();
   classifier.add<Dropout>(options.dropout);
-  classifier.add<Linear>(4096, 4096);
+  classifier.add<Linear>(options.hidden, options.hidden);
   classifier.add<ReLU>();
-  classifier.add<Linear>(4096, options.classes);
+  classifier.add<Linear>(options.hidden, options.classes);
   register_modules({{"features", features}, {"avgpool", avgpool}, {"classifier", classifier}});
 }
 

@@ -11,6 +11,7 @@ namespace brim::nn {
 
 struct AlexNetOptions {
   int64_t classes = 1000;
+  int64_t hidden = 4096;  ///< outputs of the first two linear layers; 4096 in torchvision's files
   double dropout = 0.5;  ///< before the first two linear layers
 };
 

@@ -7,6 +7,7 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/ops/ops.h"
+#include "brim/tests/support/replays.h"
 
 using namespace brim;
 using autograd::Fate;
@@ -14,18 +15,16 @@ using autograd::Fates;
 
 namespace {
 
-/// The names of the calls that ran again, in order.
-class Replays final : public autograd::OpObserver {
+class ReplaysAndLives final : public brim::testing::Replays {
  public:
   void ran(const autograd::OpEvent& event) override {
+    Replays::ran(event);
     if (event.phase != autograd::Phase::recompute) return;
     const std::string name = event.op.name();
     for (const auto& [of, storage] : made_)
       if (of == name && !storage.expired()) ++there_twice;
     made_.emplace_back(name, event.outputs.front().storage());
-    names.push_back(name);
   }
-  std::vector<std::string> names;
   int there_twice = 0;  ///< results that were still held as they were made once more
 
  private:
@@ -54,7 +53,7 @@ Result run(const Fates& fates) {
     g = h = Tensor();
     loss = sum(add(add(a, b), c));
   }
-  Replays replays;
+  ReplaysAndLives replays;
   backward(std::move(loss));
   return {{w.grad().to_vector<float>(), x.grad().to_vector<float>()},
           replays.names,

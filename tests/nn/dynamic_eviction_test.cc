@@ -13,19 +13,13 @@
 #include "brim/nn/layers.h"
 #include "brim/ops/ops.h"
 #include "brim/tests/nn/evicting.h"
+#include "brim/tests/support/replays.h"
 
 using namespace brim;
 using namespace brim::testing;
 using autograd::DynamicEviction;
 
 namespace {
-
-struct Rerun final : autograd::OpObserver {
-  void ran(const autograd::OpEvent& event) override {
-    if (event.phase == autograd::Phase::recompute) ops.emplace_back(event.op.name());
-  }
-  std::vector<std::string> ops;
-};
 
 constexpr int64_t kSide = 64, kBytes = kSide * kSide * 4;
 
@@ -68,9 +62,9 @@ TEST_CASE("of two as large and as old, the one that costs less to make again goe
     CHECK(!evicting.drop());
     CHECK(evicting.eviction.counts().dropped == 2);
     CHECK(evicting.eviction.counts().dropped_bytes == 2 * kBytes);
-    Rerun rerun;
+    Replays rerun;
     backward(loss);
-    CHECK(rerun.ops == std::vector<std::string>{"matmul", "exp"});
+    CHECK(rerun.names == std::vector<std::string>{"matmul", "exp"});
     CHECK(evicting.eviction.counts().rerun == 2);
   }
 }
@@ -94,9 +88,9 @@ TEST_CASE("what is missing around it counts: a run of neighbours is not dropped 
       if (units[k].expired() && order.find("pqrz"[k]) == std::string::npos) order += "pqrz"[k];
   }
   CHECK(order == "przq");
-  Rerun rerun;
+  Replays rerun;
   backward(loss);
-  CHECK(rerun.ops.size() == 4);  // z; then p, q and r for r, and all of them stay
+  CHECK(rerun.names.size() == 4);  // z; then p, q and r for r, and all of them stay
   const std::vector<float> dropped = gradient_of(w);
   backward(sum(tanh(tanh(tanh(w)))));
   CHECK(gradient_of(w) == dropped);
@@ -116,9 +110,9 @@ TEST_CASE("where there is room nothing is dropped, looked at or held beyond what
       loss = sum(mul(exp(neg(tanh(matmul(w, w)))), w));
     }
     const int64_t live = account->stats().live;
-    Rerun rerun;
+    Replays rerun;
     backward(loss);
-    CHECK(rerun.ops.empty());
+    CHECK(rerun.names.empty());
     if (evicts) CHECK(eviction->counts().comparisons == 0);
     return live;
   };
@@ -180,18 +174,18 @@ TEST_CASE("what is being read, or will be within a rebuilding, stays whoever ask
   while (evicting.drop()) {
   }
   {
-    Rerun rerun;
+    Replays rerun;
     backward(loss);  // both inputs of greedy, which drops what only exp wants
-    CHECK(rerun.ops == std::vector<std::string>{"exp", "neg", "tanh", "exp"});
+    CHECK(rerun.names == std::vector<std::string>{"exp", "neg", "tanh", "exp"});
   }
   Tensor kept = exp(w);
   loss = sum(tanh(mul(kept, greedy(w, w))));
   while (evicting.drop()) {
   }
   kept = Tensor();
-  Rerun rerun;
+  Replays rerun;
   backward(loss);
-  CHECK(rerun.ops == std::vector<std::string>{"greedy", "mul", "tanh", "exp"});
+  CHECK(rerun.names == std::vector<std::string>{"greedy", "mul", "tanh", "exp"});
 }
 
 TEST_CASE("what was overwritten is refused and named, dropped or not") {

@@ -15,6 +15,7 @@
 #include "brim/memory/out_of_memory.h"
 #include "brim/nn/layers.h"
 #include "brim/ops/ops.h"
+#include "brim/tests/nn/block_net.h"
 #include "brim/tests/support/offload_machine.h"
 
 using namespace brim;
@@ -23,41 +24,20 @@ using autograd::Fate;
 
 namespace {
 
-/// Convolutions, batch norm with residual and activation, dropout, indices of a pool.
-struct Net final : nn::Module {
+/// With indices of a pool too.
+struct Net final : BlockNet {
   Net() {
-    register_modules({{"conv1", conv1},
-                      {"bn1", bn1},
-                      {"conv2", conv2},
-                      {"bn2", bn2},
-                      {"conv3", conv3},
-                      {"bn3", bn3},
-                      {"drop", drop},
-                      {"fc", fc}});
+    register_module("fc", fc);
     nn::initialize(*this, /*seed=*/3);
   }
-  Tensor block(Tensor x) {
-    Tensor y = bn2(conv2(x), {.activation = Activation::hardswish});
-    return bn3(conv3(std::move(y)), {.residual = std::move(x), .activation = Activation::relu});
-  }
-  Tensor stem(Tensor x) { return drop(bn1(conv1(std::move(x)), {.activation = Activation::relu})); }
   Tensor head(Tensor x) {
     x = max_pool2d(std::move(x), {.kernel = 2, .stride = 2});
     return fc(reshape(std::move(x), {4, 8 * 8 * 8}));
   }
   Tensor forward(Tensor x) override { return head(block(stem(std::move(x)))); }
 
-  nn::Conv2d conv1{3, 8, {.kernel = 3, .padding = 1, .bias = false}};
-  nn::BatchNorm2d bn1{8};
-  nn::Conv2d conv2{8, 8, {.kernel = 3, .padding = 1, .bias = false}};
-  nn::BatchNorm2d bn2{8};
-  nn::Conv2d conv3{8, 8, {.kernel = 3, .padding = 1, .bias = false}};
-  nn::BatchNorm2d bn3{8};
-  nn::Dropout drop{0.3};
   nn::Linear fc{8 * 8 * 8, 4};
 };
-
-Tensor images() { return uniform({4, 16, 16, 3}, -1, 1, {1}); }
 
 struct Result {
   std::vector<std::vector<double>> numbers;  // loss, gradients, buffers

@@ -11,56 +11,31 @@
 #include "brim/nn/checkpoint_sequential.h"
 #include "brim/nn/layers.h"
 #include "brim/ops/ops.h"
+#include "brim/tests/nn/block_net.h"
 #include "brim/tests/support/compare.h"
+#include "brim/tests/support/replays.h"
 
 using namespace brim;
+using namespace brim::testing;
 using autograd::checkpoint;
 
 namespace {
 
-/// Convolutions, batch norm with residual and activation, dropout: what a step must not do twice.
-struct Net final : nn::Module {
+/// What a step must not do twice.
+struct Net final : BlockNet {
   Net() {
-    register_modules({{"conv1", conv1},
-                      {"bn1", bn1},
-                      {"conv2", conv2},
-                      {"bn2", bn2},
-                      {"conv3", conv3},
-                      {"bn3", bn3},
-                      {"drop", drop},
-                      {"fc", fc}});
+    register_module("fc", fc);
     nn::initialize(*this, /*seed=*/3);
   }
-  Tensor block(Tensor x) {
-    Tensor y = bn2(conv2(x), {.activation = Activation::hardswish});
-    return bn3(conv3(std::move(y)), {.residual = std::move(x), .activation = Activation::relu});
-  }
-  Tensor stem(Tensor x) { return drop(bn1(conv1(std::move(x)), {.activation = Activation::relu})); }
   Tensor forward(Tensor x) override { return fc(global_avg_pool(block(stem(std::move(x))))); }
 
-  nn::Conv2d conv1{3, 8, {.kernel = 3, .padding = 1, .bias = false}};
-  nn::BatchNorm2d bn1{8};
-  nn::Conv2d conv2{8, 8, {.kernel = 3, .padding = 1, .bias = false}};
-  nn::BatchNorm2d bn2{8};
-  nn::Conv2d conv3{8, 8, {.kernel = 3, .padding = 1, .bias = false}};
-  nn::BatchNorm2d bn3{8};
-  nn::Dropout drop{0.3};
   nn::Linear fc{8, 4};
 };
-
-Tensor images() { return uniform({4, 16, 16, 3}, -1, 1, {1}); }
 
 struct Result {
   std::vector<std::vector<double>> numbers;  // loss, gradients, buffers
   int64_t saved_bytes = 0;                   // live after forward, but for the model
-  int recomputed = 0;
-};
-
-struct Replays final : autograd::OpObserver {
-  void ran(const autograd::OpEvent& event) override {
-    if (event.phase == autograd::Phase::recompute) ++count;
-  }
-  int count = 0;
+  int64_t recomputed = 0;
 };
 
 using Forward = std::function<Tensor(Net&, Tensor)>;
@@ -80,9 +55,9 @@ Result run(const Forward& forward, Dtype dtype = Dtype::float32) {
     Tensor loss = mean(forward(net, std::move(x)));
     result.saved_bytes = account->stats().live - before;
     result.numbers.push_back(loss.to_vector<double>());
-    CHECK(replays.count == 0);
+    CHECK(replays.count() == 0);
     backward(std::move(loss));
-    result.recomputed = replays.count;
+    result.recomputed = replays.count();
     for (const auto& [name, parameter] : net.named_parameters()) {
       REQUIRE(parameter.grad().defined());
       result.numbers.push_back(parameter.grad().to_vector<double>());
@@ -218,7 +193,7 @@ TEST_CASE("an exception in a checkpointed function leaves nothing behind") {
   CHECK(autograd::save_policy() == nullptr);
   Replays replays;
   backward(sum(tanh(tanh(w))));
-  CHECK(replays.count == 0);  // no segment is open
+  CHECK(replays.count() == 0);  // no segment is open
 }
 
 TEST_CASE("an input that was overwritten since is refused, and named with what wrote it") {
@@ -383,7 +358,7 @@ TEST_CASE("segments that begin with an elementwise op are cut there in place too
     Tensor x = images();
     Replays replays;
     backward(sum(segments == 0 ? chain(x) : nn::checkpoint_sequential(chain, segments, x)));
-    CHECK(replays.count <= 16);  // each call once at most
+    CHECK(replays.count() <= 16);  // each call once at most
     std::vector<std::vector<float>> grads;
     for (const auto& [name, parameter] : chain.named_parameters())
       grads.push_back(parameter.grad().to_vector<float>());

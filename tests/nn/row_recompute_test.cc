@@ -14,23 +14,14 @@
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
 #include "brim/ops/ops.h"
+#include "brim/tests/support/replays.h"
 
 using namespace brim;
+using namespace brim::testing;
 
 namespace {
 
 constexpr int64_t kSize = 64, kChannels = 64;  // a slice has two images
-
-/// Rows of results that were made again, and the most in one piece.
-struct Replays final : autograd::OpObserver {
-  void ran(const autograd::OpEvent& event) override {
-    if (event.phase != autograd::Phase::recompute) return;
-    const int64_t count = event.outputs[0].size(0);
-    rows += count;
-    most = std::max(most, count);
-  }
-  int64_t rows = 0, most = 0;
-};
 
 /// Drops whatever one pass makes, also from what was dropped.
 struct DropOnePass final : autograd::SavePolicy {
@@ -73,7 +64,7 @@ Result run(const Function& function, const Tensors& values, Drops drops, bool tw
     for (const Tensor& input : inputs) input.set_grad({});
   }
   backward(y, {.grad = dy});
-  Result result{.rows = replays.rows, .most = replays.most};
+  Result result{.rows = replays.rows, .most = replays.most_rows};
   for (const Tensor& input : inputs) result.gradients.push_back(input.grad().to_vector<double>());
   return result;
 }

@@ -1,6 +1,10 @@
 #include "brim/tests/recompute/modes.h"
 
+#include <numeric>
+
+#include "brim/autograd/offload_all.h"
 #include "brim/base/bytes.h"
+#include "brim/memory/out_of_memory.h"
 #include "brim/train/recompute_plan.h"
 
 namespace brim::testing {
@@ -16,6 +20,33 @@ RecomputeOptions planned(const ZooTraining& training, int64_t budget) {
   expect<ValueError>(choice.fits && choice.dropped > 0, "modes",
                      "expected a plan for {} bytes that drops something", budget);
   return choice.recompute;
+}
+
+bool goes_through(TrainingSetup setup, int64_t budget) {
+  setup.rehearsal.trainer.recompute = dynamic_eviction(budget);
+  try {
+    predicted_memory(setup);
+    return true;
+  } catch (const memory::OutOfMemory&) {
+    return false;
+  }
+}
+
+// Live bytes, to 4 KiB. Of these small images most live bytes are parameters and gradients, which
+// stay: of any budget much above the least there would be little to evict.
+int64_t least_eviction_budget(const ZooTraining& training) {
+  const TrainingSetup setup = setup_of(training, "direct");
+  const StepMemory kept = predicted_memory(setup);
+  int64_t fails_at = kept.state, least = kept.peak_live;
+  while (least - fails_at > 4096) {
+    const int64_t budget = std::midpoint(fails_at, least);
+    (goes_through(setup, budget) ? least : fails_at) = budget;
+  }
+  return least;
+}
+
+RecomputeOptions offload_all() {
+  return {"offloaded", [] { return std::make_unique<autograd::OffloadAll>(); }};
 }
 
 }  // namespace
@@ -36,17 +67,26 @@ RecomputeOptions planned_in_turns(const RehearsalOptions& training,
 }
 
 std::vector<Mode> modes_of(const ZooTraining& training) {
-  const ByteRange range = byte_range(training);
+  const TrainingSetup setup = setup_of(training);
+  const RecomputeChoice least = choose_recomputation(setup, 1);
+  const ByteRange range{.least = least.memory.peak_reserved,
+                        .most = predicted_memory(setup).peak_reserved};
   return {
       {"free", free_recomputation()},
       {"two segments", segments(training, 2)},
       {"five segments", segments(training, 5)},
       // Dropout's masks and what else is near the end, which the others keep.
-      {"everything dropped",
-       planned_in_turns(setup_of(training).rehearsal, {autograd::Fate::retain})},
+      {"everything dropped", planned_in_turns(setup.rehearsal, {autograd::Fate::retain})},
       {"planned for much", planned(training, range.at(0.75))},
       {"planned for some", planned(training, range.at(0.4))},
-      {"planned for little", planned(training, range.at(0.1))},
+      {"planned for the least", least.recompute},
+  };
+}
+
+std::vector<Mode> modes_without_plan(const ZooTraining& training) {
+  return {
+      {"evicted", dynamic_eviction(least_eviction_budget(training))},
+      {"all offloaded", offload_all(), {.enabled = true}},
   };
 }
 

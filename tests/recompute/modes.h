@@ -24,14 +24,19 @@ ByteRange byte_range(const ZooTraining& training);
 struct Mode {
   std::string name;
   RecomputeOptions recompute;
+  OffloadOptions offload = {};
 };
 
 /// A plan of which the calls of a step have the fates in turns, budget or not.
 RecomputeOptions planned_in_turns(const RehearsalOptions& training,
                                   const std::vector<autograd::Fate>& fates);
 
-/// All but keeping everything. Plans for budgets are of the training as it is given, in its dtype
-/// and under the arena; they can be followed in any.
+/// Where calls run again that were chosen before the step. Plans for budgets are of the training as
+/// it is given, in its dtype and under the arena; they can be followed in any.
 std::vector<Mode> modes_of(const ZooTraining& training);
+
+/// Eviction within the least budget that a rehearsal goes through, and offloading everything: for
+/// this training alone, since a budget is in bytes of its dtype.
+std::vector<Mode> modes_without_plan(const ZooTraining& training);
 
 }  // namespace brim::testing

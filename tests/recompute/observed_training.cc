@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <cstring>
 
 #include "brim/autograd/op.h"
@@ -12,37 +13,52 @@
 namespace brim::testing {
 namespace {
 
-/// Of bytes, eight at a time.
+/// Of bytes, in four lanes that do not wait for each other.
 class Hash {
  public:
   void add(const char* bytes, int64_t count) {
-    for (int64_t i = 0; i < count; i += 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, bytes + i, static_cast<size_t>(std::min<int64_t>(8, count - i)));
-      bits_ = (bits_ ^ word) * 0x9E3779B97F4A7C15ull;
-      bits_ ^= bits_ >> 29;
-    }
+    for (; count >= 32; bytes += 32, count -= 32)
+      for (size_t lane = 0; lane < 4; ++lane) add_word<8>(bytes + 8 * lane, lanes_[lane]);
+    for (; count >= 4; bytes += 4, count -= 4) add_word<4>(bytes, lanes_[0]);
+    for (; count > 0; ++bytes, --count) add_word<1>(bytes, lanes_[0]);
   }
-  uint64_t bits() const { return bits_; }
+  uint64_t bits() const {
+    uint64_t bits = 0;
+    for (uint64_t lane : lanes_) mix(lane, bits);
+    return bits;
+  }
 
  private:
-  uint64_t bits_ = 1;
+  template <size_t size>
+  static void add_word(const char* bytes, uint64_t& lane) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes, size);
+    mix(word, lane);
+  }
+  static void mix(uint64_t word, uint64_t& into) {
+    into = (into ^ word) * 0x9E3779B97F4A7C15ull;
+    into ^= into >> 29;
+  }
+
+  std::array<uint64_t, 4> lanes_{1, 2, 3, 4};
 };
 
 /// In the order of the indices, whatever the strides. Asks the account for nothing.
-void add(const Tensor& tensor, int axis, int64_t element, Hash& hash) {
-  const int64_t size = size_of(tensor.dtype());
-  const auto* bytes = static_cast<const char*>(tensor.data());
-  if (tensor.is_contiguous()) return hash.add(bytes, tensor.numel() * size);
-  if (axis == tensor.dim()) return hash.add(bytes + element * size, size);
-  for (int64_t i = 0; i < tensor.size(axis); ++i)
-    add(tensor, axis + 1, element + i * tensor.strides()[axis], hash);
+void add_strided(const char* bytes, const Layout& layout, int axis, Hash& hash) {
+  const int64_t size = size_of(layout.dtype);
+  if (axis == layout.shape.size()) return hash.add(bytes, size);
+  for (int64_t i = 0; i < layout.shape[axis]; ++i)
+    add_strided(bytes + i * layout.strides[axis] * size, layout, axis + 1, hash);
 }
 
 uint64_t digest_of(const Tensor& tensor) {
   if (!tensor.defined()) return 0;
   Hash hash;
-  add(tensor, 0, 0, hash);
+  const auto* bytes = static_cast<const char*>(tensor.data());
+  if (tensor.is_contiguous())
+    hash.add(bytes, tensor.numel() * size_of(tensor.dtype()));
+  else
+    add_strided(bytes, tensor.layout(), 0, hash);
   return hash.bits();
 }
 
@@ -76,19 +92,21 @@ void add_state(const std::vector<nn::NamedTensor>& tensors, ObservedTraining& in
     into.digests.push_back({each.name, digest_of(each.tensor)});
 }
 
-void run(const ZooTraining& training, const RecomputeOptions& recompute, ObservedTraining& into) {
+void run(const ZooTraining& training, const ObserveOptions& how, ObservedTraining& into) {
   auto model = make_zoo_model(training, Device::cpu());
   Updating updating = make_zoo_updating(*model);
   RandomBatches source(
       {.images = training.batch, .batches = training.steps, .size = training.size});
   TrainerOptions options = zoo_trainer_options(training);
-  options.recompute = recompute;
+  options.recompute = how.recompute;
+  options.offload = how.offload;
   Trainer trainer(*model, *updating.optimizer, {source}, options);
   trainer.on_step = [&](const StepReport& step) { into.losses.push_back(step.loss); };
   {
     Digesting digesting(into);
     trainer.run();
   }
+  if (trainer.offload() != nullptr) into.fetched = trainer.offload()->stats().copies_in;
   add_state(model->named_parameters(), into);
   add_state(model->named_buffers(), into);
   add_state(updating.optimizer->named_state(), into);
@@ -99,14 +117,17 @@ void run(const ZooTraining& training, const RecomputeOptions& recompute, Observe
 ObservedTraining observe(const ZooTraining& training, const ObserveOptions& options) {
   auto account = std::make_shared<memory::Account>(
       Device::cpu(), std::make_unique<memory::HostSource>(options.cap), options.planner);
+  auto host = memory::capped_host_account("caching");
   memory::AccountScope scope(account);
+  autograd::OffloadHostScope offloading(host);
   ObservedTraining result;
   autograd::manual_seed(11);
-  run(training, options.recompute, result);
+  run(training, options, result);
   // What a draw outside of the steps would get next: no policy took a number from there.
   result.digests.push_back(
       {"the next address outside of steps", autograd::next_random_address("probe").key.value});
   result.stats = account->stats();
+  result.host = host->stats();
   return result;
 }
 

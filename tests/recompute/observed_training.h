@@ -24,11 +24,14 @@ struct ObservedTraining {
   std::vector<double> losses;
   std::vector<Digest> digests;  ///< in the order in which they were taken
   int64_t replays = 0;          ///< calls that ran again
-  memory::AccountStats stats;   ///< in the end, when all was given back
+  int64_t fetched = 0;          ///< saved tensors that came back from the host
+  /// In the end, when all was given back: of the device, and of what was offloaded.
+  memory::AccountStats stats, host;
 };
 
 struct ObserveOptions {
   RecomputeOptions recompute = {};
+  OffloadOptions offload = {};
   memory::MakePlanner planner = memory::planner_named("direct");
   int64_t cap = memory::Source::kUnlimited;
 };

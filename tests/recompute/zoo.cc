@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <optional>
 
+#include "brim/core/tensor.h"
 #include "brim/nn/creation.h"
+#include "brim/nn/models/alexnet.h"
 #include "brim/nn/models/registry.h"
 #include "brim/nn/models/unet.h"
 #include "brim/nn/models/vgg.h"
@@ -16,7 +18,7 @@
 namespace brim::testing {
 namespace {
 
-constexpr int64_t kClasses = 4;
+constexpr int64_t kClasses = 4, kHidden = 64;
 
 /// [N,H,W,3] -> [N,classes].
 struct MeanOfPixels final : nn::Module {
@@ -28,8 +30,12 @@ struct MeanOfPixels final : nn::Module {
 std::unique_ptr<nn::Module> make_model(const std::string& name, Dtype dtype, Device device) {
   nn::CreationScope scope({.dtype = dtype, .device = device});
   auto small_vgg = [](const nn::VggLayout& layout) {
-    return std::make_unique<nn::Vgg>(layout, nn::VggOptions{.classes = kClasses, .hidden = 64});
+    return std::make_unique<nn::Vgg>(layout,
+                                     nn::VggOptions{.classes = kClasses, .hidden = kHidden});
   };
+  if (name == "alexnet")
+    return std::make_unique<nn::AlexNet>(
+        nn::AlexNetOptions{.classes = kClasses, .hidden = kHidden});
   if (name == "vgg16") return small_vgg(nn::kVgg16);
   if (name == "vgg16_bn") return small_vgg(nn::kVgg16Bn);
   if (name == "unet") return std::make_unique<MeanOfPixels>();
@@ -37,12 +43,44 @@ std::unique_ptr<nn::Module> make_model(const std::string& name, Dtype dtype, Dev
       name, {.classes = kClasses, .seed = std::nullopt, .dtype = dtype, .device = device});
 }
 
+/// Of models, drawn once for all trainings of one: that takes as long as some updates.
+class InitialValues {
+ public:
+  void give(nn::Module& model, const ZooTraining& training) {
+    const std::string name = fmt::format("{} in {}", training.model, to_string(training.dtype));
+    const Tensors tensors = tensors_of(model);
+    if (name == name_) {
+      for (size_t i = 0; i < tensors.size(); ++i) copy_into(tensors[i], values_[i]);
+      return;
+    }
+    nn::initialize(model, /*seed=*/1);
+    memory::AccountScope apart(account_);
+    values_.clear();
+    for (const Tensor& each : tensors) values_.push_back(clone(each));
+    name_ = name;
+  }
+
+ private:
+  static Tensors tensors_of(const nn::Module& model) {
+    Tensors tensors;
+    for (const auto& named : {model.named_parameters(), model.named_buffers()})
+      for (const nn::NamedTensor& each : named) tensors.push_back(each.tensor);
+    return tensors;
+  }
+
+  std::shared_ptr<memory::Account> account_ = memory::capped_host_account("direct");
+  std::string name_;
+  Tensors values_;
+};
+
 }  // namespace
 
 ZooTraining zoo_training(const std::string& model) {
   static const std::vector<ZooTraining> all{
       {.model = "resnet20", .size = 16, .is_small = true},
-      {.model = "resnet18"},
+      // Of fewer images nothing could be evicted: all but parameters and gradients is next to
+      // nothing.
+      {.model = "resnet18", .batch = 8},
       {.model = "resnet50"},
       // Of two values in a channel batch norm makes gradients without bounds.
       {.model = "mobilenet_v2", .batch = 4, .is_small = true},
@@ -63,7 +101,9 @@ ZooTraining zoo_training(const std::string& model) {
 
 std::unique_ptr<nn::Module> make_zoo_model(const ZooTraining& training, Device device) {
   std::unique_ptr<nn::Module> model = make_model(training.model, training.dtype, device);
-  nn::initialize(*model, /*seed=*/1);
+  if (device.is_meta()) return model;
+  static InitialValues initial;
+  initial.give(*model, training);
   return model;
 }
 

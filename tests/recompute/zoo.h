@@ -1,8 +1,8 @@
 // The models that recomputation is tested on, as trainings small enough to run many times: few
 // classes, two images of the fewest pixels, batches that differ from update to update, momentum.
-// They are the models of nn/models/ as they are but for VGG's linear layers, which have 64 outputs
-// instead of 4096, and U-Net, which has a quarter of its channels and the mean of all pixels'
-// scores for a result, so that `Trainer` trains it like the others.
+// They are the models of nn/models/ as they are but for the linear layers of AlexNet and VGG, which
+// have 64 outputs instead of 4096, and U-Net, which has a quarter of its channels and the mean of
+// all pixels' scores for a result, so that `Trainer` trains it like the others.
 #pragma once
 
 #include <memory>
@@ -26,6 +26,7 @@ struct ZooTraining {
 /// Of a model by name, at the size that suits it. Throws `ValueError` for one that is not there.
 ZooTraining zoo_training(const std::string& model);
 
+/// With the initial values of one seed.
 std::unique_ptr<nn::Module> make_zoo_model(const ZooTraining& training, Device device);
 Updating make_zoo_updating(nn::Module& model);
 TrainerOptions zoo_trainer_options(const ZooTraining& training);

@@ -9,6 +9,7 @@
 #include "brim/ops/cross_entropy.h"
 #include "brim/ops/global_avg_pool.h"
 #include "brim/optim/sgd.h"
+#include "brim/tests/support/replays.h"
 #include "brim/tests/train/faults.h"
 #include "brim/tests/train/planned_training.h"
 #include "brim/tests/train/values.h"
@@ -75,13 +76,6 @@ struct Trained {
   int64_t rerun = 0;
 };
 
-struct Reruns final : autograd::OpObserver {
-  void ran(const autograd::OpEvent& event) override {
-    count += event.phase == autograd::Phase::recompute ? 1 : 0;
-  }
-  int64_t count = 0;
-};
-
 Trained train(const Run& run) {
   auto account = memory::capped_host_account(run.planner, run.cap);
   memory::AccountScope scope(account);
@@ -95,7 +89,7 @@ Trained train(const Run& run) {
     Problem problem = random_problem(/*batch=*/4, /*size=*/16, /*classes=*/4);
     problem.images = convert_to(problem.images, {.dtype = run.dtype});
     account->reset_peak();
-    Reruns reruns;
+    Replays reruns;
     for (int i = 0; i < run.steps; ++i) {
       model.step = static_cast<uint64_t>(i);
       step.begin();
@@ -111,7 +105,7 @@ Trained train(const Run& run) {
       step.prepare(0.05);
       step.commit();
     }
-    result.rerun = reruns.count;
+    result.rerun = reruns.count();
     for (const auto& named : {model.named_parameters(), model.named_buffers(), sgd.named_state()})
       std::ranges::copy(doubles_of(named), std::back_inserter(result.numbers));
   }
@@ -185,9 +179,9 @@ TEST_CASE("of a graph that stays the same a rehearsal tells the peaks, whatever 
     rehearsal.trainer.recompute = dynamic_eviction(budget);
     for (const char* planner : {"direct", "caching", "arena"}) {
       CAPTURE(planner);
-      Reruns rehearsed;
+      Replays rehearsed;
       TrainingPlan plan = plan_under(planner, [&](const auto& held) { rehearse(rehearsal, held); });
-      CHECK(rehearsed.count > 0);
+      CHECK(rehearsed.count() > 0);
       CHECK(plan.predicted.peak_live <= budget);
       const memory::AccountStats stats =
           brim::testing::train(c,
@@ -209,11 +203,11 @@ TEST_CASE("so it does where the cap is the budget, whatever pieces the planner i
   const int64_t cap = kept.state + share_of(kept.peak_live - kept.state, 0.7);
   for (const char* planner : {"direct", "caching"}) {
     CAPTURE(planner);
-    Reruns rehearsed;
+    Replays rehearsed;
     const StepMemory told =
         measure_on_meta(memory::planner_named(planner),
                         [&](const auto& held) { rehearse(rehearsal, held); }, {.capacity = cap});
-    CHECK(rehearsed.count > 0);
+    CHECK(rehearsed.count() > 0);
     const memory::AccountStats stats = brim::testing::train(c, memory::planner_named(planner), cap,
                                                             {}, rehearsal.trainer.recompute);
     CHECK(stats.peak_live == told.peak_live);

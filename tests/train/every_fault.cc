@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "brim/autograd/trace_recorder.h"
+#include "brim/base/parallel.h"
 #include "brim/memory/arena_planner.h"
 
 namespace brim::testing {
@@ -24,6 +25,18 @@ memory::MakePlanner planner_of(const FaultCase& c) {
   for (int i = 0; i < 3; ++i) training.update(problem);
   return memory::arena_planner(std::make_shared<memory::Plan>(memory::make_plan(recorder.take())));
 }
+
+// Of images of a few pixels there is nothing for a second thread to do but to spin.
+class OneThread {
+ public:
+  OneThread() { set_num_threads(1); }
+  ~OneThread() { set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_ = num_threads();
+};
 
 /// The training that nothing disturbs, in bytes of its own.
 class Undisturbed {
@@ -48,6 +61,7 @@ class Undisturbed {
 Faults check_every_fault(const FaultCase& c) {
   CAPTURE(c.planner);
   CAPTURE(c.recompute.name);
+  const OneThread one_thread;
   Undisturbed undisturbed(c);
   auto account = std::make_shared<memory::Account>(
       Device::cpu(), std::make_unique<memory::HostSource>(), planner_of(c));
