@@ -233,8 +233,8 @@ TEST_CASE("the same file gives the same plan; no identity follows from a speed")
   TempFolder folder;
   auto speed_in_file = [&](double factor) {
     auto measure = [factor] {
-      return MeasuredSpeed{{.bytes_per_second = factor * 1.1e10,
-                            .of_ops = {{"conv2d forward", {3e11, 2e10}}}}};
+      return MeasuredSpeed{
+          {.bytes_per_second = factor * 1.1e10, .of_ops = {{"conv2d forward", {3e11, 2e10}}}}};
     };
     return calibrated_speed(Device::cpu(), {.folder = folder.path(), .measure = measure}).speed;
   };
