@@ -111,7 +111,7 @@ void print_replays(RehearsalOptions training,
 }
 
 void report(const Options& o) {
-  const DeviceSpeed speed = o.fresh ? measured_speed() : calibrated_speed();
+  const DeviceSpeed speed = (o.fresh ? measured_speed() : calibrated_speed()).speed;
   print_speed(speed);
   const RehearsalOptions training = training_of(o);
   const SeenRuns seen = runs_of(training);

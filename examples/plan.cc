@@ -39,9 +39,11 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   TrainData data = open_data(flags);
   set_op_times(flags);
   choose_batch(flags, data, events);
+  const TrainFlags asked = flags;
   const std::optional<RecomputeChoice> recompute = choose_recompute(flags, data, events);
   PlanResult result = make_plan_result(flags, data);
   result.recompute = recompute;
+  if (!outputs.json.empty()) complete(result, flags, asked, data);
   write_files(result, flags, outputs);
   if (!outputs.curve.empty()) draw_recompute_curve(outputs.curve, flags, data, recompute);
   events.write(plan_json(result, flags));

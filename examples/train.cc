@@ -37,7 +37,7 @@ void train(TrainFlags flags) {
   RunCheckpoints checkpoints(flags, data);
   options.checkpoints = checkpoints.folder();
   MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
-  if (!flags.quiet && !events.owns_stdout()) say_op_times(flags);
+  if (flags.plans_recompute() && !flags.quiet && !events.owns_stdout()) say_op_times(flags);
   open_loaders(flags, data);
   auto account = std::make_shared<memory::Account>(
       flags.device, std::make_unique<memory::HostSource>(flags.limit()), plan.planner(flags));

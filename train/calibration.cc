@@ -8,7 +8,6 @@
 #include "brim/base/parallel.h"
 #include "brim/io/atomic_file.h"
 #include "brim/io/input_file.h"
-#include "brim/train/measured_speed.h"
 #include "brim/train/speed_file.h"
 
 namespace brim {
@@ -33,7 +32,7 @@ std::string read_all(const std::string& path) {
   return text;
 }
 
-void keep(const std::string& path, const DeviceSpeed& speed, const Machine& machine) {
+void keep(const std::string& path, const MeasuredSpeed& speed, const Machine& machine) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   // Where that failed, this says why.
@@ -53,7 +52,7 @@ std::string calibration_file(Device device, const std::string& folder) {
   return fmt::format("{}/op_times_{}_{}.json", folder, to_string(device.type), num_threads());
 }
 
-DeviceSpeed calibrated_speed(Device device, const CalibrationOptions& options) {
+MeasuredSpeed calibrated_speed(Device device, const CalibrationOptions& options) {
   auto say = [&](const std::string& text) {
     options.say ? options.say(text) : void(std::cerr << text << std::endl);
   };
@@ -71,7 +70,7 @@ DeviceSpeed calibrated_speed(Device device, const CalibrationOptions& options) {
       say(fmt::format("{} ('{}'); measured again", refusal.what(), path));
     }
   }
-  const DeviceSpeed speed = measure();
+  const MeasuredSpeed speed = measure();
   try {
     keep(path, speed, machine);
   } catch (const FileError& refusal) {

@@ -25,12 +25,10 @@ class Climb {
 
   LadderResult climb() && {
     for (const auto& remedy : remedies_) try_on(result_.considered.front(), *remedy);
-    if (!one_unasked_fits()) {
-      Rung unasked = all_unasked();
+    if (!one_fits(/*unasked=*/true)) {
+      const Rung unasked = with_unasked(result_.considered.front());
       if (unasked.names.size() > 1) add(unasked);
-      if (!unasked.names.empty())
-        for (const auto& remedy : remedies_)
-          if (remedy->is_proposed_only()) try_on(unasked, *remedy);
+      if (!unasked.names.empty()) try_proposed(unasked);
     }
     result_.chosen = best([&](const Rung& rung) {
       return rung.fits && (options_.may_choose_all || !rung.is_proposed_only);
@@ -54,9 +52,10 @@ class Climb {
     return a.names.size() < b.names.size();
   }
 
-  bool one_unasked_fits() const {
-    return std::ranges::any_of(
-        result_.considered, [](const Rung& rung) { return rung.fits && !rung.is_proposed_only; });
+  bool one_fits(bool unasked) const {
+    return std::ranges::any_of(result_.considered, [&](const Rung& rung) {
+      return rung.fits && !(unasked && rung.is_proposed_only);
+    });
   }
 
   void add(Rung rung) {
@@ -90,8 +89,18 @@ class Climb {
     if (std::optional<Rung> changed = with(std::move(rung), remedy)) add(std::move(*changed));
   }
 
-  Rung all_unasked() {
-    Rung rung = result_.considered.front();
+  void try_proposed(const Rung& unasked) {
+    for (const auto& remedy : remedies_)
+      if (remedy->is_proposed_only()) try_on(unasked, *remedy);
+    if (one_fits(/*unasked=*/false)) return;
+    // What was planned for the training as it is, is not the least of one that was changed.
+    for (const auto& remedy : remedies_)
+      if (remedy->is_proposed_only())
+        if (std::optional<Rung> changed = with(result_.considered.front(), *remedy))
+          if (Rung rung = with_unasked(*changed); rung.names.size() > 1) add(std::move(rung));
+  }
+
+  Rung with_unasked(Rung rung) {
     for (const auto& remedy : remedies_)
       if (!remedy->is_proposed_only())
         if (std::optional<Rung> changed = with(rung, *remedy)) rung = std::move(*changed);

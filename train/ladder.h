@@ -85,9 +85,9 @@ class Ladder {
  public:
   Ladder& add(std::unique_ptr<Remedy> remedy);
   /// Considers the training as it is, with each remedy alone, and, where none of those is enough
-  /// that may be chosen unasked, with all of these together, and each of the others on top. Of what
-  /// fits and may be chosen it takes the least predicted time, and of equal times the fewest
-  /// remedies.
+  /// that may be chosen unasked, with all of these together, and each of the others on top; where
+  /// still nothing fits, with each of the others and all of these planned for it. Of what fits and
+  /// may be chosen it takes the least predicted time, and of equal times the fewest remedies.
   LadderResult climb(const TrainingSetup& wanted, const LadderOptions& options) const;
 
  private:

@@ -91,6 +91,46 @@ void add_samples(const Probe& probe, const TimingOptions& options, std::vector<S
   samples.push_back({probe.bound, Phase::backward, seen.runs[1], seconds.backward});
 }
 
+std::vector<Sample> timed_round(const TimingOptions& options) {
+  std::vector<Sample> samples;
+  for (const Probe& probe : probes()) add_samples(probe, options, samples);
+  return samples;
+}
+
+/// The fastest of each sample so far.
+class Rounds {
+ public:
+  void add(std::vector<Sample> round) {
+    slowest_ = std::max(slowest_, seconds_of(round));
+    const double before = seconds_of(best_);
+    if (best_.empty()) best_ = std::move(round);
+    for (size_t i = 0; i < round.size(); ++i)
+      best_[i].seconds = std::min(best_[i].seconds, round[i].seconds);
+    ++count_;
+    is_settled_ = before - seconds_of(best_) <= kSettled * before;
+  }
+  bool are_enough() const { return count_ >= (is_settled_ ? kLeast : kMost); }
+
+  int count() const { return count_; }
+  double spread() const { return slowest_ / seconds_of(best_) - 1; }
+  const std::vector<Sample>& best() const { return best_; }
+
+ private:
+  static constexpr int kLeast = 3, kMost = 8;
+  static constexpr double kSettled = 0.01;
+
+  static double seconds_of(const std::vector<Sample>& samples) {
+    double sum = 0;
+    for (const Sample& sample : samples) sum += sample.seconds;
+    return sum;
+  }
+
+  std::vector<Sample> best_;
+  double slowest_ = 0;
+  int count_ = 0;
+  bool is_settled_ = false;
+};
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::ranges::nth_element(values, middle);
@@ -151,19 +191,19 @@ class Fit {
 
 }  // namespace
 
-DeviceSpeed measured_speed(const SpeedOptions& options) {
+MeasuredSpeed measured_speed(const SpeedOptions& options) {
   expect<DeviceError>(options.device.is_cpu(), "op times",
                       "expected the CPU to measure the speed of, got {}",
                       to_string(options.device));
   const TimingOptions timing{.device = options.device,
                              .capacity = kSpeedBytes,
-                             .repeats = 7,
+                             .repeats = 3,
                              .quantile = 0,  // whatever else runs on the machine only slows it
-                             .least_seconds = 0.02,
+                             .least_seconds = 0.006,
                              .now = options.now};
-  std::vector<Sample> samples;
-  for (const Probe& probe : probes()) add_samples(probe, timing, samples);
-  return Fit(std::move(samples)).run();
+  Rounds rounds;
+  while (!rounds.are_enough()) rounds.add(timed_round(timing));
+  return {Fit(rounds.best()).run(), rounds.count(), rounds.spread()};
 }
 
 }  // namespace brim

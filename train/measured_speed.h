@@ -22,11 +22,22 @@ struct SpeedOptions {
   std::function<double()> now = {};
 };
 
-/// Well under two seconds, on the CPU. Dense convolutions and matrix products give rates of
-/// arithmetic, the median counts; elementwise ops those of traffic; the tiniest op the start of
+struct MeasuredSpeed {
+  DeviceSpeed speed = {};
+  /// Each op was timed in so many rounds, from 1, and its fastest run counts.
+  int rounds = 1;
+  /// What the slowest round took beyond the fastest runs of all, as a share of these: well below
+  /// 0.1 on a machine that does nothing else. Where it is more, the rates may be too low.
+  double spread = 0;
+  friend bool operator==(const MeasuredSpeed&, const MeasuredSpeed&) = default;
+};
+
+/// One to three seconds, on the CPU: in rounds, since whatever else runs there comes and goes,
+/// until one more finds next to nothing faster. Dense convolutions and matrix products give rates
+/// of arithmetic, the median counts; elementwise ops those of traffic; the tiniest op the start of
 /// one. Convolution (whose traffic is that of a depthwise one), `linear`, batch norm and max
 /// pooling have rates of their own, for each phase. Each op counts by the fastest of its runs.
 /// Throws `DeviceError` for another device than the CPU, `memory::OutOfMemory`.
-DeviceSpeed measured_speed(const SpeedOptions& options = {});
+MeasuredSpeed measured_speed(const SpeedOptions& options = {});
 
 }  // namespace brim

@@ -4,63 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-#include <unordered_map>
 
-#include "brim/autograd/node.h"
 #include "brim/base/bytes.h"
-#include "brim/train/predicted_time.h"
+#include "brim/train/made_again.h"
 #include "brim/train/training_plan.h"
 
 namespace brim {
 namespace {
-
-/// What a rehearsal makes again, in values of the recorded step.
-class Replays final : public autograd::OpObserver {
- public:
-  explicit Replays(const RecordedStep& step) : step_(step) {}
-
-  void begin() {
-    calls_.clear();
-    rebuilt_.clear();
-  }
-  void add(const autograd::Node& node) { calls_.emplace(&node, calls_.size()); }
-  void ran(const autograd::OpEvent& event) override {
-    if (event.phase != autograd::Phase::recompute) return;
-    auto call = calls_.find(event.node);
-    if (call == calls_.end()) return;  // of a checkpoint within, which recomputes under any policy
-    const std::vector<int32_t>& values = step_.values[call->second];
-    for (size_t i = 0; i < event.outputs.size(); ++i)
-      if (event.outputs[i].defined() && values[i] >= 0) rebuilt_.insert(values[i]);
-  }
-  int64_t rebuilt() const { return std::ssize(rebuilt_); }
-
- private:
-  const RecordedStep& step_;
-  std::unordered_map<const autograd::Node*, size_t> calls_;
-  std::set<int32_t> rebuilt_;
-};
-
-/// Another policy, whose calls are counted as they were when the step was recorded.
-class Counted final : public autograd::SavePolicy {
- public:
-  Counted(std::unique_ptr<autograd::SavePolicy> policy, Replays& replays)
-      : policy_(std::move(policy)), replays_(replays) {
-    replays_.begin();
-  }
-  autograd::Decision decide(const autograd::RecordedCall& call) override {
-    replays_.add(call.node);
-    return policy_->decide(call);
-  }
-  void recorded(const std::shared_ptr<autograd::Node>& node, const Tensors& outputs) override {
-    policy_->recorded(node, outputs);
-  }
-  memory::Reclaimer* reclaimer() override { return policy_->reclaimer(); }
-
- private:
-  std::unique_ptr<autograd::SavePolicy> policy_;
-  Replays& replays_;
-};
 
 StepMemory rehearse_directly(const RehearsalOptions& training) {
   return measure_on_meta(memory::planner_named("direct"),
@@ -69,16 +19,11 @@ StepMemory rehearse_directly(const RehearsalOptions& training) {
 
 class Drawing {
  public:
-  explicit Drawing(const TrainingSetup& setup)
-      : setup_(setup), step_(record_step(setup.rehearsal)) {
-    RehearsalOptions kept = setup.rehearsal.one_update();
-    kept.trainer.recompute = {};
-    kept_seconds_ = predicted_seconds(kept);
-  }
+  explicit Drawing(const TrainingSetup& setup) : setup_(setup), again_(setup.rehearsal) {}
 
   RecomputeCurve run(const CurveOptions& options) {
-    RecomputeCurve curve{.seconds = memory::step_seconds(step_.graph)};
-    memory::RecomputePlanner planner(step_.graph);
+    RecomputeCurve curve{.seconds = memory::step_seconds(again_.step().graph)};
+    memory::RecomputePlanner planner(again_.step().graph);
     for (const memory::RecomputePlan& plan : planner.front(options.points)) {
       CurvePoint next = curve.front.empty() ? rehearsed({"keep everything", {}}) : planned(plan);
       add(curve.front, std::move(next));
@@ -92,29 +37,19 @@ class Drawing {
   CurvePoint rehearsed(const RecomputeWay& way) {
     TrainingSetup setup = setup_;
     setup.rehearsal.trainer.recompute = way.recompute;
-    CurvePoint point{
-        .name = way.name, .recompute = way.recompute, .memory = predicted_memory(setup)};
-    if (way.recompute.make_policy) time(point);
-    return point;
+    const MadeAgain made = again_.with(way.recompute);
+    return {.name = way.name,
+            .recompute = way.recompute,
+            .memory = predicted_memory(setup),
+            .extra_seconds = made.seconds,
+            .rebuilt = made.values};
   }
 
   CurvePoint planned(const memory::RecomputePlan& plan) {
-    auto fates = std::make_shared<autograd::Fates>(fates_of(step_, plan.saving));
+    auto fates = std::make_shared<autograd::Fates>(fates_of(again_.step(), plan.saving));
     CurvePoint point = rehearsed({"", planned_recomputation(std::move(fates), plan.wait_seconds)});
     point.bound_seconds = plan.bound_seconds;
     return point;
-  }
-
-  void time(CurvePoint& point) const {
-    Replays replays(step_);
-    RehearsalOptions one = setup_.rehearsal.one_update();
-    one.trainer.recompute = point.recompute;
-    one.trainer.recompute.make_policy = [&, inner = point.recompute.make_policy] {
-      return std::make_unique<Counted>(inner(), replays);
-    };
-    rehearse_directly(one);
-    point.extra_seconds = predicted_seconds(one) - kept_seconds_;
-    point.rebuilt = replays.rebuilt();
   }
 
   /// Packed, plans may lie in another order than the planner had them in.
@@ -129,8 +64,7 @@ class Drawing {
   }
 
   TrainingSetup setup_;
-  RecordedStep step_;
-  double kept_seconds_ = 0;
+  MicroStepAgain again_;
 };
 
 }  // namespace

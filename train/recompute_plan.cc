@@ -6,7 +6,7 @@
 #include <numeric>
 #include <optional>
 
-#include "brim/train/training_plan.h"
+#include "brim/train/made_again.h"
 
 namespace brim {
 namespace {
@@ -14,6 +14,8 @@ namespace {
 using autograd::is_made_again;
 
 constexpr int kAttempts = 6;  // at a plan that fits also when it is packed
+
+constexpr int kMostLess = 32;  // plans that hold less than the one before
 
 // Bytes. Packed heights rise and fall with what the graph is planned for: by a few buffers' padding
 // less may be found for one limit and not for the next.
@@ -80,7 +82,7 @@ class Choosing {
   RecomputeChoice least(memory::RecomputePlanner& planner, RecomputeChoice found) {
     RecomputeChoice other = rehearsed(planner.least());
     if (other.memory.peak_reserved < found.memory.peak_reserved) found = std::move(other);
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    for (int i = 0; i < kMostLess; ++i) {
       auto less = planned_within(planner, found.memory.peak_reserved - kLeastIsKnownTo);
       if (!less) break;
       found = std::move(*less);
@@ -92,7 +94,9 @@ class Choosing {
     TrainingSetup setup = setup_;
     RecomputeChoice choice{.recompute = setup.rehearsal.trainer.recompute};
     if (!plan.saving.empty()) {
-      choice.dropped = std::ranges::count_if(plan.saving, is_made_again);
+      const std::vector<bool> saved = saved_values(step_);
+      for (size_t i = 0; i < saved.size(); ++i)
+        choice.dropped += saved[i] && is_made_again(plan.saving[i]);
       choice.offloaded = plan.offloaded;
       choice.recompute = planned_recomputation(
           std::make_shared<autograd::Fates>(fates_of(step_, plan.saving)), plan.wait_seconds);

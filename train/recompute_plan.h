@@ -19,7 +19,7 @@ struct RecomputeChoice {
   /// others.
   std::shared_ptr<const memory::Plan> arena;
   memory::RecomputePlan plan;  ///< of the graph
-  int64_t dropped = 0;         ///< values that are made again
+  int64_t dropped = 0;         ///< saved values that are made again
   int64_t offloaded = 0;       ///< values that go to the host
   double seconds = 0;          ///< to find it
 };
@@ -32,7 +32,8 @@ struct RecomputeMeans {
 
 /// For a training that may hold `limit` bytes in all: as it says, or, where that is too much, what
 /// is planned from a step that keeps everything. The same question has the same answer. The least
-/// is that of the plans which were found, to 4 KiB: a limit within these may be met by another.
+/// is that of the plans which were found, to 4 KiB, and the same for every limit that is refused:
+/// asked for as many bytes it fits, for 4 KiB less it does not.
 RecomputeChoice choose_recomputation(const TrainingSetup& setup, int64_t limit,
                                      const RecomputeMeans& means = {});
 

@@ -2,6 +2,7 @@
 
 #include <link.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -19,10 +20,11 @@ using Json = nlohmann::json;
 
 constexpr const char* kTag = "op times";
 constexpr const char* kFormat = "brim op times";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 // Raised when kernels, probes or what is made of them change enough to measure again.
 constexpr int kRevision = 1;
 constexpr double kMost = 1e20;  // of rates and seconds
+constexpr int kMostRounds = 1000;
 
 uint64_t sum_of(std::string_view text) {
   io::Checksum sum;
@@ -42,13 +44,16 @@ Json json_of(const Machine& machine) {
           {"threads", machine.threads}};
 }
 
-Json json_of(const DeviceSpeed& speed) {
+Json json_of(const MeasuredSpeed& measured) {
+  const DeviceSpeed& speed = measured.speed;
   Json ops = Json::object();
   for (const auto& [name, rates] : speed.of_ops)
     ops[name] = {rates.flops_per_second, rates.bytes_per_second};
   return {{"flops_per_second", speed.flops_per_second},
           {"bytes_per_second", speed.bytes_per_second},
           {"seconds_per_op", speed.seconds_per_op},
+          {"rounds", measured.rounds},
+          {"spread", measured.spread},
           {"ops", std::move(ops)}};
 }
 
@@ -72,7 +77,12 @@ double number(const Json& value, const char* where) {
   return got;
 }
 
-DeviceSpeed read_speed(const Json& body) {
+double spread_in(const Json& body) {
+  const Json& spread = field(body, "spread");
+  return spread == 0.0 ? 0 : number(spread, "spread");
+}
+
+MeasuredSpeed read_speed(const Json& body) {
   auto of = [&](const char* name) { return number(field(body, name), name); };
   DeviceSpeed speed{.flops_per_second = of("flops_per_second"),
                     .bytes_per_second = of("bytes_per_second"),
@@ -83,7 +93,10 @@ DeviceSpeed read_speed(const Json& body) {
     if (!rates.is_array() || rates.size() != 2) refuse("'{}' has not two rates", name);
     speed.of_ops[name] = {number(rates[0], "ops"), number(rates[1], "ops")};
   }
-  return speed;
+  const double rounds = of("rounds");
+  if (rounds > kMostRounds || rounds != std::floor(rounds))
+    refuse("expected whole 'rounds' up to {}, got {}", kMostRounds, rounds);
+  return {std::move(speed), static_cast<int>(rounds), spread_in(body)};
 }
 
 void require_head(const Json& head, std::string_view body) {
@@ -144,7 +157,7 @@ Machine this_machine() {
           .threads = num_threads()};
 }
 
-std::string to_text(const DeviceSpeed& speed, const Machine& machine) {
+std::string to_text(const MeasuredSpeed& speed, const Machine& machine) {
   Json body = json_of(speed);
   body["machine"] = json_of(machine);
   const std::string line = body.dump();
@@ -152,7 +165,7 @@ std::string to_text(const DeviceSpeed& speed, const Machine& machine) {
   return head.dump() + "\n" + line + "\n";
 }
 
-DeviceSpeed speed_from(std::string_view text, const Machine& machine) {
+MeasuredSpeed speed_from(std::string_view text, const Machine& machine) {
   const size_t end = text.find('\n');
   if (end == text.npos || !text.ends_with('\n') || end + 1 == text.size())
     refuse("it is damaged: expected two lines");
@@ -160,7 +173,7 @@ DeviceSpeed speed_from(std::string_view text, const Machine& machine) {
   require_head(parse(text.substr(0, end)), body);
   const Json kept = parse(body);
   require_machine(field(kept, "machine"), machine);
-  DeviceSpeed speed = read_speed(kept);
+  MeasuredSpeed speed = read_speed(kept);
   if (to_text(speed, machine) != text) refuse("it is damaged: it is not as it was written");
   return speed;
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "brim/train/device_speed.h"
+#include "brim/train/measured_speed.h"
 
 namespace brim {
 
@@ -22,10 +22,10 @@ struct Machine {
 /// Where this runs, with as many threads as kernels have now.
 Machine this_machine();
 
-std::string to_text(const DeviceSpeed& speed, const Machine& machine);
+std::string to_text(const MeasuredSpeed& speed, const Machine& machine);
 
 /// The speed in `text`. Throws `FileError` where it is damaged, of another version, holds numbers
 /// out of range, or is of another machine.
-DeviceSpeed speed_from(std::string_view text, const Machine& machine);
+MeasuredSpeed speed_from(std::string_view text, const Machine& machine);
 
 }  // namespace brim

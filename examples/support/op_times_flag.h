@@ -12,7 +12,7 @@ void add_op_times_flag(CLI::App& app, TrainFlags& flags);
 /// that was asked for and no file has it. Warnings go to standard error.
 void set_op_times(TrainFlags& flags);
 
-/// Says what was timed for `measured` so far.
+/// Says where predicted times come from, and what was timed for `measured` so far.
 void say_op_times(const TrainFlags& flags);
 
 }  // namespace brim::examples

@@ -1,8 +1,6 @@
 #include "brim/examples/support/plan_file.h"
 
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
@@ -14,11 +12,8 @@
 namespace brim::examples {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr const char* kTag = "plan";
 constexpr int64_t kLargest = int64_t{1} << 30;  // of a file; ResNet-152's has some megabytes
-constexpr std::string_view kFates = "krmo";     // by number
 
 struct Lines {
   std::string text;
@@ -32,56 +27,6 @@ struct Lines {
 Lines read_lines(const std::string& path) {
   const std::vector<uint8_t> bytes = data::read_file(path, kLargest);
   return {std::string(bytes.begin(), bytes.end())};
-}
-
-std::string to_text(const KeptChoice& choice) {
-  Json calls = Json::array();
-  if (choice.recompute.fates)
-    for (const auto& call : *choice.recompute.fates) {
-      std::string text;
-      for (memory::Fate fate : call) text += kFates[static_cast<size_t>(fate)];
-      calls.push_back(text);
-    }
-  return Json{{"question", choice.question},
-              {"name", choice.recompute.fates ? choice.recompute.name : ""},
-              {"fates", calls},
-              {"dropped", choice.dropped},
-              {"offloaded", choice.offloaded},
-              {"wait_seconds", choice.recompute.wait_seconds}}
-      .dump();
-}
-
-autograd::Fates fates_from(const Json& calls) {
-  autograd::Fates fates;
-  for (const Json& call : calls) {
-    auto& of_call = fates.emplace_back();
-    for (char letter : call.get<std::string>()) {
-      const size_t number = kFates.find(letter);
-      expect<FileError>(number < kFates.size(), kTag, "expected a fate of {}, got '{}'", kFates,
-                        letter);
-      of_call.push_back(static_cast<memory::Fate>(number));
-    }
-  }
-  return fates;
-}
-
-KeptChoice choice_from(const Json& json) {
-  KeptChoice choice{.question = json.at("question"),
-                    .dropped = json.at("dropped"),
-                    .offloaded = json.at("offloaded")};
-  const std::string name = json.at("name");
-  const double wait_seconds = name.empty() ? 0.0 : json.at("wait_seconds").get<double>();
-  expect<FileError>(choice.dropped >= 0 && choice.offloaded >= 0 && wait_seconds >= 0 &&
-                        std::isfinite(wait_seconds),
-                    kTag, "what is recomputed is damaged: {} dropped, {} offloaded, {} s of waits",
-                    choice.dropped, choice.offloaded, wait_seconds);
-  if (name.empty()) return choice;
-  choice.recompute = planned_recomputation(
-      std::make_shared<autograd::Fates>(fates_from(json.at("fates"))), wait_seconds);
-  expect<FileError>(choice.recompute.name == name, kTag,
-                    "what is recomputed is damaged: it says {}, and is {}", name,
-                    choice.recompute.name);
-  return choice;
 }
 
 }  // namespace
@@ -113,11 +58,9 @@ std::optional<KeptChoice> load_choice(const std::string& path, const std::string
   const std::string_view line = lines.line(2);
   if (line.empty()) return {};
   try {
-    const Json json = Json::parse(line);
-    if (json.at("question") != question) return {};
-    return choice_from(json);
-  } catch (const Json::exception& error) {
-    raise<FileError>(kTag, "'{}': what is recomputed is damaged: {}", path, error.what());
+    return kept_choice_from(line, question);
+  } catch (const FileError& error) {
+    raise<FileError>(kTag, "'{}': {}", path, error.what());
   }
 }
 

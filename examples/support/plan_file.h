@@ -8,15 +8,9 @@
 #include <string>
 
 #include "brim/brim.h"
+#include "brim/examples/support/kept_choice.h"
 
 namespace brim::examples {
-
-/// What a budget asked to recompute and offload.
-struct KeptChoice {
-  std::string question;        ///< that it answers
-  RecomputeOptions recompute;  ///< planned; without fates where nothing was asked
-  int64_t dropped = 0, offloaded = 0;
-};
 
 /// Writes them as JSON, a line each, whole or not at all. Throws `FileError`.
 void save_plan(const std::string& path, const TrainingPlan& plan,

@@ -108,6 +108,12 @@ PlanResult make_plan_result(const TrainFlags& flags, const TrainData& data) {
   return result;
 }
 
+void complete(PlanResult& result, const TrainFlags& flags, const TrainFlags& asked,
+              const TrainData& data) {
+  result.made = made_again(rehearsal_of(flags, data, flags.batch));
+  result.least = result.refusal ? result.refusal->least : least_bytes(asked, data);
+}
+
 void write_files(const PlanResult& result, const TrainFlags& flags, const PlanOutputs& outputs) {
   const auto& [trace, plan, predicted, trace_seconds, pack_seconds] = result.training;
   if (!outputs.csv.empty())
@@ -160,30 +166,23 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
             {"trace_seconds", result.training.trace_seconds},
             {"pack_seconds", result.training.pack_seconds},
             {"relative_time", result.relative_time},
-            {"recompute_seconds_predicted", 0.0},
-            {"dropped", 0},
+            {"recompute_seconds_predicted", result.made.seconds},
+            {"dropped", result.made.values},
             {"offloaded", 0},
             {"offloaded_bytes", 0},
             {"solve_seconds", 0.0},
-            {"op_times", flags.op_times_text},
+            {"least_possible_bytes", result.least},
             {"prediction", "exact"}};
   if (result.recompute) {
     const RecomputeChoice& choice = *result.recompute;
     const double kept = choice.plan.seconds - choice.plan.extra_seconds;
-    json["recompute_seconds_predicted"] = choice.plan.extra_seconds;
     json["relative_time_bound"] = 1 + choice.plan.bound_seconds / kept;
-    json["dropped"] = choice.dropped;
     json["offloaded"] = choice.offloaded;
     json["offloaded_bytes"] = choice.plan.host_peak;
-    json["least_possible_bytes"] =
-        choice.fits ? choice.plan.least_peak : choice.memory.peak_reserved;
     json["solve_seconds"] = choice.seconds;
   }
   if (result.ladder) json["ladder"] = ladder_json(*result.ladder);
-  if (result.refusal) {
-    json["least_possible_bytes"] = result.refusal->least;
-    json["fits"] = result.refusal->fits;
-  }
+  if (result.refusal) json["fits"] = result.refusal->fits;
   return json;
 }
 

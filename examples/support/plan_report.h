@@ -7,7 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "brim/examples/support/refusal.h"
 #include "brim/examples/support/train_plan.h"
+#include "brim/train/made_again.h"
 
 namespace CLI {
 class App;
@@ -30,11 +32,18 @@ struct PlanResult {
   std::optional<LadderResult> ladder;          ///< where the flags have a budget
   double relative_time = 1;                    ///< predicted, of everything kept
   std::optional<RecomputeChoice> recompute;    ///< where some was planned
+  MadeAgain made;                              ///< by the run that the flags come to
+  int64_t least = 0;                           ///< bytes, `least_bytes`
   std::optional<Refusal> refusal;  ///< where the planner of the flags is above the limit
 };
 
 /// Plans for the arena, whatever planner the flags name, and asks all planners.
 PlanResult make_plan_result(const TrainFlags& flags, const TrainData& data);
+
+/// Completes what only the JSON says, and what takes a while. `asked`: the flags before
+/// `choose_recompute`.
+void complete(PlanResult& result, const TrainFlags& flags, const TrainFlags& asked,
+              const TrainData& data);
 
 void write_files(const PlanResult& result, const TrainFlags& flags, const PlanOutputs& outputs);
 Json plan_json(const PlanResult& result, const TrainFlags& flags);

@@ -77,10 +77,7 @@ void add_training_flags(CLI::App& app, TrainFlags& f) {
       ->check(CLI::PositiveNumber);
 }
 
-}  // namespace
-
-void add_model_flags(CLI::App& app, TrainFlags& f) {
-  app.option_defaults()->take_last();  // so that a script can append to a list of flags
+void add_data_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--data", f.data,
                  "shapes, synthetic, or a folder: of train/<class>/* and val/<class>/*, of CIFAR's "
                  "binary files, or of MNIST's")
@@ -94,12 +91,19 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
       ->check(CLI::Range(1, nn::ModelCard::kLargestSide));
   app.add_option("--classes", f.classes, "outputs of the model (default: the data's)")
       ->check(CLI::PositiveNumber);
+  app.add_option("--label-smoothing", f.label_smoothing,
+                 "share of the target spread over all classes")
+      ->capture_default_str();
+  app.add_option("--seed", f.seed, "of initial values, order and augmentation")
+      ->capture_default_str();
+}
+
+void add_batch_flags(CLI::App& app, TrainFlags& f) {
   app.add_option(
          "--batch", f.batch_text,
          "images on the device at once; auto: the most that fit the budget; fastest: the fewest "
-         "that "
-         "are nearly as fast as any, timed now (default 64 up to 64 pixels, beyond and for shapes "
-         "32)")
+         "that are nearly as fast as any, timed now (default 64 up to 64 pixels, beyond and for "
+         "shapes 32)")
       ->check(check_batch);
   app.add_option("--effective-batch", f.effective_batch,
                  "images of an update, in micro-batches of --batch, the last one smaller")
@@ -107,6 +111,25 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--micro-batches", f.micro_batches,
                  "parts of an update, in place of either --batch or --effective-batch")
       ->check(CLI::PositiveNumber);
+  app.add_option("--max-batch", f.max_batch,
+                 "the largest that auto and fastest may take (default: all images)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch-multiple", f.batch_multiple, "auto and fastest take a multiple of this")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+}
+
+void add_budget_flags(CLI::App& app, TrainFlags& f) {
+  app.add_option("--device", f.device_name, "cpu")->capture_default_str();
+  app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB");
+  app.add_option("--margin", f.margin_text,
+                 "percent of the budget, or of the machine, that is left free for others");
+  app.add_option("--planner", f.planner, "arena, caching or direct")->capture_default_str();
+}
+
+void add_saving_flags(CLI::App& app, TrainFlags& f) {
   app.add_flag(
       "--fused-update", f.fused_update,
       "update parameters during backward: fewer gradients at once, the same numbers, but a "
@@ -115,36 +138,30 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
                "elementwise ops write over what nobody reads any more: the same numbers (default)");
   app.add_option(
          "--recompute", f.recompute_text,
-         "saved tensors to drop and make again, the same numbers: off; free, where it costs "
-         "next to nothing; auto, what the budget asks, at the least time (default with "
-         "--budget and a number as --batch, else free); segments=N")
+         "saved tensors to drop and make again, the same numbers: off; free, results of "
+         "elementwise ops and batch norm, which cost next to nothing; auto, free where that fits, "
+         "else what the budget asks, at the least predicted time; segments=N (default auto with "
+         "--budget, unless --batch is to be found; else free)")
       ->check(check_recompute);
   app.add_option(
          "--offload", f.offload_text,
-         "auto: where the budget asks for it and it is predicted to be faster, saved tensors "
-         "wait in host memory, beside --recompute auto, or alone with --recompute off; off "
-         "(default on cpu: there they stay in the same memory, beyond the budget)")
+         "auto: where the run does not fit otherwise, saved tensors wait in host memory; beside "
+         "what is dropped where --recompute is auto, and of each what is predicted to be faster "
+         "at a nominal 12 GB/s each way, whatever the machine; else alone. off (default on cpu: "
+         "there they stay in the same memory, beyond the budget)")
       ->check(CLI::IsMember({"off", "auto"}));
   add_op_times_flag(app, f);
-  app.add_option("--max-batch", f.max_batch,
-                 "the largest that auto and fastest may take (default: all images)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--batch-multiple", f.batch_multiple, "auto and fastest take a multiple of this")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--margin", f.margin_text,
-                 "percent of the budget, or of the machine, that is left free for others");
-  app.add_option("--label-smoothing", f.label_smoothing,
-                 "share of the target spread over all classes")
-      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_model_flags(CLI::App& app, TrainFlags& f) {
+  app.option_defaults()->take_last();  // so that a script can append to a list of flags
+  add_data_flags(app, f);
+  add_batch_flags(app, f);
+  add_budget_flags(app, f);
+  add_saving_flags(app, f);
   add_optimizer_flags(app, f.optimizer);
-  app.add_option("--device", f.device_name, "cpu")->capture_default_str();
-  app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB");
-  app.add_option("--planner", f.planner, "arena, caching or direct")->capture_default_str();
-  app.add_option("--seed", f.seed, "of initial values, order and augmentation")
-      ->capture_default_str();
   app.add_flag("--quiet", f.quiet, "print errors only");
 }
 

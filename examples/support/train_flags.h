@@ -29,6 +29,7 @@ struct TrainFlags {
   std::string
       batch_text;     ///< a number, "auto", "fastest", or "" for 64 (small pictures of files) or 32
   int64_t batch = 0;  ///< 0 until `choose_batch`, where the text is "auto"
+  int64_t least_batch = 0;      ///< that may be found, by `choose_batch`; 0 where one was given
   int64_t max_batch = 0;        ///< that may be found; 0: as many as there are images
   int64_t batch_multiple = 1;   ///< of what is found
   std::string margin_text;      ///< "5" or "5%"
@@ -39,12 +40,14 @@ struct TrainFlags {
   std::string
       recompute_text;    ///< "off", "free", "auto", "segments=N", or "" for what the budget asks
   int64_t segments = 0;  ///< of the text; 0 for none
-  RecomputeOptions recompute = {};     ///< what the text comes to; see `choose_recompute`
-  std::string offload_text;            ///< "off", "auto", or "" for what the device is
-  int64_t dropped = 0, offloaded = 0;  ///< saved tensors, by what was planned
+  RecomputeOptions recompute = {};           ///< what the text comes to; see `choose_recompute`
+  std::string offload_text;                  ///< "off", "auto", or "" for what the device is
+  int64_t dropped = 0, offloaded = 0;        ///< saved tensors, by what was planned
+  int64_t least_planned = 0;                 ///< bytes, where nothing that was planned fits; else 0
   std::string op_times_text = "calibrated";  ///< or "nominal", "measured"
-  OpTimes op_times = {};       ///< what the text comes to; see `set_op_times`
-  int64_t micro_batches = 0;   ///< parts of an update; 0: as many as the batches make it
+  OpTimes op_times = {};                     ///< what the text comes to; see `set_op_times`
+  std::string speed_text;                    ///< where the speed in it comes from, for people
+  int64_t micro_batches = 0;  ///< parts of an update; 0: as many as the batches make it
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};
@@ -66,11 +69,13 @@ struct TrainFlags {
   std::string save_plan, plan, trace;  ///< files; "" for none
   int64_t budget = 0;                  ///< bytes; 0 for none
 
-  /// Whether recomputation and offload are planned where the run does not fit otherwise.
-  bool plans_recompute() const {
-    return recompute_text == "auto" || offload_text == "auto" ||
-           (recompute_text.empty() && budget > 0 && !finds_batch());
+  /// Whether what is planned may drop saved tensors. A batch that is found is the largest that
+  /// costs no time, unless `auto` asks for more.
+  bool may_drop() const {
+    return recompute_text == "auto" || (recompute_text.empty() && budget > 0 && !finds_batch());
   }
+  /// Whether recomputation and offload are planned where the run does not fit otherwise.
+  bool plans_recompute() const { return may_drop() || offload_text == "auto"; }
   /// Whether what is planned may go to the host. On the CPU that is the same memory, so only who
   /// asks for it gets it.
   bool offloads() const {

@@ -1,6 +1,6 @@
 #include "brim/examples/support/train_plan.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,8 +8,9 @@
 #include <optional>
 
 #include "brim/base/bytes.h"
+#include "brim/examples/support/kept_choice.h"
 #include "brim/examples/support/plan_file.h"
-#include "brim/examples/support/program.h"
+#include "brim/examples/support/refusal.h"
 #include "brim/examples/support/run_identity.h"
 #include "brim/examples/support/train_speed.h"
 #include "brim/memory/arena_planner.h"
@@ -21,64 +22,6 @@ namespace brim::examples {
 namespace {
 
 int64_t evaluated(const TrainData& data) { return data.val_set ? data.val_set->size() : 0; }
-
-/// The smallest budget whose limit is `bytes`.
-int64_t budget_for(const TrainFlags& flags, int64_t bytes) {
-  TrainFlags other = flags;
-  other.budget = static_cast<int64_t>(static_cast<double>(bytes) / (1 - flags.margin / 100));
-  while (other.limit() < bytes) ++other.budget;
-  return other.budget;
-}
-
-/// The remedies with which least is held.
-const Rung& least_rung(const LadderResult& ladder) {
-  return *std::ranges::min_element(ladder.considered, {},
-                                   [](const Rung& rung) { return rung.memory.peak_reserved; });
-}
-
-/// With any remedy, or fewer images.
-int64_t least_bytes(const SmallerBatch& found, const LadderResult& ladder) {
-  return std::min(found.least.memory.peak_reserved, least_rung(ladder).memory.peak_reserved);
-}
-
-std::string message_of(const SmallerBatch& found, const LadderResult& ladder,
-                       const TrainFlags& flags, const StepMemory& need) {
-  std::string remedy;
-  for (const Rung& rung : ladder.considered)
-    if (rung.fits) remedy += fmt::format("; it fits with {}", fmt::join(rung.remedies, ", "));
-  if (found.fits) {
-    remedy += fmt::format("; batch {} fits", found.fits->batch);
-  } else if (remedy.empty()) {
-    const int64_t budget = budget_for(flags, least_bytes(found, ladder));
-    remedy = fmt::format("; the least budget that would do is {} ({} bytes)", format_bytes(budget),
-                         budget);
-    if (found.least.memory.peak_reserved <= least_bytes(found, ladder))
-      remedy += fmt::format(", at batch {}", found.least.batch);
-    else
-      remedy += fmt::format(", with {}", fmt::join(least_rung(ladder).remedies, ", "));
-  }
-  std::string why =
-      need.state > flags.limit()
-          ? fmt::format("parameters, buffers and optimizer state alone take {} ({} bytes)",
-                        format_bytes(need.state), need.state)
-          : fmt::format("a step at batch {} takes {} ({} bytes)", flags.batch,
-                        format_bytes(need.peak_reserved), need.peak_reserved);
-  return fmt::format("{} does not fit {}the {} of {} ({} bytes): {}{}", flags.model,
-                     flags.margin > 0 ? "what a margin leaves of " : "",
-                     flags.budget > 0 ? "budget" : "machine's memory",
-                     format_bytes(flags.all_bytes()), flags.all_bytes(), why, remedy);
-}
-
-[[noreturn]] void refuse(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
-                         Events& events) {
-  Refusal refusal = refusal_of(flags, data, need, climb_ladder(flags, data));
-  events.write({{"event", "refused"},
-                {"needed_bytes", need.peak_reserved},
-                {"budget_bytes", flags.budget > 0 ? flags.budget : flags.limit()},
-                {"least_possible_bytes", refusal.least},
-                {"fits", refusal.fits}});
-  throw DoesNotFit{refusal.message};
-}
 
 /// Not rounded to larger units: what fits and what does not are close together.
 std::string in_mib(int64_t bytes) {
@@ -93,35 +36,6 @@ TrainFlags with_batch(TrainFlags flags, int64_t batch) {
 
 std::string identity_of(const TrainFlags& flags, const TrainData& data, int64_t batch) {
   return bytes_identity(with_batch(flags, batch), data, rehearsal_of(flags, data, batch));
-}
-
-/// What `choose_recomputation` is asked.
-std::string question_of(const TrainFlags& flags, const TrainData& data) {
-  RehearsalOptions asked = rehearsal_of(flags, data, flags.batch);
-  asked.trainer.recompute.name = fmt::format("auto within {} bytes, {}, offload {}", flags.limit(),
-                                             flags.recompute_text, flags.offloads());
-  return bytes_identity(flags, data, asked);
-}
-
-/// That of `--plan`, where it is for the same question: what is wrong with the file is said when
-/// the plan itself is taken.
-bool take_kept_choice(TrainFlags& flags, const TrainData& data) {
-  if (flags.plan.empty()) return false;
-  try {
-    std::optional<KeptChoice> kept = load_choice(flags.plan, question_of(flags, data));
-    if (!kept) return false;
-    if (kept->recompute.fates) flags.recompute = std::move(kept->recompute);
-    flags.dropped = kept->dropped;
-    flags.offloaded = kept->offloaded;
-    return true;
-  } catch (const FileError&) {
-    return false;
-  }
-}
-
-std::optional<KeptChoice> choice_to_keep(const TrainFlags& flags, const TrainData& data) {
-  if (!flags.plans_recompute()) return {};
-  return KeptChoice{question_of(flags, data), flags.recompute, flags.dropped, flags.offloaded};
 }
 
 /// From `--plan`, where that is the answer; else made.
@@ -145,17 +59,7 @@ void require_batch_asked_for(const TrainFlags& flags, int64_t batch) {
       batch);
 }
 
-/// Nothing where the model cannot train with so few images.
-std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const TrainData& data,
-                                            int64_t batch) {
-  try {
-    return predict_memory(flags, data, batch).predicted;
-  } catch (const ValueError&) {
-    return {};  // batch norm wants two values per channel
-  }
-}
-
-RecomputeMeans means_of(const TrainFlags& flags) { return {.drop = flags.recompute_text != "off"}; }
+RecomputeMeans means_of(const TrainFlags& flags) { return {.drop = flags.may_drop()}; }
 
 /// As many calls in each as there are in a step, of any batch, over their number.
 void set_segments(TrainFlags& flags, const TrainData& data) {
@@ -163,11 +67,6 @@ void set_segments(TrainFlags& flags, const TrainData& data) {
   constexpr int64_t kAnyBatch = 2;  // batch norm wants two values
   const auto calls = std::ssize(record_step(rehearsal_of(flags, data, kAnyBatch)).values);
   flags.recompute = segmented_recomputation(flags.segments, ceil_div(calls, flags.segments));
-}
-
-double time_per_image(const TrainFlags& flags, const TrainData& data, int64_t batch) {
-  RehearsalOptions options = rehearsal_of(flags, data, batch);
-  return predicted_seconds(options) / static_cast<double>(options.update_images());
 }
 
 Json remedies_in_force(const TrainFlags& flags) {
@@ -224,32 +123,6 @@ KeptMemory take_up_plan(TrainFlags& flags, const TrainData& data, const std::str
   }
 }
 
-LadderResult climb_ladder(const TrainFlags& flags, const TrainData& data) {
-  return standard_ladder().climb({rehearsal_of(flags, data, flags.batch), flags.planner},
-                                 {.limit = flags.limit()});
-}
-
-Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
-                   const LadderResult& ladder) {
-  auto plan = [&](int64_t batch) {
-    return batch == flags.batch ? need : prediction_if_any(flags, data, batch);
-  };
-  SmallerBatch found = find_smaller_batch(plan, flags.batch, flags.limit());
-  Json fits = Json::array();
-  auto add = [&](const std::string& remedy, const StepMemory& memory, double relative_time) {
-    fits.push_back({{"remedy", remedy},
-                    {"predicted_peak_bytes", memory.peak_reserved},
-                    {"relative_time", relative_time}});
-  };
-  for (const Rung& rung : ladder.considered)
-    if (rung.fits)
-      add(fmt::format("{}", fmt::join(rung.remedies, ", ")), rung.memory, rung.relative_time);
-  if (found.fits)
-    add(fmt::format("batch {}", found.fits->batch), found.fits->memory,
-        time_per_image(flags, data, found.fits->batch) / time_per_image(flags, data, flags.batch));
-  return {found, least_bytes(found, ladder), message_of(found, ladder, flags, need), fits};
-}
-
 memory::MakePlanner MemoryPlan::planner(const TrainFlags& flags) const {
   return training.plan ? memory::arena_planner(training.plan, {.device = flags.device})
                        : memory::planner_named(flags.planner);
@@ -290,6 +163,21 @@ MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_
   return {.predicted = training.predicted, .training = std::move(training)};
 }
 
+int64_t least_bytes(TrainFlags flags, const TrainData& data) {
+  set_segments(flags, data);
+  int64_t batch = flags.least_batch > 0 ? flags.least_batch : flags.batch;
+  for (;; batch += flags.batch_multiple) {
+    try {
+      if (!flags.plans_recompute())
+        return predict_memory(flags, data, batch).predicted.peak_reserved;
+      const TrainingSetup setup{rehearsal_of(flags, data, batch), flags.planner};
+      return choose_recomputation(setup, /*limit=*/1, means_of(flags)).memory.peak_reserved;
+    } catch (const ValueError&) {
+      if (batch >= flags.batch) throw;  // batch norm wants two values per channel
+    }
+  }
+}
+
 void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
   if (flags.batch > 0) return;
   set_segments(flags, data);
@@ -313,6 +201,7 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
   TunedBatch tuned = tune_batch(tuning);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   flags = with_batch(flags, tuned.batch > 0 ? tuned.batch : tuned.least);
+  flags.least_batch = tuned.least;
   if (tuned.batch == 0) refuse(flags, data, tuned.memory, events);
   const bool says = !flags.quiet && !events.owns_stdout();
   if (flags.batch_text == kFastestBatch) return take_fastest(flags, data, tuned, says);
@@ -342,7 +231,10 @@ std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainDa
   const TrainingSetup setup{rehearsal_of(flags, data, flags.batch), flags.planner};
   RecomputeChoice choice = choose_recomputation(setup, flags.limit(), means_of(flags));
   if (choice.plan.saving.empty()) return {};
-  if (!choice.fits) return choice;
+  if (!choice.fits) {
+    flags.least_planned = choice.memory.peak_reserved;
+    return {};
+  }
   flags.recompute = choice.recompute;
   flags.dropped = choice.dropped;
   flags.offloaded = choice.offloaded;
@@ -373,7 +265,6 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
              {"predicted_peak_bytes", need.peak_reserved},
              {"predicted_peak_live_bytes", need.peak_live},
              {"relative_time", relative_time(flags, data)},
-             {"op_times", flags.op_times_text},
              {"remedies", remedies_in_force(flags)},
              {"precision", "f32"},
              {"plan_from", plan.from}};

@@ -1,7 +1,8 @@
-// What the training run will hold, asked before the first byte of a tensor is taken, whether it
-// fits, and, where it does not, which smaller batch would. Each prediction runs a few steps and
-// evaluations on the meta device, and the search for a batch makes several. For a prediction
-// without the flags and events of `train` use train/training_plan.h.
+// What the training run will hold, asked before the first byte of a tensor is taken, and what the
+// budget chooses of it: batch, recomputation, offload. Each prediction runs a few steps and
+// evaluations on the meta device, and the search for a batch makes several. What is said where
+// nothing fits is in refusal.h. For a prediction without the flags and events of `train` use
+// train/training_plan.h.
 #pragma once
 
 #include <optional>
@@ -9,9 +10,7 @@
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
-#include "brim/train/ladder.h"
 #include "brim/train/recompute_plan.h"
-#include "brim/train/remedies.h"
 
 namespace brim::examples {
 
@@ -36,20 +35,10 @@ double relative_time(const TrainFlags& flags, const TrainData& data);
 /// its loaders.
 MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch);
 
-/// What could be changed of the run of the flags for it to fit their limit.
-LadderResult climb_ladder(const TrainFlags& flags, const TrainData& data);
-
-/// Where the asked batch does not fit.
-struct Refusal {
-  SmallerBatch smaller;
-  int64_t least = 0;    ///< bytes, of all that was considered
-  std::string message;  ///< for people
-  Json fits;            ///< changes with which it does: remedy, predicted_peak_bytes, relative_time
-};
-
-/// For a run that holds `need`, which is above the limit of the flags.
-Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMemory& need,
-                   const LadderResult& ladder);
+/// The least that the run of the flags was found to hold, in bytes, with all that they leave to the
+/// budget: with less they are refused. To be asked before `choose_recompute`; it plans for the
+/// least budget, so it takes as long as a refusal.
+int64_t least_bytes(TrainFlags flags, const TrainData& data);
 
 /// What `--resume` finds of a plan.
 struct KeptMemory {

@@ -1,8 +1,11 @@
 #include "brim/memory/plan/plan_json.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "brim/base/error.h"
 #include "brim/memory/plan/check_plan.h"
@@ -124,6 +127,31 @@ PlannedProgram read_program(const Json& value, int64_t sites) {
   return program;
 }
 
+/// "batch 8", "in place true": what stands between commas or semicolons.
+std::vector<std::string_view> settings_in(std::string_view identity) {
+  std::vector<std::string_view> settings;
+  for (size_t begin = 0; begin <= identity.size();) {
+    const size_t end = std::min(identity.find_first_of(",;", begin), identity.size());
+    const size_t text = std::min(identity.find_first_not_of(' ', begin), end);
+    settings.push_back(identity.substr(text, end - text));
+    begin = end + 1;
+  }
+  return settings;
+}
+
+// Identities are long, and mostly alike: only what differs is named, where they can be compared.
+[[noreturn]] void refuse_question(std::string_view wanted, std::string_view got) {
+  std::vector<std::string_view> expected = settings_in(wanted), there = settings_in(got);
+  if (expected.size() != there.size()) expected = {wanted}, there = {got};
+  for (size_t i = expected.size(); i-- > 0;)
+    if (expected[i] == there[i] && expected.size() > 1) {
+      expected.erase(expected.begin() + static_cast<ptrdiff_t>(i));
+      there.erase(there.begin() + static_cast<ptrdiff_t>(i));
+    }
+  refuse("it answers another question: expected '{}', got '{}'", fmt::join(expected, ", "),
+         fmt::join(there, ", "));
+}
+
 Plan read_plan(const Json& value) {
   Plan plan{.identity = text(field(value, "identity"), "identity"),
             .arena_bytes = size(value, "arena_bytes"),
@@ -196,8 +224,7 @@ Plan plan_from_json(std::string_view text, std::string_view identity) {
       version != kVersion)
     refuse("expected version {}, got {}", kVersion, version);
   Plan plan = read_plan(json);
-  if (plan.identity != identity)
-    refuse("it answers another question: expected '{}', got '{}'", identity, plan.identity);
+  if (plan.identity != identity) refuse_question(identity, plan.identity);
   check_plan(plan);
   return plan;
 }

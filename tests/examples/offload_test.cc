@@ -61,13 +61,31 @@ TEST_CASE(
     "plan has all keys, and its time is that of everything kept, also where nothing is planned") {
   const json kept = plan("--recompute off"), free = plan("--recompute free");
   for (const json& said : {kept, free}) {
-    CHECK(said["dropped"] == 0);
     CHECK(said["offloaded"] == 0);
     CHECK(said["solve_seconds"] == 0.0);
+    CHECK(said["least_possible_bytes"] == said["predicted_peak_bytes"]);
   }
+  CHECK(kept["dropped"] == 0);
+  CHECK(kept["recompute_seconds_predicted"] == 0.0);
   CHECK(kept["relative_time"] == 1.0);
+  CHECK(free["dropped"] > 0);
+  CHECK(free["recompute_seconds_predicted"] > 0.0);
   CHECK(free["relative_time"] > 1.0);
-  CHECK(plan("--recompute segments=4")["relative_time"] > free["relative_time"]);
+  const json segments = plan("--recompute segments=4");
+  CHECK(segments["dropped"] > free["dropped"]);
+  CHECK(segments["relative_time"] > free["relative_time"]);
+}
+
+TEST_CASE("what was not allowed is not done: a batch that is found drops no more than is free") {
+  const std::string found = budget() + "--batch auto --offload auto --max-batch 28 ";
+  const json moved = plan(found), either = plan(found + "--recompute auto");
+  CHECK(moved["offloaded"] > 0);
+  CHECK(moved["dropped"] == 0);
+  CHECK(either["offloaded"] > 0);
+  CHECK(either["dropped"] > 0);
+  const auto events = run(found);
+  CHECK(events.front()["remedies"] == json{"offload"});
+  CHECK(events.front()["batch"] == moved["batch"]);
 }
 
 TEST_CASE("train offloads within the budget, with the losses of everything kept") {

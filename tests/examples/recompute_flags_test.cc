@@ -1,5 +1,7 @@
 // --recompute from outside: each way trains to the same losses in the bytes that plan says; what
 // does not fit is refused with bytes that then do.
+#include <array>
+
 #include "brim/tests/examples/train_program.h"
 
 using namespace brim::testing;
@@ -50,6 +52,14 @@ struct Refusal {
   std::string message;
   int64_t bytes = 0;  ///< the budget that it names
 };
+
+/// What `plan` says to be the least, also where it fits.
+int64_t least_of(const std::string& arguments, int code) {
+  CAPTURE(arguments);
+  Finished run = plan("--json -" + arguments);
+  CHECK(run.code == code);
+  return json::parse(run.out)["least_possible_bytes"];
+}
 
 /// Of both programs, which say the same.
 Refusal refusal_of(const std::string& arguments) {
@@ -110,26 +120,48 @@ TEST_CASE("as many segments as there are, and one, which keeps everything") {
                 std::string("expected off, free, auto or segments=N, got ") + text);
 }
 
-TEST_CASE("below the least possible the refusal names bytes, and these then do") {
-  // A single image cannot be cut into parts, nor can updates be fused where gradients are clipped
-  // by their norm: what is left is to recompute.
-  const std::string one = kModel + " --batch 1 --clip-norm 1 --recompute auto --budget ";
-  const Refusal refusal = refusal_of(one + "2MiB");
-  CAPTURE(refusal.message);
-  CHECK(refusal.message.find(", with recompute ") != std::string::npos);
-  const std::string enough = std::to_string(refusal.bytes);
-  CHECK(plan(one + enough).code == 0);
-  CHECK(trained(one + enough).done["peak_bytes"] == refusal.bytes);
-  CHECK(refusal_of(one + std::to_string(refusal.bytes - 1)).bytes == refusal.bytes);
-  CHECK(refusal_of(one + std::to_string(refusal.bytes - 100'000)).bytes == refusal.bytes);
+TEST_CASE("the bytes that a refusal names do for the same flags; with a page less it names them") {
+  for (const std::string flags :
+       {" --batch 8", " --batch 8 --offload auto", " --batch 8 --offload auto --recompute off",
+        " --batch 2 --effective-batch 8", " --batch 1 --clip-norm 1",
+        " --batch auto --recompute auto"}) {
+    CAPTURE(flags);
+    const std::string within = kModel + flags + " --budget ";
+    const Refusal refusal = refusal_of(within + "2MiB");
+    const std::string enough = within + std::to_string(refusal.bytes);
+    CHECK(trained(enough).done["peak_bytes"] == refusal.bytes);
+    CHECK(least_of(enough, 0) == refusal.bytes);
+    for (int64_t less : {4096, 300'000})
+      CHECK(least_of(within + std::to_string(refusal.bytes - less), 2) == refusal.bytes);
+  }
+}
+
+TEST_CASE("the least is of what the flags leave to the budget, and no more than of less of it") {
+  const std::string within = kBatch + " --budget 20MiB";
+  const int64_t all = least_of(within, 0), kept = least_of(within + " --recompute off", 0),
+                moved = least_of(within + " --recompute off --offload auto", 0),
+                both = least_of(within + " --offload auto", 0);
+  CHECK(all < kept);
+  CHECK(moved < kept);
+  CHECK(both <= std::min(all, moved));
+  CHECK(least_of(kBatch + " --recompute auto", 0) == all);
+  CHECK(least_of(kBatch + " --recompute free", 0) == planned_bytes(kBatch + " --recompute free"));
 }
 
 TEST_CASE("remedies that are not taken unasked are named with the bytes, which then do with them") {
-  const Refusal refusal = refusal_of(kBatch + " --recompute auto --budget 2MiB");
-  CAPTURE(refusal.message);
-  REQUIRE(refusal.message.find("8 micro-batches of 1") != std::string::npos);
-  const std::string parts = kModel + " --batch 1 --effective-batch 8 --recompute auto --budget " +
-                            std::to_string(refusal.bytes);
-  CHECK(plan(parts).code == 0);
-  CHECK(trained(parts).done["peak_bytes"] <= refusal.bytes);
+  for (const auto& [asked, remedy, taken] : std::vector<std::array<std::string, 3>>{
+           {"auto", " with batch 1", " --batch 1"},
+           {"off", " with 8 micro-batches of 1, recompute ", " --batch 1 --effective-batch 8"}}) {
+    const Refusal refusal = refusal_of(kBatch + " --budget 2MiB --recompute " + asked);
+    CAPTURE(refusal.message);
+    CHECK(refusal.message.find(remedy) != std::string::npos);
+    const size_t or_else = refusal.message.find(", or ");
+    REQUIRE(or_else != std::string::npos);
+    const int64_t bytes =
+        std::stoll(refusal.message.substr(refusal.message.find('(', or_else) + 1));
+    CHECK(bytes < refusal.bytes);
+    const std::string changed = kModel + taken + " --recompute auto --budget ";
+    CHECK(trained(changed + std::to_string(bytes)).done["peak_bytes"] == bytes);
+    CHECK(least_of(changed + std::to_string(bytes - 4096), 2) == bytes);
+  }
 }

@@ -65,7 +65,9 @@ TEST_CASE("a plan is kept, and used again where the question is the same") {
   Finished other = train(common + " --batch 6 --plan " + file);
   CHECK(other.code == 0);
   CHECK(other.err.find("planning again") != std::string::npos);
-  CHECK(other.err.find("batch 4") != std::string::npos);
+  // Of all that a plan depends on, what differs is named and nothing else.
+  CHECK(other.err.find("expected 'batch 6, 6 an update', got 'batch 4, 4 an update'") !=
+        std::string::npos);
   CHECK(events_of(other.out).back()["mismatches"] == 0);
 
   const std::string copy = folder.path() + "/copy.plan", page = folder.path() + "/kept.html";
@@ -119,7 +121,7 @@ TEST_CASE("a budget too small for the parameters, or for a step, exits with 2 be
   CHECK(refused["event"] == "refused");
   CHECK(refused["budget_bytes"] == 20 << 20);
   CHECK(refused["needed_bytes"] > 20 << 20);
-  CHECK(refused["least_possible_bytes"] < refused["needed_bytes"]);
+  CHECK(refused["least_possible_bytes"] == refused["needed_bytes"]);  // the flags pin the rest
   REQUIRE(refused["fits"].size() >= 2);  // and both with recomputation on top
   const json &parts = refused["fits"].front(), &smaller = refused["fits"].back();
   CHECK(parts["relative_time"] > 1.0);
@@ -173,10 +175,9 @@ TEST_CASE("a refusal does not contradict itself, at odd batches and small ones")
     CHECK(run.code == 2);
     const json refused = events_of(run.out).front();
     CHECK(refused["needed_bytes"] == budget + 1);
-    int64_t least = refused["least_possible_bytes"];
-    CHECK(least <= budget + 1);
-    // Even where no smaller batch does, an update without all gradients at once may fit.
-    if (least <= budget) CHECK(!refused["fits"].empty());
+    CHECK(refused["least_possible_bytes"] == budget + 1);
+    // Even where no smaller batch does, an update without all gradients at once fits.
+    CHECK(!refused["fits"].empty());
     for (const json& fits : refused["fits"]) CHECK(fits["predicted_peak_bytes"] <= budget);
   }
 }

@@ -55,6 +55,14 @@ TEST_CASE("a text of another question, version or format is refused with what wa
       plan_from_json(text, "another"),
       "plan: it answers another question: expected 'another', got 'toy \"3\", batch 16'",
       FileError);
+  // Of as many settings only those that differ are named.
+  for (const auto& [asked, why] : std::vector<std::pair<std::string, std::string>>{
+           {"toy \"3\", batch 8", "expected 'batch 8', got 'batch 16'"},
+           {"toy \"4\"; batch 8", "expected 'toy \"4\", batch 8', got 'toy \"3\", batch 16'"},
+           {"toy \"3\",", "expected '', got 'batch 16'"},
+           {"", "expected '', got 'toy \"3\", batch 16'"}})
+    CHECK_THROWS_WITH_AS(plan_from_json(text, asked),
+                         ("plan: it answers another question: " + why).c_str(), FileError);
   check_refused(replaced(text, "\"version\":1", "\"version\":2"), "expected version 1, got 2");
   check_refused(replaced(text, "brim plan", "brim pan"), "the format is not 'brim plan'");
   check_refused("[]", "there is no 'format'");

@@ -22,12 +22,14 @@ using namespace brim::testing;
 
 namespace {
 
-DeviceSpeed some_speed(double factor = 1) {
-  return {.flops_per_second = factor * 123456789012.34567,
-          .bytes_per_second = factor * 9.87654321e10,
-          .seconds_per_op = 4.2e-7 / factor,
-          .of_ops = {{"conv2d backward", {factor * 1e11 / 3, factor * 3e10 / 7}},
-                     {"batch_norm recompute", {factor * 2e9, factor * 1.5e10}}}};
+MeasuredSpeed some_speed(double factor = 1) {
+  return {.speed = {.flops_per_second = factor * 123456789012.34567,
+                    .bytes_per_second = factor * 9.87654321e10,
+                    .seconds_per_op = 4.2e-7 / factor,
+                    .of_ops = {{"conv2d backward", {factor * 1e11 / 3, factor * 3e10 / 7}},
+                               {"batch_norm recompute", {factor * 2e9, factor * 1.5e10}}}},
+          .rounds = 4,
+          .spread = factor / 7};
 }
 
 Machine some_machine() { return {"a processor", "x86-64-v3", "revision 1", 2}; }
@@ -39,7 +41,7 @@ struct Calibrations {
   std::vector<std::string> said;
   int measured = 0;
 
-  DeviceSpeed run(double factor = 1) {
+  MeasuredSpeed run(double factor = 1) {
     return calibrated_speed(Device::cpu(),
                             {.folder = folder,
                              .measure =
@@ -96,11 +98,17 @@ TEST_CASE("a text that lost its end or any bit is refused") {
 
 TEST_CASE("numbers out of range are refused, whatever the checksum says") {
   for (double bad : {0.0, -1.0, 1e30}) {
-    DeviceSpeed speed = some_speed();
-    speed.bytes_per_second = bad;
+    MeasuredSpeed speed = some_speed();
+    speed.speed.bytes_per_second = bad;
     CHECK_THROWS_AS(speed_from(to_text(speed, some_machine()), some_machine()), FileError);
     speed = some_speed();
-    speed.of_ops["linear forward"].flops_per_second = bad;
+    speed.speed.of_ops["linear forward"].flops_per_second = bad;
+    CHECK_THROWS_AS(speed_from(to_text(speed, some_machine()), some_machine()), FileError);
+    speed = some_speed();
+    speed.spread = bad == 0 ? -0.1 : bad;
+    CHECK_THROWS_AS(speed_from(to_text(speed, some_machine()), some_machine()), FileError);
+    speed = some_speed();
+    speed.rounds = bad > 0 ? 1001 : static_cast<int>(bad);
     CHECK_THROWS_AS(speed_from(to_text(speed, some_machine()), some_machine()), FileError);
   }
 }
@@ -203,7 +211,7 @@ TEST_CASE("whoever calibrates at once leaves a whole file") {
         auto ignore = [](const std::string&) {};
         std::error_code error;
         if (k % 3 == 0) std::filesystem::remove(c.file(), error);
-        const DeviceSpeed got = calibrated_speed(
+        const MeasuredSpeed got = calibrated_speed(
             Device::cpu(), {.folder = c.folder, .measure = measure, .say = ignore});
         bool known = false;
         for (int j = 1; j <= 8; ++j) known = known || got == some_speed(j);
@@ -234,7 +242,7 @@ TEST_CASE("rates follow from seconds: a clock twice as slow shows half of each")
     return measured_speed({.now = [=]() mutable { return time += tick; }});
   };
   // Each run takes one tick, also the tiniest op: half a tick at least is left for the work.
-  const DeviceSpeed fast = with_ticks_of(1.0), slow = with_ticks_of(2.0);
+  const DeviceSpeed fast = with_ticks_of(1.0).speed, slow = with_ticks_of(2.0).speed;
   CHECK(fast.seconds_per_op == 1.0);
   CHECK(slow.seconds_per_op == 2.0);
   CHECK(fast.flops_per_second == doctest::Approx(2 * slow.flops_per_second));
@@ -250,6 +258,32 @@ TEST_CASE("rates follow from seconds: a clock twice as slow shows half of each")
             doctest::Approx(2 * slow.of_ops.at(name).flops_per_second));
       CHECK(fast.of_ops.at(name).bytes_per_second > 0);
     }
+}
+
+TEST_CASE("a machine that is busy in one round and calm in another is as fast as it is calm") {
+  auto measured = [](const std::function<double(int call)>& seconds) {
+    // The clock is asked before and after each run.
+    auto calls = std::make_shared<int>(0);
+    auto time = std::make_shared<double>(0);
+    return measured_speed({.now = [=] { return *time += seconds((*calls)++); }});
+  };
+  int calls_of_calm = 0;
+  const MeasuredSpeed calm = measured([&](int call) {
+    calls_of_calm = call + 1;
+    return 1.0;
+  });
+  CHECK(calm.rounds == 3);
+  CHECK(calm.spread == 0);
+  const int of_a_round = calls_of_calm / calm.rounds;
+  const MeasuredSpeed disturbed =
+      measured([&](int call) { return call < 2 * of_a_round ? 3.0 : 1.0; });
+  CHECK(disturbed.speed == calm.speed);
+  CHECK(disturbed.rounds == 4);  // the third was faster, and the fourth no more than that
+  CHECK(disturbed.spread == doctest::Approx(2));
+  // Where it never settles, it ends all the same.
+  const MeasuredSpeed restless = measured([&](int call) { return 20.0 - 2 * (call / of_a_round); });
+  CHECK(restless.rounds == 8);
+  CHECK(restless.spread == doctest::Approx(20.0 / 6 - 1));
 }
 
 TEST_CASE("measuring leaves the account of tensors alone") {

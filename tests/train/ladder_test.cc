@@ -92,6 +92,22 @@ TEST_CASE("a remedy that leaves the numbers is chosen, one that changes them pro
   CHECK(table.find("too much") != std::string::npos);
 }
 
+TEST_CASE("where nothing fits, what is planned is planned for the training that was changed") {
+  const LadderResult result = standard_ladder().climb(setup_of(kCase), {.limit = 1});
+  auto bytes_with = [&](const std::vector<std::string>& names) -> int64_t {
+    for (const Rung& rung : result.considered)
+      if (rung.names == names) return rung.memory.peak_reserved;
+    return 0;
+  };
+  const int64_t planned_before = bytes_with({"recompute", "micro-batches"}),
+                planned_after = bytes_with({"micro-batches", "recompute"});
+  CHECK(planned_before > planned_after);
+  TrainingSetup parts = find(result, "micro-batches")->setup;
+  CHECK(choose_recomputation(parts, 1).memory.peak_reserved == planned_after);
+  CHECK(choose_recomputation(parts, planned_after).fits);
+  CHECK_FALSE(choose_recomputation(parts, planned_after - 4096).fits);
+}
+
 TEST_CASE("recomputation is chosen unasked where it is enough, for what it costs") {
   const TrainingSetup setup = setup_of(kCase);
   const int64_t limit = predicted_memory(setup).peak_reserved * 2 / 3;

@@ -232,11 +232,11 @@ TEST_CASE("the same file gives the same plan; no identity follows from a speed")
   const int64_t most = predicted_memory(setup).peak_reserved;
   TempFolder folder;
   auto speed_in_file = [&](double factor) {
-    return calibrated_speed(Device::cpu(), {.folder = folder.path(), .measure = [factor] {
-                                              return DeviceSpeed{
-                                                  .bytes_per_second = factor * 1.1e10,
-                                                  .of_ops = {{"conv2d forward", {3e11, 2e10}}}};
-                                            }});
+    auto measure = [factor] {
+      return MeasuredSpeed{
+          {.bytes_per_second = factor * 1.1e10, .of_ops = {{"conv2d forward", {3e11, 2e10}}}}};
+    };
+    return calibrated_speed(Device::cpu(), {.folder = folder.path(), .measure = measure}).speed;
   };
   auto plan = [&](const DeviceSpeed& speed) {
     setup.rehearsal.op_times.speed = speed;

@@ -105,6 +105,16 @@ TEST_CASE("means that are not allowed are not used") {
   CHECK(count({moves.plan.saving}, Fate::retain) + count({moves.plan.saving}, Fate::remake) == 0);
 }
 
+TEST_CASE("the least with every means is the least again: it fits, and a page less does not") {
+  for (const RecomputeMeans means : {RecomputeMeans{}, {.drop = false}, {.offload = false}}) {
+    const int64_t least = choose_recomputation(setup_of(true), 1, means).memory.peak_reserved;
+    CHECK(choose_recomputation(setup_of(true), least, means).fits);
+    const RecomputeChoice refused = choose_recomputation(setup_of(true), least - 4096, means);
+    CHECK_FALSE(refused.fits);
+    CHECK(refused.memory.peak_reserved == least);
+  }
+}
+
 TEST_CASE("a host has room for so much") {
   constexpr int64_t kRoom = 3 << 20;
   const RecomputeChoice choice = choose_recomputation(setup_of(true, kRoom), limit_at(0.5));
