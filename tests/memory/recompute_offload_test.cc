@@ -164,18 +164,18 @@ TEST_CASE("small graphs: never above the budget or the host, and near the best o
   MESSAGE("problems ", problems, ", solved best ", lowest, ", refused ", refused, ", offloading ",
           offloading, ", mean gap % of a step ", 100 * gap / problems, ", worst ", 100 * worst);
   CHECK(problems > 100);
-  CHECK(offloading > problems / 5);
+  CHECK(offloading > problems / 6);
   CHECK(refused == 0);
   CHECK(gap / problems < 0.03);
 }
 
-TEST_CASE("without a host plans are those of before, to the bit and the simulation") {
+TEST_CASE("without a host and rows plans are those of before, to the bit and the simulation") {
   struct Answer {
     const char* family;
     uint64_t plans;
     int64_t simulations;
   };
-  // Of the planner that knew no host, for four budgets each.
+  // Of the planner that knew neither, for four budgets each.
   const Answer answers[] = {
       {"chain", 0x6753e0b5cb0a0c89, 66907},     {"residual", 0x64745a2f9df1a58d, 67745},
       {"dense", 0x2f7060e1c3674c25, 66032},     {"unet", 0xb31850c88004d720, 64132},
@@ -185,6 +185,7 @@ TEST_CASE("without a host plans are those of before, to the bit and the simulati
     RecomputeGraph graph = random_recompute_graph(answer.family, 24, 7);
     for (auto& value : graph.values) value.may_offload = value.producer >= 0;
     graph.host_bytes = kRoom;  // and no way there
+    for (auto& step : graph.steps) step.by_rows = step.or_sources = {};
     RecomputePlanner planner(graph, {.effort = 0.3});
     const int64_t most = planner.keep_all().peak, least = planner.least().peak;
     uint64_t plans = 0xcbf29ce484222325;
