@@ -105,7 +105,7 @@ class Drawing {
   }
 
   CurvePoint planned(const memory::RecomputePlan& plan) {
-    auto fates = std::make_shared<autograd::Fates>(fates_of(step_, plan.saving));
+    auto fates = std::make_shared<autograd::Fates>(fates_of(step_, plan.fates));
     CurvePoint point = rehearsed({"", planned_recomputation(std::move(fates), plan.wait_seconds)});
     point.bound_seconds = plan.bound_seconds;
     return point;

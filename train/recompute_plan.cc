@@ -89,11 +89,11 @@ class Choosing {
   RecomputeChoice rehearsed(memory::RecomputePlan plan) {
     TrainingSetup setup = setup_;
     RecomputeChoice choice{.recompute = setup.rehearsal.trainer.recompute};
-    if (!plan.saving.empty()) {
-      choice.dropped = std::ranges::count_if(plan.saving, is_made_again);
+    if (!plan.fates.empty()) {
+      choice.dropped = std::ranges::count_if(plan.fates, is_made_again);
       choice.offloaded = plan.offloaded;
       choice.recompute = planned_recomputation(
-          std::make_shared<autograd::Fates>(fates_of(step_, plan.saving)), plan.wait_seconds);
+          std::make_shared<autograd::Fates>(fates_of(step_, plan.fates)), plan.wait_seconds);
     }
     choice.plan = std::move(plan);
     setup.rehearsal.trainer.recompute = choice.recompute;

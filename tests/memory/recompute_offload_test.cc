@@ -62,7 +62,7 @@ std::vector<Fate> random_fates(const RecomputeGraph& graph, RandomStream& random
 
 /// FNV-1a, of Fowler, Noll and Vo.
 uint64_t hash_of(const RecomputePlan& plan, uint64_t hash) {
-  for (Fate fate : plan.saving) hash = (hash ^ static_cast<uint64_t>(fate)) * 0x100000001b3;
+  for (Fate fate : plan.fates) hash = (hash ^ static_cast<uint64_t>(fate)) * 0x100000001b3;
   return (hash ^ static_cast<uint64_t>(plan.peak)) * 0x100000001b3;
 }
 

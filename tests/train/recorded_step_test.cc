@@ -30,7 +30,7 @@ TEST_CASE("a rehearsal holds what its plan does and takes as long, but for littl
       if (!plan.fits) continue;
       ++fitting;
       training.trainer.recompute =
-          planned_recomputation(std::make_shared<autograd::Fates>(fates_of(step, plan.saving)));
+          planned_recomputation(std::make_shared<autograd::Fates>(fates_of(step, plan.fates)));
       const auto live = static_cast<double>(predicted_memory({training, "direct"}).peak_live);
       CHECK(live <= 1.005 * static_cast<double>(plan.peak));
       CHECK(live >= 0.985 * static_cast<double>(plan.peak));
