@@ -47,11 +47,7 @@ bool Node::remakes_rows(int i, const Value& value) const {
 }
 
 bool Node::derives_output(int i, const Value& value) const {
-  if (value.is_resident() || !op->derives_output(i) || replay_inputs.size() != inputs.size())
-    return false;
-  return std::ranges::all_of(replay_inputs, [](const SavedTensor& input) {
-    return input.value() == nullptr || input.value()->is_resident();
-  });
+  return !value.is_resident() && op->derives_output(i) && replay_inputs.size() == inputs.size();
 }
 
 // Held from then on: this node reads them.

@@ -87,7 +87,7 @@ class BackwardCall {
   /// The same, to be read by rows of its first dimension (saved_rows.h); for ops that say
   /// `reads_rows` of it.
   SavedRows take_input_rows(int i);
-  /// Was saved output i dropped, while all inputs are at hand to compute it from? Only where
+  /// Was saved output i dropped, so that the inputs are to be read instead? Only where
   /// `Op::derives_output` says so; `replay_input` has them then, whether they were saved or not.
   bool is_derived(int i) const;
   Tensor replay_input(int i) const;
@@ -136,8 +136,8 @@ class Op {
   virtual bool reads_rows(int, std::span<const TensorInfo>, std::span<const TensorInfo>) const {
     return false;
   }
-  /// Does backward do without saved output i where `BackwardCall::is_derived` says that the inputs
-  /// are there instead? The bits must be the same.
+  /// Does backward do without saved output i where `BackwardCall::is_derived` says to read the
+  /// inputs instead? The bits must be the same.
   virtual bool derives_output(int) const { return false; }
   /// One gradient per input; undefined where `call.needs(i)` is false.
   virtual Tensors backward(BackwardCall& call) const = 0;

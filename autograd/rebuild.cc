@@ -194,23 +194,24 @@ struct RowOrigins {
 };
 
 RowOrigins origins_of_rows(const Value& wanted) {
+  if (!is_made_by_rows(wanted, shape_of(wanted))) return {.are_there = false};
   RowOrigins origins;
   std::unordered_set<const Value*> known{&wanted};
   std::vector<const Value*> open{&wanted};
   while (!open.empty()) {
-    const Value& value = *open.back();
+    const std::shared_ptr<Node> node = open.back()->producer();
     open.pop_back();
-    if (!is_made_by_rows(value, shape_of(wanted))) return {.are_there = false};
-    const std::shared_ptr<Node> node = value.producer();
     for (const SavedTensor& input : node->replay_inputs) {
       Value* source = input.value();
       if (source == nullptr || !known.insert(source).second) continue;
-      if (source->is_resident()) {
+      const bool stays = source->is_resident() || source->is_held() || source->is_retained();
+      const bool has_rows = is_made_by_rows(*source, shape_of(wanted));
+      // To make it again, and once more for the next who wants all of it, would be twice.
+      if (!stays && !has_rows && wanted.is_retained()) return {.are_there = false};
+      if (stays || !has_rows)
         origins.sources.emplace_back(source, node->op->name());
-        continue;
-      }
-      if (source->is_held() || source->is_retained()) return {.are_there = false};
-      open.push_back(source);
+      else
+        open.push_back(source);
     }
   }
   return origins;

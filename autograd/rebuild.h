@@ -27,12 +27,14 @@ struct RowRange {
 /// Observers see `Phase::recompute`. `reader` is the op that asks.
 Tensor rebuild(Value& wanted, const char* reader);
 
-/// Can rows of `wanted`, which is dropped, be made without the rest of it? So it is where
-/// everything that is missing on the way to it comes from calls that work by rows
-/// (`Op::is_rowwise`) and draw no random numbers, and where nobody else will read what is missing.
+/// Can rows of `wanted`, which is dropped, be made without the rest of it? So it is where its call
+/// works by rows (`Op::is_rowwise`) and draws no random numbers, as do those of all that is missing
+/// on the way and will not be retained for other functions of backward; where it is itself made
+/// again for each use, whatever is missing on the way.
 bool can_rebuild_rows(const Value& wanted);
 /// The tensors that they are made from, as `can_rebuild_rows` found them: who wants rows holds them
-/// until it has all, since nobody else might.
+/// until it has all, since nobody else might. What is missing is made by rows too, or else made
+/// again now, as a whole, for which this throws as `rebuild` does.
 std::vector<Tensor> sources_of_rows(const Value& wanted);
 /// These rows of it. Nothing of what is made is held, and the value stays dropped. Throws as
 /// `rebuild` does.

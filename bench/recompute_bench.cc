@@ -50,7 +50,7 @@ void report(const std::string& name, const memory::RecomputeGraph& graph, const 
         percent(alone.bound_seconds, seconds), percent(alone.least_peak, most),
         percent(alone.bound_peak, most), median(first), median(again), alone.simulations);
     std::cout.flush();
-    if (plan.saving != alone.saving) fmt::print("  the second plan differs from the first\n");
+    if (plan.fates != alone.fates) fmt::print("  the second plan differs from the first\n");
   }
 }
 

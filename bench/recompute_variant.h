@@ -77,7 +77,7 @@ inline Variant within(std::string name, const TrainingShape& shape, int64_t limi
   Variant variant = make_variant(std::move(name), shape, choice.recompute);
   const memory::RecomputePlan& plan = choice.plan;
   variant.fits = choice.fits;
-  if (!plan.saving.empty())
+  if (!plan.fates.empty())
     variant.bound = 1 + plan.bound_seconds / (plan.seconds - plan.extra_seconds);
   variant.dropped = choice.dropped;
   variant.solve_seconds = choice.seconds;

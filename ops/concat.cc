@@ -16,6 +16,8 @@ class Concat final : public autograd::Op {
  public:
   explicit Concat(int axis) : axis_(axis) {}
   const char* name() const override { return "concat"; }
+  // Along the rows themselves, a result has more of them than an input.
+  bool is_rowwise() const override { return axis_ > 0 || axis_ == -1; }
 
   Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
     expect<ValueError>(!in.empty(), name(), "expected at least one tensor");

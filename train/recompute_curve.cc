@@ -46,7 +46,7 @@ class Drawing {
   }
 
   CurvePoint planned(const memory::RecomputePlan& plan) {
-    auto fates = std::make_shared<autograd::Fates>(fates_of(again_.step(), plan.saving));
+    auto fates = std::make_shared<autograd::Fates>(fates_of(again_.step(), plan.fates));
     CurvePoint point = rehearsed({"", planned_recomputation(std::move(fates), plan.wait_seconds)});
     point.bound_seconds = plan.bound_seconds;
     return point;

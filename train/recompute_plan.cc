@@ -93,13 +93,13 @@ class Choosing {
   RecomputeChoice rehearsed(memory::RecomputePlan plan) {
     TrainingSetup setup = setup_;
     RecomputeChoice choice{.recompute = setup.rehearsal.trainer.recompute};
-    if (!plan.saving.empty()) {
+    if (!plan.fates.empty()) {
       const std::vector<bool> saved = saved_values(step_);
       for (size_t i = 0; i < saved.size(); ++i)
-        choice.dropped += saved[i] && is_made_again(plan.saving[i]);
+        choice.dropped += saved[i] && is_made_again(plan.fates[i]);
       choice.offloaded = plan.offloaded;
       choice.recompute = planned_recomputation(
-          std::make_shared<autograd::Fates>(fates_of(step_, plan.saving)), plan.wait_seconds);
+          std::make_shared<autograd::Fates>(fates_of(step_, plan.fates)), plan.wait_seconds);
     }
     choice.plan = std::move(plan);
     setup.rehearsal.trainer.recompute = choice.recompute;

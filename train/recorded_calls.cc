@@ -53,6 +53,7 @@ class Grouping {
     return at(std::ranges::lower_bound(ends_, call) - ends_.begin());
   }
   size_t ops() const { return ends_.size(); }
+  int64_t calls_of(int32_t op) const { return std::ranges::count(ops_, op); }
 
  private:
   // The value that a call writes over, or only passes on to one that does; -1 for none.
@@ -92,6 +93,7 @@ class Building {
       auto& op = graph_.ops[at(k)];
       op.seconds += call.seconds;
       op.replay_seconds += call.replay_seconds;
+      op.row_seconds += call.row_seconds;
       // Who reads what is written over later cannot be run again, and is no reader in the graph.
       for (int32_t value : call.inputs)
         if (value >= 0 && groups_.maker(value) < k) add_once(op.reads, value);
@@ -105,12 +107,23 @@ class Building {
                                .producer = groups_.maker(static_cast<int32_t>(i)),
                                .may_drop = value.may_drop,
                                .cheap = value.is_one_pass,
-                               .may_offload = value.may_offload});
+                               .may_offload = value.may_offload,
+                               .row_group = value.row_group});
     }
-    for (size_t c = 0; c < recorded_.calls.size(); ++c)
-      if (reads_what_is_gone(static_cast<int32_t>(c)))
-        for (int32_t value : recorded_.calls[c].outputs)
-          if (value >= 0) graph_.values[at(value)].may_drop = false;
+    for (size_t c = 0; c < recorded_.calls.size(); ++c) {
+      const bool stays = reads_what_is_gone(static_cast<int32_t>(c));
+      for (int32_t value : recorded_.calls[c].outputs) {
+        if (value < 0) continue;
+        if (stays) graph_.values[at(value)].may_drop = false;
+        if (!recorded_.calls[c].has_rows && is_of_group(c, value))
+          graph_.values[at(value)].row_group = -1;
+      }
+    }
+  }
+
+  // Is it run when the value is made again?
+  bool is_of_group(size_t call, int32_t value) const {
+    return groups_.op_of(static_cast<int32_t>(call)) == groups_.maker(value);
   }
 
   // An input that another call wrote over afterwards.
@@ -122,9 +135,18 @@ class Building {
   }
 
   void add_steps() {
-    for (const auto& step : recorded_.steps)
-      graph_.steps.push_back(
-          {.seconds = step.seconds, .reads = recorded_.calls[at(step.call)].saved});
+    for (const auto& step : recorded_.steps) {
+      const Call& call = recorded_.calls[at(step.call)];
+      graph_.steps.push_back({.seconds = step.seconds, .reads = call.saved});
+      auto& by_rows = graph_.steps.back().by_rows;
+      for (int32_t value : call.by_rows)
+        if (graph_.values[at(value)].row_group >= 0) by_rows.push_back(value);
+      // Of several calls that run again together, the inputs of the first are not those of the
+      // last.
+      for (int32_t value : call.derived)
+        if (groups_.calls_of(groups_.maker(value)) == 1)
+          graph_.steps.back().or_sources.push_back(value);
+    }
   }
 
   // Bytes of values at each of `moments` and then at each step, when everything is kept.

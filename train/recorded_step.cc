@@ -2,6 +2,7 @@
 #include "brim/train/recorded_step.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -23,12 +24,20 @@ using memory::Fate;
 constexpr int64_t kLeastWorth = 4096;  // bytes; smaller values are statistics and losses
 // A copy of less takes longer to begin than to run.
 constexpr int64_t kLeastOffloaded = 1 << 16;
+// Who reads a value by rows takes about as many bytes at a time (ops/conv_slices.h).
+constexpr int64_t kBytesOfRows = int64_t{1} << 21;
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 int64_t bytes_of(const autograd::TensorInfo& info) {
   return ceil_div(numel(info.shape) * size_of(info.dtype), memory::kAlignment) * memory::kAlignment;
 }
+
+/// Of all rows of a result, one piece after another.
+struct RowRuns {
+  OpRun run;  ///< all of them, but for the start of each piece after the first
+  int64_t pieces = 1;
+};
 
 class Recorder final : public autograd::OpObserver {
  public:
@@ -40,7 +49,7 @@ class Recorder final : public autograd::OpObserver {
     runs_of_calls_.clear();
     replays_.clear();
     rows_.clear();
-    read_whole_.clear();
+    row_groups_.clear();
     runs_of_steps_.clear();
     runs_of_step_.clear();
     account_ = memory::account(Device::meta());
@@ -67,16 +76,14 @@ class Recorder final : public autograd::OpObserver {
     RecordedCalls::Call call{.peak = std::exchange(peak_, 0), .new_gradients = new_gradients(node)};
     runs_of_calls_.push_back(runs_.current());
     replays_.push_back(replay_of(call_of(node), runs_.runs()[runs_.current()]));
-    const bool has_rows = node.op->is_rowwise() && node.op->is_one_pass() && made.overwritten < 0;
-    rows_.push_back(has_rows ? replay_by_rows(replays_.back(), node.outputs.front())
-                             : replays_.back());
+    rows_.push_back(replay_by_rows(replays_.back(), node.outputs.front()));
     for (const auto& value : made.inputs) call.inputs.push_back(number_of(value.get()));
+    call.has_rows =
+        node.op->is_rowwise() && !node.op->is_random() && node.outputs.front().shape.size() >= 2 &&
+        std::ranges::none_of(made.inputs, [&](const auto& value) { return is_view(value.get()); });
     for (size_t i = 0; i < made.outputs.size(); ++i)
       call.outputs.push_back(add_output(made, call, number, i));
-    for (int i : made.saves.inputs)
-      add_saved(call, call.inputs[at(i)], node.op->reads_rows(i, node.inputs, node.outputs));
-    for (int i : made.saves.outputs)
-      add_saved(call, call.outputs[at(i)], node.op->derives_output(i));
+    add_saved(made, call);
     numbers_[&node] = number;
     recorded_.calls.push_back(std::move(call));
   }
@@ -112,6 +119,7 @@ class Recorder final : public autograd::OpObserver {
       RecordedCalls::Value& value = recorded_.values[at(call.overwritten)];
       value.makers.push_back(number);
       value.is_one_pass &= op.is_one_pass();
+      if (row_group(call, made.node.outputs[i]) != value.row_group) value.row_group = -1;
       return call.overwritten;
     }
     const int64_t bytes = bytes_of(made.node.outputs[i]);
@@ -120,32 +128,64 @@ class Recorder final : public autograd::OpObserver {
                                 .makers = {number},
                                 .may_drop = bytes >= kLeastWorth && !is_anchor,
                                 .may_offload = bytes >= kLeastOffloaded && !is_anchor,
-                                .is_one_pass = op.is_one_pass()});
+                                .is_one_pass = op.is_one_pass(),
+                                .row_group = i == 0 ? row_group(call, made.node.outputs[i]) : -1});
     return static_cast<int32_t>(recorded_.values.size()) - 1;
   }
 
-  void add_saved(RecordedCalls::Call& call, int32_t value, bool does_without_the_whole) {
-    if (value < 0) return;
-    if (std::ranges::count(call.saved, value) == 0) call.saved.push_back(value);
-    if (!does_without_the_whole) read_whole_.insert(value);
+  // Of a value that is a view of its storage's: where that was dropped, the view is made of it
+  // anew.
+  bool is_view(const autograd::Value* value) const {
+    const int32_t number = number_of(value);
+    return number >= 0 && std::ranges::count(recorded_.values[at(number)].makers,
+                                             numbers_.at(value->producer().get())) == 0;
+  }
+
+  // What has as many rows, and dimensions.
+  int32_t row_group(const RecordedCalls::Call& call, const autograd::TensorInfo& output) {
+    if (!call.has_rows) return -1;
+    const auto key = std::pair(output.shape.size(), output.shape[0]);
+    return row_groups_.try_emplace(key, static_cast<int32_t>(row_groups_.size())).first->second;
+  }
+
+  void add_saved(const autograd::RecordedCall& made, RecordedCalls::Call& call) const {
+    const Node& node = made.node;
+    std::set<int32_t> whole;
+    auto add = [&](int32_t value, bool does_without, std::vector<int32_t>& without) {
+      if (value < 0) return;
+      if (std::ranges::count(call.saved, value) == 0) call.saved.push_back(value);
+      if (does_without)
+        without.push_back(value);
+      else
+        whole.insert(value);
+    };
+    for (int i : made.saves.inputs)
+      add(call.inputs[at(i)],
+          node.op->reads_rows(i, node.inputs, node.outputs) && !is_view(made.inputs[at(i)].get()),
+          call.by_rows);
+    for (int i : made.saves.outputs)
+      add(call.outputs[at(i)], node.op->derives_output(i), call.derived);
+    for (auto* list : {&call.by_rows, &call.derived})
+      std::erase_if(*list, [&](int32_t value) { return whole.contains(value); });
   }
 
   // Rows of a result that stay in the caches: see `OpRuns::ran`. Times that were measured are those
   // of the whole.
-  OpRun replay_by_rows(const OpRun& whole, const autograd::TensorInfo& output) const {
-    OpRun run = whole;
-    run.bytes_moved =
-        std::max<int64_t>(whole.bytes_moved - 2 * numel(output.shape) * size_of(output.dtype), 0);
-    return run;
+  static RowRuns replay_by_rows(const OpRun& whole, const autograd::TensorInfo& output) {
+    const int64_t bytes = numel(output.shape) * size_of(output.dtype);
+    RowRuns rows{whole, std::max<int64_t>(ceil_div(bytes, kBytesOfRows), 1)};
+    rows.run.bytes_moved = std::max<int64_t>(whole.bytes_moved - 2 * bytes, 0);
+    return rows;
   }
 
   // Only now is known all that each run moved: gradients are added up after it.
   void settle_seconds(const SeenRuns& seen, const OpTimes& times) {
+    const double start = times.seconds(OpRun{});
     for (size_t c = 0; c < recorded_.calls.size(); ++c) {
       recorded_.calls[c].seconds = times.seconds(seen.runs[runs_of_calls_[c]]);
-      const int32_t made = recorded_.calls[c].outputs.front();
-      const bool is_read_whole = made < 0 || read_whole_.contains(made);
-      recorded_.calls[c].replay_seconds = times.seconds(is_read_whole ? replays_[c] : rows_[c]);
+      recorded_.calls[c].replay_seconds = times.seconds(replays_[c]);
+      recorded_.calls[c].row_seconds =
+          times.seconds(rows_[c].run) + static_cast<double>(rows_[c].pieces - 1) * start;
     }
     for (size_t j = 0; j < recorded_.steps.size(); ++j)
       for (size_t run : runs_of_steps_[j])
@@ -167,8 +207,8 @@ class Recorder final : public autograd::OpObserver {
   std::unordered_map<const Node*, int32_t> numbers_;
   std::vector<size_t> runs_of_calls_;  // numbers of their `OpRun`s
   std::vector<OpRun> replays_;         // of each call
-  std::vector<OpRun> rows_;            // the same where rows of the result are enough
-  std::set<int32_t> read_whole_;       // values that some backward function wants as a whole
+  std::vector<RowRuns> rows_;          // the same where rows of the result are enough
+  std::map<std::pair<size_t, int64_t>, int32_t> row_groups_;  // dimensions and rows
   std::vector<std::vector<size_t>> runs_of_steps_;  // last their own; those of a checkpoint before
   std::vector<size_t> runs_of_step_;                // since the last one
   int64_t peak_ = 0;                                // since the last call that was recorded

@@ -230,7 +230,7 @@ std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainDa
   if (!flags.plans_recompute() || take_kept_choice(flags, data)) return {};
   const TrainingSetup setup{rehearsal_of(flags, data, flags.batch), flags.planner};
   RecomputeChoice choice = choose_recomputation(setup, flags.limit(), means_of(flags));
-  if (choice.plan.saving.empty()) return {};
+  if (choice.plan.fates.empty()) return {};
   if (!choice.fits) {
     flags.least_planned = choice.memory.peak_reserved;
     return {};

@@ -25,7 +25,7 @@ struct RecomputePlanner::Impl {
 
   RecomputePlan result(const Found& found, int64_t budget) {
     return {.fits = found.cost.peak <= budget,
-            .saving = flat.to_graph(found.saving),
+            .fates = flat.to_graph(found.saving),
             .peak = flat.fixed + found.cost.peak,
             .extra_seconds = found.cost.seconds,
             .wait_seconds = found.cost.waits,

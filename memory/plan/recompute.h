@@ -27,7 +27,7 @@ struct RecomputeOptions {
 
 struct RecomputePlan {
   bool fits = false;         ///< within the budget; where not, this is the least peak found
-  std::vector<Fate> saving;  ///< by value
+  std::vector<Fate> fates;   ///< by value
   int64_t peak = 0;          ///< of live bytes, all of them
   double extra_seconds = 0;  ///< of replays, and of waits for copies
   double wait_seconds = 0;   ///< of these, of the waits

@@ -14,9 +14,15 @@ constexpr int64_t kShares = 64;   // of missing bytes, that may lie in the host
 /// The moments of a step without replays: forward ops, then backward steps.
 class Needs {
  public:
-  explicit Needs(const FlatGraph& graph) : graph_(graph), last_step_(graph.bytes.size(), -1) {
+  explicit Needs(const FlatGraph& graph)
+      : graph_(graph), last_whole_(graph.bytes.size(), -1), last_rows_(graph.bytes.size(), -1) {
     for (int32_t step = 0; step < graph.steps(); ++step)
-      for (int32_t v : graph.step_reads[step]) last_step_[at(v)] = step;
+      for (int32_t i = graph.step_reads.begins[at(step)]; i < graph.step_reads.begins[at(step) + 1];
+           ++i) {
+        const int32_t v = graph.step_reads.items[at(i)];
+        if (graph.instead[at(i)] == Instead::nothing) last_whole_[at(v)] = step;
+        if (graph.instead[at(i)] == Instead::rows) last_rows_[at(v)] = step;
+      }
     for (double seconds : graph.op_seconds) forward_ += seconds;
     for (double seconds : graph.step_seconds) backward_ += seconds;
     sum();
@@ -55,13 +61,25 @@ class Needs {
     for (int32_t v = 0; v < graph_.values(); ++v) {
       if (!graph_.may_drop[at(v)] || !may_be_missing(v, moment)) continue;
       const int32_t op = graph_.producer[at(v)];
-      if (op != std::exchange(op_of_last, op)) ops.emplace_back(graph_.replay_seconds[at(op)], 0);
+      const double seconds = seconds_after(v, moment);
+      if (op != std::exchange(op_of_last, op)) ops.emplace_back(seconds, 0);
+      ops.back().first = std::min(ops.back().first, seconds);
       ops.back().second += graph_.bytes[at(v)];
     }
     std::ranges::sort(ops, [](const auto& a, const auto& b) {
       return a.first * static_cast<double>(b.second) < b.first * static_cast<double>(a.second);
     });
     return ops;
+  }
+
+  /// That its producer runs at least, for steps after the moment.
+  double seconds_after(int32_t v, int64_t moment) const {
+    const int32_t op = graph_.producer[at(v)];
+    const int64_t step = std::max<int64_t>(moment - graph_.ops(), -1);
+    if (last_whole_[at(v)] > step) return graph_.replay_seconds[at(op)];
+    // Also for the moment's own step, which is not among those that have its bytes.
+    if (last_rows_[at(v)] < std::max<int64_t>(step, 0)) return 0;
+    return std::min(graph_.replay_seconds[at(op)], graph_.row_seconds[at(op)]);
   }
 
   /// Infinite where they do not give so many bytes.
@@ -89,7 +107,17 @@ class Needs {
     if (!graph_.may_leave(v) || !graph_.saved[at(v)] || graph_.bytes[at(v)] == 0) return false;
     if (moment < graph_.ops()) return graph_.last_read[at(v)] < moment;
     const auto step = static_cast<int32_t>(moment - graph_.ops());
-    return last_step_[at(v)] > step && !std::ranges::count(graph_.step_reads[step], v);
+    return graph_.last_step[at(v)] >= step && !takes_bytes(v, step);
+  }
+
+  /// Does a step that may read it have its bytes, of it or of the gradient in its place?
+  bool takes_bytes(int32_t v, int32_t step) const {
+    const auto reads = graph_.step_reads[step];
+    const auto found = std::ranges::find(reads, v);
+    if (found == reads.end()) return false;
+    const auto i = graph_.step_reads.begins[at(step)] + (found - reads.begin());
+    if (graph_.instead[at(i)] == Instead::rows) return graph_.last_step[at(v)] == step;
+    return graph_.instead[at(i)] == Instead::nothing;
   }
 
   /// Values that are needed from `begin` to `end`, both included.
@@ -104,7 +132,7 @@ class Needs {
     there_.assign(at(moments()) + 1, 0);
     for (int32_t v = 0; v < graph_.values(); ++v) {
       const int64_t read = graph_.last_read[at(v)], size = graph_.bytes[at(v)];
-      const int64_t last = last_step_[at(v)] < 0 ? read : ops + last_step_[at(v)];
+      const int64_t last = graph_.last_step[at(v)] < 0 ? read : ops + graph_.last_step[at(v)];
       add(all_, graph_.producer[at(v)], last, size);
       add(there_, graph_.producer[at(v)], graph_.may_leave(v) ? read : last, size);
     }
@@ -120,19 +148,19 @@ class Needs {
     }
   }
 
-  /// Bytes that a backward step reads and that may have left, each once.
+  /// Bytes that a backward step has of what it reads and may have left.
   int64_t read_by(int64_t moment) const {
     if (moment < graph_.ops()) return 0;
-    auto reads = graph_.step_reads[static_cast<int32_t>(moment - graph_.ops())];
+    const auto step = static_cast<int32_t>(moment - graph_.ops());
     int64_t bytes = 0;
-    for (size_t i = 0; i < reads.size(); ++i)
-      if (graph_.may_leave(reads[i]) && !std::ranges::count(reads.first(i), reads[i]))
-        bytes += graph_.bytes[at(reads[i])];
+    for (int32_t v : graph_.step_reads[step])
+      if (graph_.may_leave(v) && takes_bytes(v, step)) bytes += graph_.bytes[at(v)];
     return bytes;
   }
 
   const FlatGraph& graph_;
-  std::vector<int32_t> last_step_;     // that reads a value
+  std::vector<int32_t> last_whole_;    // step that reads all of a value; -1 for none
+  std::vector<int32_t> last_rows_;     // that reads it by rows
   std::vector<int64_t> all_, there_;   // by moment
   double forward_ = 0, backward_ = 0;  // seconds
 };

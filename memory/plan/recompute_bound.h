@@ -2,7 +2,9 @@
 // budget. The planner's own; programs call recompute.h.
 //
 // At any moment, of the values that later steps read, those that are not there must be rebuilt
-// later, so the ops that make them run once more. What the moment itself reads or makes, what later
+// later, so the ops that make them run once more; where all of those steps do with rows, in their
+// seconds, and where all do with what the values are made from, for nothing. What the moment itself reads
+// or makes, what later
 // forward ops read and what may not be dropped is there. So the bytes above the budget at that
 // moment cost at least what the cheapest ops by seconds per byte cost, the last of them in part (a
 // knapsack, relaxed). The best of many moments is taken. What the replays need in turn, and that

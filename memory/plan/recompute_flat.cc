@@ -18,15 +18,11 @@ FlatGraph::FlatGraph(const RecomputeGraph& graph) {
     add_reads(replay_reads, op.replay_reads ? *op.replay_reads : op.reads);
     op_seconds.push_back(op.seconds);
     replay_seconds.push_back(op.replay_seconds);
+    row_seconds.push_back(op.row_seconds);
     scratch.push_back(op.scratch);
     replay_scratch.push_back(op.replay_scratch);
   }
-  for (const auto& step : graph.steps) {
-    add_reads(step_reads, step.reads);
-    step_seconds.push_back(step.seconds);
-    held_before.push_back(step.held_before);
-    held.push_back(step.held);
-  }
+  for (const auto& step : graph.steps) add_step(step);
   find_last_uses(graph);
   find_densities();
   find_offloads(graph);
@@ -49,6 +45,7 @@ void FlatGraph::add_values(const RecomputeGraph& graph) {
     producer.push_back(value.producer);
     may_drop.push_back(value.may_drop);
     cheap.push_back(value.cheap);
+    row_group.push_back(value.row_group);
     ++first_output[at(value.producer) + 1];
   }
   for (size_t i = 1; i < first_output.size(); ++i) first_output[i] += first_output[i - 1];
@@ -60,8 +57,27 @@ void FlatGraph::add_reads(Rows& rows, std::span<const int32_t> reads) const {
   rows.end_row();
 }
 
+void FlatGraph::add_step(const RecomputeGraph::BackwardStep& step) {
+  std::vector<int32_t> reads;
+  for (int32_t v : step.reads)
+    if (std::ranges::count(reads, v) == 0) reads.push_back(v);
+  add_reads(step_reads, reads);
+  for (int32_t v : reads) {
+    if (flat_[at(v)] < 0) continue;
+    const bool by_rows = std::ranges::count(step.by_rows, v) > 0,
+               or_sources = std::ranges::count(step.or_sources, v) > 0;
+    instead.push_back(or_sources ? Instead::sources : by_rows ? Instead::rows : Instead::nothing);
+  }
+  step_seconds.push_back(step.seconds);
+  held_before.push_back(step.held_before);
+  held.push_back(step.held);
+}
+
 void FlatGraph::find_last_uses(const RecomputeGraph& graph) {
   saved.assign(bytes.size(), 0);
+  last_step.assign(bytes.size(), -1);
+  for (int32_t step = 0; step < steps(); ++step)
+    for (int32_t v : step_reads[step]) last_step[at(v)] = step;
   last_read = producer;
   for (int32_t op = 0; op < ops(); ++op)
     for (int32_t v : graph.ops[at(op)].reads)
@@ -81,14 +97,21 @@ void FlatGraph::find_last_uses(const RecomputeGraph& graph) {
   }
 }
 
+/// What nobody reads as a whole costs what its rows do.
 void FlatGraph::find_densities() {
+  std::vector<uint8_t> is_read_whole(bytes.size(), 0);
+  for (size_t i = 0; i < instead.size(); ++i)
+    if (instead[i] == Instead::nothing) is_read_whole[at(step_reads.items[i])] = 1;
   density.assign(bytes.size(), std::numeric_limits<double>::infinity());
   for (int32_t op = 0; op < ops(); ++op) {
     int64_t dropped = 0;
     for (int32_t v = first_output[at(op)]; v < first_output[at(op) + 1]; ++v)
       if (may_drop[at(v)]) dropped += bytes[at(v)];
-    for (int32_t v = first_output[at(op)]; dropped > 0 && v < first_output[at(op) + 1]; ++v)
-      density[at(v)] = replay_seconds[at(op)] / static_cast<double>(dropped);
+    for (int32_t v = first_output[at(op)]; dropped > 0 && v < first_output[at(op) + 1]; ++v) {
+      const bool has_rows = saved[at(v)] && !is_read_whole[at(v)];
+      density[at(v)] =
+          (has_rows ? row_seconds : replay_seconds)[at(op)] / static_cast<double>(dropped);
+    }
   }
 }
 

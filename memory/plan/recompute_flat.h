@@ -27,6 +27,13 @@ struct Rows {
   }
 };
 
+/// Of what a backward step reads: what does where it is not there.
+enum class Instead : uint8_t {
+  nothing,  ///< it is made again
+  rows,     ///< some at a time
+  sources,  ///< what a replay of its producer reads
+};
+
 struct FlatGraph {
   /// Throws what `check_graph` throws.
   explicit FlatGraph(const RecomputeGraph& graph);
@@ -59,6 +66,8 @@ struct FlatGraph {
   std::vector<uint8_t> may_offload;  // saved too, and there is a host
   std::vector<uint8_t> saved;        // a backward step reads it
   std::vector<int32_t> last_read;    // by a forward op; its producer where there is none
+  std::vector<int32_t> last_step;    // that reads it; -1: none
+  std::vector<int32_t> row_group;    // -1: none
   std::vector<int32_t> last_use;     // the last op, by number, at which forward, a replay or
                                      // backward reads it
   std::vector<double> density;       // seconds of a replay per byte that it gives
@@ -67,10 +76,11 @@ struct FlatGraph {
   // By op.
   std::vector<int32_t> first_output;  // and one more: the number of values
   Rows replay_reads;                  // without sources
-  std::vector<double> op_seconds, replay_seconds;
+  std::vector<double> op_seconds, replay_seconds, row_seconds;
   std::vector<int64_t> scratch, replay_scratch;
   // By backward step.
-  Rows step_reads;  // without sources
+  Rows step_reads;               // without sources, each once
+  std::vector<Instead> instead;  // by item of `step_reads`
   std::vector<double> step_seconds;
   std::vector<int64_t> held_before, held;
   /// The last op whose values this step or a later one reads; -1 for none. Falls from step to step.
@@ -84,6 +94,7 @@ struct FlatGraph {
  private:
   void add_values(const RecomputeGraph& graph);
   void add_reads(Rows& rows, std::span<const int32_t> reads) const;
+  void add_step(const RecomputeGraph::BackwardStep& step);
   void find_last_uses(const RecomputeGraph& graph);
   void find_densities();
   void find_offloads(const RecomputeGraph& graph);

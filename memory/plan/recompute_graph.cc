@@ -1,5 +1,6 @@
 #include "brim/memory/plan/recompute_graph.h"
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 #include <string_view>
@@ -57,6 +58,7 @@ void check_op(const RecomputeGraph& graph, size_t number) {
   const auto& op = graph.ops[number];
   check_seconds(op.seconds, "op", number);
   check_seconds(op.replay_seconds, "a replay of op", number);
+  check_seconds(op.row_seconds, "rows of op", number);
   check_reads(graph, op.reads, "op", number);
   for (int32_t v : op.reads)
     expect<ValueError>(graph.values[static_cast<size_t>(v)].producer < static_cast<int64_t>(number),
@@ -71,6 +73,21 @@ void check_op(const RecomputeGraph& graph, size_t number) {
                        "expected a replay of op {} to read what is there, got value {} of op {}",
                        number, v, value.producer);
   }
+}
+
+void check_step(const RecomputeGraph& graph, size_t number) {
+  const auto& step = graph.steps[number];
+  check_seconds(step.seconds, "backward step", number);
+  check_reads(graph, step.reads, "backward step", number);
+  for (const auto* list : {&step.by_rows, &step.or_sources})
+    for (int32_t v : *list)
+      expect<ValueError>(std::ranges::count(step.reads, v) > 0, kTag,
+                         "expected backward step {} to do without what it reads, got value {}",
+                         number, v);
+  for (int32_t v : step.by_rows)
+    expect<ValueError>(graph.values[static_cast<size_t>(v)].row_group >= 0, kTag,
+                       "expected backward step {} to read what has rows by rows, got value {}",
+                       number, v);
 }
 
 }  // namespace
@@ -93,11 +110,9 @@ void check_graph(const RecomputeGraph& graph) {
     sum.add(graph.ops[i].replay_scratch, "a replay of op", i);
   }
   for (size_t i = 0; i < graph.steps.size(); ++i) {
-    const auto& step = graph.steps[i];
-    check_seconds(step.seconds, "backward step", i);
-    check_reads(graph, step.reads, "backward step", i);
-    sum.add(step.held_before, "backward step", i);
-    sum.add(step.held, "backward step", i);
+    check_step(graph, i);
+    sum.add(graph.steps[i].held_before, "backward step", i);
+    sum.add(graph.steps[i].held, "backward step", i);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "brim/memory/plan/recompute_simulator.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace brim::memory::recompute {
 namespace {
@@ -16,6 +17,7 @@ Simulator::Simulator(const FlatGraph& graph)
       born_(graph.bytes.size()),
       last_(graph.bytes.size()),
       collected_(graph.scratch.size(), 0),
+      collected_rows_(graph.scratch.size(), 0),
       copies_(graph) {}
 
 Cost Simulator::run(std::span<const Fate> saving, const Limits& limits) {
@@ -112,20 +114,82 @@ bool Simulator::is_read_soon(int32_t v, int32_t step) const {
 }
 
 void Simulator::need(int32_t v, int32_t step, std::span<const Fate> saving) {
-  if (present(v, step) || saving[at(v)] == Fate::offload) return;
+  if (is_at_hand(v, step, saving)) return;
   const int32_t op = graph_.producer[at(v)];
   if (collected_[at(op)] == stamp_) return;
   collected_[at(op)] = stamp_;
   replays_.push_back(op);
 }
 
+void Simulator::need_sources(int32_t v, int32_t step, std::span<const Fate> saving) {
+  for (int32_t source : graph_.replay_reads[graph_.producer[at(v)]]) {
+    need(source, step, saving);
+    sources_.push_back(source);
+  }
+}
+
+/// Adds the ops whose rows are made for it, and what they read. What is missing on the way is made
+/// by rows too, unless a step to come finds it retained. False where something has no rows, and the
+/// value is retained itself.
+bool Simulator::find_rows(int32_t v, int32_t step, std::span<const Fate> saving) {
+  const size_t first = row_ops_.size();
+  auto add = [&](int32_t op) {
+    if (std::exchange(collected_rows_[at(op)], stamp_) != stamp_) row_ops_.push_back(op);
+  };
+  add(graph_.producer[at(v)]);
+  for (size_t i = first; i < row_ops_.size(); ++i)
+    for (int32_t source : graph_.replay_reads[row_ops_[i]]) {
+      const bool is_retained =
+          saving[at(source)] == Fate::retain && graph_.last_step[at(source)] >= step;
+      const bool has_rows = graph_.row_group[at(source)] == graph_.row_group[at(v)];
+      const bool stays = is_retained || is_at_hand(source, step, saving);
+      if (!stays && !has_rows && saving[at(v)] == Fate::retain) return false;
+      if (stays || !has_rows)
+        sources_.push_back(source);
+      else
+        add(graph_.producer[at(source)]);
+    }
+  return true;
+}
+
+void Simulator::need_rows(int32_t v, int32_t step, std::span<const Fate> saving) {
+  const size_t ops = row_ops_.size(), sources = sources_.size();
+  if (find_rows(v, step, saving)) {
+    for (size_t i = sources; i < sources_.size(); ++i) need(sources_[i], step, saving);
+    if (graph_.last_step[at(v)] == step) row_bytes_ += graph_.bytes[at(v)];
+    return;
+  }
+  for (size_t i = ops; i < row_ops_.size(); ++i) collected_rows_[at(row_ops_[i])] = 0;
+  row_ops_.resize(ops);
+  sources_.resize(sources);
+  need(v, step, saving);
+  reads_.push_back(v);
+}
+
 void Simulator::collect(int32_t step, std::span<const Fate> saving) {
   ++stamp_;
   replays_.clear();
-  for (int32_t v : graph_.step_reads[step]) need(v, step, saving);
+  row_ops_.clear();
+  sources_.clear();
+  reads_.clear();
+  row_bytes_ = 0;
+  for (int32_t i = graph_.step_reads.begins[at(step)]; i < graph_.step_reads.begins[at(step) + 1];
+       ++i) {
+    const int32_t v = graph_.step_reads.items[at(i)];
+    if (graph_.instead[at(i)] == Instead::nothing || is_at_hand(v, step, saving)) {
+      need(v, step, saving);
+      reads_.push_back(v);
+    } else if (graph_.instead[at(i)] == Instead::rows) {
+      need_rows(v, step, saving);
+    } else {
+      need_sources(v, step, saving);
+    }
+  }
   for (size_t i = 0; i < replays_.size(); ++i)
     for (int32_t v : graph_.replay_reads[replays_[i]]) need(v, step, saving);
   std::ranges::sort(replays_);
+  std::ranges::sort(row_ops_);
+  std::ranges::sort(sources_);
 }
 
 /// What the step reads is back before its replays; what the next ones read comes beside them.
@@ -173,8 +237,13 @@ void Simulator::replay(int32_t op, int32_t step, std::span<const Fate> saving) {
 }
 
 void Simulator::backward_step(int32_t step, std::span<const Fate> saving) {
-  begin_moment(graph_.held[at(step)], Kind::backward, step);
-  read(graph_.step_reads[step], saving);
+  begin_moment(graph_.held[at(step)] + row_bytes_, Kind::backward, step);
+  read(reads_, saving);
+  read(sources_, saving);
+  for (int32_t op : row_ops_) {
+    cost_.seconds += graph_.row_seconds[at(op)];
+    copies_.compute(graph_.row_seconds[at(op)]);
+  }
   copies_.compute(graph_.step_seconds[at(step)]);
 }
 

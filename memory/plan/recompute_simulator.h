@@ -86,7 +86,13 @@ class Simulator {
   bool is_in_host(int32_t v, std::span<const Fate> saving) const {
     return v >= first_value_ && saving[at(v)] == Fate::offload && present_until_[at(v)] < 0;
   }
+  bool is_at_hand(int32_t v, int32_t step, std::span<const Fate> saving) const {
+    return present(v, step) || saving[at(v)] == Fate::offload;
+  }
   void need(int32_t v, int32_t step, std::span<const Fate> saving);
+  void need_sources(int32_t v, int32_t step, std::span<const Fate> saving);
+  bool find_rows(int32_t v, int32_t step, std::span<const Fate> saving);
+  void need_rows(int32_t v, int32_t step, std::span<const Fate> saving);
 
   const FlatGraph& graph_;
   // Of this run:
@@ -98,7 +104,12 @@ class Simulator {
   std::vector<int32_t> born_, last_;    // moments, by value; born -1: not there
   std::vector<int32_t> replays_;        // ops, for the next step
   std::vector<int64_t> collected_;      // the stamp, by op
+  std::vector<int64_t> collected_rows_;
   int64_t stamp_ = 0;
+  // Of the next step: what it reads of its reads, and instead of the others; ops whose rows are
+  // made, and bytes in the place of what is read by rows.
+  std::vector<int32_t> reads_, sources_, row_ops_;
+  int64_t row_bytes_ = 0;
   bool offloads_ = false;
   Copies copies_;
 

@@ -33,14 +33,14 @@ inline std::vector<Fate> random_saving(const RecomputeGraph& graph, RandomStream
 }
 
 inline void check_against_rules(const RecomputeGraph& graph, const memory::RecomputePlan& plan) {
-  SlowSimulation slow(graph, plan.saving);
+  SlowSimulation slow(graph, plan.fates);
   CHECK(plan.peak == slow.peak());
   CHECK(plan.extra_seconds == slow.extra_seconds());
   CHECK(plan.seconds == memory::step_seconds(graph) + slow.extra_seconds());
   CHECK(plan.wait_seconds == slow.wait_seconds());
   CHECK(plan.host_peak == slow.host_bytes());
   CHECK(plan.host_peak <= graph.host_bytes);
-  CHECK(plan.offloaded == std::ranges::count(plan.saving, Fate::offload));
+  CHECK(plan.offloaded == std::ranges::count(plan.fates, Fate::offload));
 }
 
 }  // namespace brim::testing

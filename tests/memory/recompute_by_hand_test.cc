@@ -203,7 +203,7 @@ TEST_CASE("six layers: for 26 bytes the dynamic program takes 13 seconds, and th
   const RecomputePlan plan = plan_recompute(six_layers(), 26);
   CHECK(plan.fits);
   CHECK(plan.extra_seconds == 6);
-  CHECK(letters(plan.saving) == "mmkkkk");
+  CHECK(letters(plan.fates) == "mmkkkk");
   CHECK(moments("mmkkkk") ==
         "A 8, B 12, C 12, D 16, E 18, F 20, backward F 26, backward E 22, backward D 24, "
         "remade A 20, remade B 24, backward C 20, remade A 12, backward B 20, backward A 8");

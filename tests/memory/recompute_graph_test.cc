@@ -48,6 +48,10 @@ TEST_CASE("what cannot be is refused with its number") {
         "recompute: expected finite seconds from 0 of op 0, got -1");
   CHECK(refusal({.steps = {{.reads = {3}}}}) ==
         "recompute: expected backward step 0 to read values from 0 to -1, got 3");
+  CHECK(refusal({.values = {{.bytes = 1}}, .steps = {{.reads = {}, .or_sources = {0}}}}) ==
+        "recompute: expected backward step 0 to do without what it reads, got value 0");
+  CHECK(refusal({.values = {{.bytes = 1}}, .steps = {{.reads = {0}, .by_rows = {0}}}}) ==
+        "recompute: expected backward step 0 to read what has rows by rows, got value 0");
   CHECK(refusal({.fixed_bytes = int64_t{1} << 62}) ==
         "recompute: expected bytes that add up to less than 2^62, got more by the fixed part 0");
   CHECK(error_text<ValueError>([] { plan_recompute({}, -1); }) ==

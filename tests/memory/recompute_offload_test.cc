@@ -158,7 +158,7 @@ TEST_CASE("small graphs: never above the budget or the host, and near the best o
   MESSAGE("problems ", problems, ", solved best ", lowest, ", refused ", refused, ", offloading ",
           offloading, ", mean gap % of a step ", 100 * gap / problems, ", worst ", 100 * worst);
   CHECK(problems > 100);
-  CHECK(offloading > problems / 5);
+  CHECK(offloading > problems / 6);
   CHECK(refused == 0);
   CHECK(gap / problems < 0.03);
 }
@@ -178,7 +178,7 @@ TEST_CASE("a host that nothing can be copied to changes no plan, and no simulati
       CAPTURE(part);
       const int64_t budget = least + (most - least) * part / 10;
       const RecomputePlan without = expected.plan(budget), plan = planner.plan(budget);
-      CHECK(plan.saving == without.saving);
+      CHECK(plan.fates == without.fates);
       CHECK(plan.peak == without.peak);
       CHECK(plan.extra_seconds == without.extra_seconds);
       CHECK(plan.simulations == without.simulations);

@@ -98,7 +98,7 @@ TEST_CASE("ten thousand ops are planned, and rebuilt to any depth") {
   CHECK(plan.fits);
   CHECK(plan.peak <= most / 5);
   CHECK(plan.extra_seconds < 0.35 * step_seconds(graph));
-  CHECK(plan.peak == simulate_recompute(graph, plan.saving).peak);
+  CHECK(plan.peak == simulate_recompute(graph, plan.fates).peak);
 }
 
 TEST_CASE("the front falls in bytes and rises in seconds, from all kept to the least") {
@@ -123,7 +123,7 @@ TEST_CASE("the same question has the same answer, whatever was asked before") {
   const int64_t most = planner.keep_all().peak;
   for (int64_t budget : {most * 7 / 10, most * 9 / 10, most * 7 / 10}) {
     RecomputePlan plan = planner.plan(budget), alone = plan_recompute(graph, budget);
-    CHECK(plan.saving == alone.saving);
+    CHECK(plan.fates == alone.fates);
     CHECK(plan.peak == alone.peak);
     CHECK(plan.least_peak == alone.least_peak);
   }
@@ -136,7 +136,7 @@ TEST_CASE("a budget of nothing gets the least plan, one without bounds the whole
   CHECK_FALSE(none.fits);
   CHECK(none.peak == least.peak);
   CHECK(none.least_peak == least.least_peak);
-  CHECK(none.saving == least.saving);
+  CHECK(none.fates == least.fates);
   check_against_rules(graph, none);
   const RecomputePlan all = planner.plan(std::numeric_limits<int64_t>::max());
   CHECK(all.fits);

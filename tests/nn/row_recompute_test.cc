@@ -2,7 +2,9 @@
 // kept, each row made once, and never the whole at once.
 #include <doctest/doctest.h>
 
+#include <map>
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "brim/autograd/backward.h"
@@ -33,11 +35,18 @@ struct DropOnePass final : autograd::SavePolicy {
   }
 };
 
-enum class Drops { nothing, free, one_pass };
+struct DropAll final : autograd::SavePolicy {
+  autograd::Decision decide(const autograd::RecordedCall& call) override {
+    return {.fates = std::vector(call.node.outputs.size(), autograd::Fate::retain)};
+  }
+};
+
+enum class Drops { nothing, free, one_pass, all };
 
 struct Result {
   std::vector<std::vector<double>> gradients;
   int64_t rows = 0, most = 0;
+  std::map<std::string, int64_t> most_of;
 };
 
 bool has_residual(const autograd::OpEvent& event) {
@@ -51,7 +60,8 @@ Result run(const Function& function, const Tensors& values, Drops drops, bool tw
   for (const Tensor& value : values) inputs.push_back(clone(value).set_requires_grad());
   autograd::FreeRecomputation free;
   DropOnePass one_pass;
-  autograd::SavePolicy* policies[] = {nullptr, &free, &one_pass};
+  DropAll all;
+  autograd::SavePolicy* policies[] = {nullptr, &free, &one_pass, &all};
   autograd::InPlaceScope in_place(true);
   Tensor y = [&] {
     autograd::SavePolicyScope scope(policies[static_cast<int>(drops)]);
@@ -64,7 +74,7 @@ Result run(const Function& function, const Tensors& values, Drops drops, bool tw
     for (const Tensor& input : inputs) input.set_grad({});
   }
   backward(y, {.grad = dy});
-  Result result{.rows = replays.rows, .most = replays.most_rows};
+  Result result{.rows = replays.rows, .most = replays.most_rows, .most_of = replays.most_rows_of};
   for (const Tensor& input : inputs) result.gradients.push_back(input.grad().to_vector<double>());
   return result;
 }
@@ -222,6 +232,42 @@ TEST_CASE("what another convolution will read too is made once, as a whole") {
   check_same(dropped, run(fork, inputs, Drops::nothing));
   CHECK(dropped.rows == 2 * 6);
   CHECK(dropped.most == 6);
+}
+
+TEST_CASE("rows are made from what has to be made again as a whole itself") {
+  // Batch norm will read the first convolution's result too.
+  const Function block = [](const Tensors& in) {
+    Tensor x = conv2d(in[0], in[4], Tensor());
+    const BatchNormOptions activated{.activation = Activation::relu};
+    return conv2d(batch_norm_of({std::move(x), in[1], in[2]}, activated), in[3], Tensor());
+  };
+  Tensors inputs = inputs_for(6, {8, 1, 1, kChannels});
+  inputs.push_back(normal({kChannels, 1, 1, kChannels}, 0.1, {5}));
+  const Result dropped = run(block, inputs, Drops::all);
+  check_same(dropped, run(block, inputs, Drops::nothing));
+  CHECK(dropped.most_of == std::map<std::string, int64_t>{{"batch_norm", 2}, {"conv2d", 6}});
+}
+
+TEST_CASE("what is joined along channels is joined again by rows") {
+  const Function block = [](const Tensors& in) {
+    return conv2d(concat({batch_norm_of(in), in[0]}, 3), in[3], Tensor());
+  };
+  const Tensors inputs = inputs_for(6, {8, 1, 1, 2 * kChannels});
+  const Result dropped = run(block, inputs, Drops::all);
+  check_same(dropped, run(block, inputs, Drops::nothing));
+  CHECK(dropped.most_of == std::map<std::string, int64_t>{{"batch_norm", 1}, {"concat", 1}});
+}
+
+TEST_CASE("batch norm finds where it was flat from a residual that is made again for it") {
+  const Function block = [](const Tensors& in) {
+    const BatchNormOptions options{.residual = add(in[0], in[3]), .activation = Activation::relu};
+    return add(batch_norm_of(in, options), in[0]);
+  };
+  Tensors inputs = inputs_for(6, {8, 1, 1, kChannels});
+  inputs[3] = normal(inputs[0].shape(), 1, {5});
+  const Result dropped = run(block, inputs, Drops::all);
+  check_same(dropped, run(block, inputs, Drops::nothing));
+  CHECK(dropped.most_of == std::map<std::string, int64_t>{{"add", 6}});
 }
 
 TEST_CASE("random numbers are not drawn by rows") {

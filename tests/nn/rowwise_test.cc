@@ -29,6 +29,10 @@ TEST_CASE("ops that work by rows make some rows of a result as they make all") {
       {"sub", [](const Tensor& x, const Tensor& y) { return sub(x, y); }},
       {"mul", [](const Tensor& x, const Tensor& y) { return mul(x, y); }},
       {"div", [](const Tensor& x, const Tensor& y) { return div(x, y); }},
+      {"concat",
+       [](const Tensor& x, const Tensor&) {
+         return concat({x, x}, 3);
+       }},
   };
   for (Dtype dtype : {Dtype::float32, Dtype::float64}) {
     // Rows that are no whole vectors, so that elements change their lanes.

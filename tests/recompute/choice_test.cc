@@ -76,7 +76,7 @@ TEST_CASE("the same question has the same answer, another budget another one") {
                         b = choose_recomputation(setup, range.at(0.3)),
                         other = choose_recomputation(setup, range.at(0.9));
   CHECK(a.recompute.name == b.recompute.name);
-  CHECK(a.plan.saving == b.plan.saving);
+  CHECK(a.plan.fates == b.plan.fates);
   CHECK(a.memory.peak_reserved == b.memory.peak_reserved);
   CHECK(a.recompute.name != other.recompute.name);
 }

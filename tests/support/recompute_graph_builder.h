@@ -15,6 +15,7 @@ struct Backward {
   std::vector<int32_t> reads;
   double seconds = 0;
   int64_t scratch = 0;
+  std::vector<int32_t> by_rows = {}, or_sources = {};
 };
 
 /// Collects forward ops; the backward steps follow in reverse, with the gradients that live then: a
@@ -34,6 +35,7 @@ class GraphBuilder {
     graph_.ops.push_back(std::move(op));
     backwards_.push_back(std::move(backward));
   }
+  int32_t row_group(int32_t v) const { return graph_.values[static_cast<size_t>(v)].row_group; }
   int64_t bytes(int32_t v) const { return graph_.values[static_cast<size_t>(v)].bytes; }
 
   memory::RecomputeGraph finish(int64_t fixed_bytes) {
@@ -41,7 +43,10 @@ class GraphBuilder {
     const auto ops = static_cast<int32_t>(graph_.ops.size());
     for (int32_t op = ops; op-- > 0;) {
       Backward& backward = backwards_[static_cast<size_t>(op)];
-      graph_.steps.push_back({.seconds = backward.seconds, .reads = backward.reads});
+      graph_.steps.push_back({.seconds = backward.seconds,
+                              .reads = backward.reads,
+                              .by_rows = backward.by_rows,
+                              .or_sources = backward.or_sources});
       graph_.steps.back().held = backward.scratch;
     }
     std::vector<int32_t> last_reader(graph_.values.size(), -1);

@@ -16,7 +16,8 @@ using ForwardOp = RecomputeGraph::ForwardOp;
 /// Small graphs whose numbers are drawn at random.
 class RandomBuilder {
  public:
-  RandomBuilder(int most, uint64_t seed) : random_(RandomKey{seed}), left_(most) {}
+  RandomBuilder(int most, uint64_t seed)
+      : random_(RandomKey{seed}), rows_(derive(RandomKey{seed}, 1)), left_(most) {}
 
   bool full() const { return left_ <= 0; }
   uint64_t below(uint64_t n) { return random_.below(n); }
@@ -45,14 +46,22 @@ class RandomBuilder {
 
   int32_t op(std::vector<int32_t> reads, bool cheap, Reads reads_back) {
     const int64_t bytes = draw(40);
-    const int32_t y = builder_.value({bytes, builder_.next_op(), left_-- > 0, cheap});
+    const int32_t y = builder_.value({.bytes = bytes,
+                                      .producer = builder_.next_op(),
+                                      .may_drop = left_-- > 0,
+                                      .cheap = cheap,
+                                      .row_group = cheap && rows_.below(4) > 0 ? 0 : -1});
     const double seconds =
         cheap ? 0.05 * static_cast<double>(bytes) : static_cast<double>(draw(40));
     Backward backward{.seconds = 2 * seconds, .scratch = draw(10) - 1};
     if (reads_back == Reads::inputs) backward.reads = reads;
     if (reads_back == Reads::output) backward.reads = {y};
+    if (reads_back == Reads::output && rows_.below(2) == 0) backward.or_sources = {y};
+    for (int32_t x : backward.reads)
+      if (!cheap && builder_.row_group(x) >= 0 && rows_.below(4) > 0) backward.by_rows.push_back(x);
     builder_.add({.seconds = seconds,
                   .replay_seconds = seconds,
+                  .row_seconds = seconds / 4,
                   .scratch = draw(10) - 1,
                   .replay_scratch = draw(10) - 1,
                   .reads = std::move(reads)},
@@ -60,7 +69,7 @@ class RandomBuilder {
     return y;
   }
 
-  RandomStream random_;
+  RandomStream random_, rows_;
   int left_;  // values that may be dropped
   GraphBuilder builder_;
 };
@@ -119,7 +128,7 @@ RecomputeGraph random_inception(RandomBuilder& builder) {
 
 /// Whatever a graph may be.
 RecomputeGraph random_any(int most, uint64_t seed) {
-  RandomStream random(RandomKey{seed});
+  RandomStream random(RandomKey{seed}), rows(derive(RandomKey{seed}, 1));
   auto draw = [&](uint64_t n) { return static_cast<int64_t>(random.below(n)); };
   RecomputeGraph graph{.fixed_bytes = draw(50)};
   for (int64_t i = draw(3); i >= 0; --i) graph.values.push_back({.bytes = draw(30)});
@@ -132,6 +141,7 @@ RecomputeGraph random_any(int most, uint64_t seed) {
   for (int left = most; left > 0;) {
     ForwardOp op{.seconds = static_cast<double>(draw(30)),
                  .replay_seconds = static_cast<double>(draw(30)),
+                 .row_seconds = static_cast<double>(rows.below(30)),
                  .scratch = draw(15),
                  .replay_scratch = draw(15),
                  .reads = some_values(3)};
@@ -142,17 +152,25 @@ RecomputeGraph random_any(int most, uint64_t seed) {
       graph.values.push_back({.bytes = draw(40),
                               .producer = static_cast<int32_t>(graph.ops.size()),
                               .may_drop = may_drop,
-                              .cheap = draw(2) == 0});
+                              .cheap = draw(2) == 0,
+                              .row_group = static_cast<int32_t>(rows.below(3)) - 1});
       if (!may_drop && op.replay_reads)
         op.replay_reads->push_back(static_cast<int32_t>(graph.values.size()) - 1);
     }
     graph.ops.push_back(std::move(op));
   }
-  for (int64_t steps = draw(2 * graph.ops.size()); steps >= 0; --steps)
+  for (int64_t steps = draw(2 * graph.ops.size()); steps >= 0; --steps) {
     graph.steps.push_back({.seconds = static_cast<double>(draw(30)),
                            .reads = some_values(3),
                            .held_before = draw(40),
                            .held = draw(60)});
+    auto& step = graph.steps.back();
+    for (int32_t v : step.reads)
+      if (graph.values[static_cast<size_t>(v)].row_group >= 0 && rows.below(2) == 0)
+        step.by_rows.push_back(v);
+      else if (rows.below(3) == 0)
+        step.or_sources.push_back(v);
+  }
   return graph;
 }
 

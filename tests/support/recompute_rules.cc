@@ -152,14 +152,63 @@ void SlowSimulation::need(const std::vector<int32_t>& values, std::set<int32_t>&
       need(replay_reads(value(v).producer), ops);
 }
 
+/// For this step or one to come.
+bool SlowSimulation::is_retained(int32_t v, size_t step) const {
+  return fate(v) == Fate::retain && is_read_by_steps(v, step, graph_.steps.size());
+}
+
+bool SlowSimulation::add_rows(int32_t v, int32_t group, bool is_retained, size_t step,
+                              Instead& found) const {
+  const int32_t op = value(v).producer;
+  if (!found.row_ops.insert(op).second) return true;
+  for (int32_t source : replay_reads(op))
+    if (is_at_hand(source) || this->is_retained(source, step))
+      found.reads.push_back(source);
+    else if (value(source).row_group != group && is_retained)
+      return false;
+    else if (value(source).row_group != group)
+      found.reads.push_back(source);
+    else if (!add_rows(source, group, is_retained, step, found))
+      return false;
+  return true;
+}
+
+SlowSimulation::Instead SlowSimulation::instead(size_t number) const {
+  const auto& step = graph_.steps[number];
+  Instead found;
+  for (int32_t v : std::set(step.reads.begin(), step.reads.end())) {
+    if (is_at_hand(v)) {
+      found.reads.push_back(v);
+    } else if (std::ranges::count(step.or_sources, v) > 0) {
+      const auto& sources = replay_reads(value(v).producer);
+      found.reads.insert(found.reads.end(), sources.begin(), sources.end());
+    } else if (Instead with = found;
+               std::ranges::count(step.by_rows, v) > 0 &&
+               add_rows(v, value(v).row_group, fate(v) == Fate::retain, number, with)) {
+      found = std::move(with);
+      if (!is_read_by_steps(v, number + 1, graph_.steps.size())) found.bytes += value(v).bytes;
+    } else {
+      found.reads.push_back(v);
+    }
+  }
+  return found;
+}
+
 void SlowSimulation::run_backward(size_t number) {
   const auto& step = graph_.steps[number];
   bring(number);
+  const Instead found = instead(number);
   std::set<int32_t> ops;
-  need(step.reads, ops);
+  need(found.reads, ops);
   for (int32_t op : ops) replay(op, step.held_before);
-  beside_.push_back(step.held);
-  read(step.reads);
+  beside_.push_back(step.held + found.bytes);
+  std::vector<int32_t> reads = found.reads;
+  std::ranges::sort(reads, {}, [&](int32_t v) { return std::pair(value(v).producer, v); });
+  read(reads);
+  for (int32_t op : found.row_ops) {
+    clock_ += graph_.ops[static_cast<size_t>(op)].row_seconds;
+    replay_seconds_ += graph_.ops[static_cast<size_t>(op)].row_seconds;
+  }
   std::erase_if(now_, [&](const auto& entry) { return fate(entry.first) == Fate::remake; });
   clock_ += step.seconds;
 }

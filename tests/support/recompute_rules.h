@@ -55,7 +55,18 @@ class SlowSimulation {
   void wait_for(int32_t v);
   void bring(size_t step);
   bool is_read_by_steps(int32_t v, size_t first, size_t end) const;
+  bool is_at_hand(int32_t v) const { return there(v) || fate(v) == memory::Fate::offload; }
+  bool is_retained(int32_t v, size_t step) const;
   void need(const std::vector<int32_t>& values, std::set<int32_t>& ops) const;
+  /// What a step reads that finds some of its reads missing, and does without them.
+  struct Instead {
+    std::vector<int32_t> reads;
+    std::set<int32_t> row_ops;
+    int64_t bytes = 0;  ///< of what it reads by rows
+  };
+  Instead instead(size_t step) const;
+  /// False where something on the way has no rows, for a value that is retained.
+  bool add_rows(int32_t v, int32_t group, bool is_retained, size_t step, Instead& found) const;
   void run_backward(size_t step);
   void replay(int32_t op, int64_t held);
 

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,14 +23,17 @@ struct Replays : autograd::OpObserver {
     most_bytes = std::max(most_bytes, bytes);
     if (result.dim() == 0) return;
     rows += result.size(0);
+    int64_t& of_op = most_rows_of[names.back()];
+    of_op = std::max(of_op, result.size(0));
     most_rows = std::max(most_rows, result.size(0));
   }
   int64_t count() const { return std::ssize(names); }
 
-  std::vector<std::string> names;     ///< of their ops, in order
-  int64_t rows = 0, most_rows = 0;    ///< of their first results: of all, and of one
-  int64_t most_bytes = 0;             ///< of a first result
-  std::string largest = "no result";  ///< which one that was
+  std::vector<std::string> names;               ///< of their ops, in order
+  int64_t rows = 0, most_rows = 0;              ///< of their first results: of all, and of one
+  std::map<std::string, int64_t> most_rows_of;  ///< by op
+  int64_t most_bytes = 0;                       ///< of a first result
+  std::string largest = "no result";            ///< which one that was
 };
 
 }  // namespace brim::testing

@@ -247,7 +247,7 @@ TEST_CASE("the same file gives the same plan; no identity follows from a speed")
   CHECK(first.fits);
   CHECK(first.dropped > 0);
   CHECK(first.recompute.name == again.recompute.name);
-  CHECK(first.plan.saving == again.plan.saving);
+  CHECK(first.plan.fates == again.plan.fates);
   CHECK(first.plan.seconds == again.plan.seconds);
   CHECK(plan_identity(setup.rehearsal) == nominal_identity);
   // Were batch norm dear to make again and convolutions nearly free, other values would be dropped.

@@ -40,7 +40,7 @@ TEST_CASE("the points are plans of the planner, rehearsed: bytes fall, seconds r
       CHECK(bytes(point) < bytes(curve.front[i - 1]));
       CHECK(point.extra_seconds > curve.front[i - 1].extra_seconds);
       auto plan = std::ranges::find_if(plans, [&](const memory::RecomputePlan& plan) {
-        auto fates = std::make_shared<autograd::Fates>(fates_of(step, plan.saving));
+        auto fates = std::make_shared<autograd::Fates>(fates_of(step, plan.fates));
         return planned_recomputation(fates).name == point.recompute.name;
       });
       REQUIRE(plan != plans.end());

@@ -102,7 +102,7 @@ TEST_CASE("means that are not allowed are not used") {
   const RecomputeChoice moves = choose_recomputation(setup_of(true), limit, {.drop = false});
   CHECK(moves.offloaded > 0);
   CHECK(moves.dropped == 0);
-  CHECK(count({moves.plan.saving}, Fate::retain) + count({moves.plan.saving}, Fate::remake) == 0);
+  CHECK(count({moves.plan.fates}, Fate::retain) + count({moves.plan.fates}, Fate::remake) == 0);
 }
 
 TEST_CASE("the least with every means is the least again: it fits, and a page less does not") {
