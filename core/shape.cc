@@ -10,13 +10,15 @@ std::string to_string(const Dims& dims) {
 
 int64_t numel(const Shape& shape) {
   int64_t count = 1;
-  bool overflow = false;
+  bool overflow = false, is_empty = false;
   for (int64_t n : shape) {
-    expect<ShapeError>(n >= 0, "shape", "expected sizes of at least 0, got {}", to_string(shape));
+    if (n < 0) raise<ShapeError>("shape", "expected sizes of at least 0, got {}", to_string(shape));
+    is_empty |= n == 0;
     overflow |= __builtin_mul_overflow(count, std::max<int64_t>(n, 1), &count);
   }
-  expect<ShapeError>(!overflow, "shape", "{} has more than 2^63 - 1 elements", to_string(shape));
-  return std::ranges::find(shape, 0) == shape.end() ? count : 0;
+  // Asked for very often: the text is written only for who reads it.
+  if (overflow) raise<ShapeError>("shape", "{} has more than 2^63 - 1 elements", to_string(shape));
+  return is_empty ? 0 : count;
 }
 
 Strides contiguous_strides(const Shape& shape) {

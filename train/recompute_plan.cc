@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "brim/train/made_again.h"
+#include "brim/train/training_plan.h"
 
 namespace brim {
 namespace {
