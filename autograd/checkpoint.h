@@ -40,6 +40,10 @@ class CheckpointScope final : public SavePolicy {
 
 namespace internal {
 
+template <class T>
+void keep_all(const CheckpointScope&, const T&) {}  // of a number, say, among the results
+template <class A, class B>
+void keep_all(const CheckpointScope& scope, const std::pair<A, B>& results);
 inline void keep_all(const CheckpointScope& scope, const Tensor& result) { scope.keep(result); }
 inline void keep_all(const CheckpointScope& scope, const std::vector<Tensor>& results) {
   for (const Tensor& result : results) scope.keep(result);
@@ -57,9 +61,9 @@ void keep_all(const CheckpointScope& scope, const std::pair<A, B>& results) {
 }  // namespace internal
 
 /// fn(args...), whose intermediate results are made again for backward. It returns a tensor, or a
-/// vector, pair or tuple of them; results that leave it in another way are dropped too, and made
-/// again when they are read. What backward throws where an input was overwritten in the meantime
-/// names the op that did.
+/// vector, pair or tuple of them, which may hold other things as well; results that leave it in
+/// another way are dropped too, and made again when they are read. What backward throws where an
+/// input was overwritten in the meantime names the op that did.
 template <class F, class... Args>
 auto checkpoint(F&& fn, Args&&... args) {
   CheckpointScope scope;

@@ -31,14 +31,17 @@ struct Pass {
   bool costs_little() const { return calls <= kMostCalls && sources <= kMostSources; }
 };
 
-// Not deep: what takes more calls was not dropped.
-Pass pass_for(const Value& value) {
+bool must_be_made(const Value& value) { return is_made_again(value.fate()) && !value.is_held(); }
+
+// Not deeper than a pass may be: other policies may have dropped more.
+Pass pass_for(const Value& value, int depth = 1) {
+  if (depth > kMostCalls) return {.calls = depth};
   const std::shared_ptr<Node> producer = value.producer();
   Pass pass{.calls = 1};
   for (const SavedTensor& input : producer->replay_inputs) {
     const Value* source = input.value();
     if (source == nullptr || is_small(*source, *producer)) continue;
-    pass.add(is_made_again(source->fate()) ? pass_for(*source) : Pass{.sources = 1});
+    pass.add(must_be_made(*source) ? pass_for(*source, depth + 1) : Pass{.sources = 1});
   }
   return pass;
 }
@@ -47,7 +50,7 @@ Pass pass_for(const Value& value) {
 std::optional<Pass> pass_for_input(const RecordedCall& call, size_t i) {
   const auto& value = call.inputs[i];
   if (value == nullptr) return Pass();
-  if (is_made_again(value->fate())) return pass_for(*value);
+  if (must_be_made(*value)) return pass_for(*value);
   if (static_cast<int>(i) == call.overwritten) return {};
   if (is_small(*value, call.node)) return Pass();
   const bool is_saved = std::ranges::count(call.saves.inputs, static_cast<int>(i)) > 0;

@@ -223,8 +223,11 @@ bool can_rebuild_rows(const Value& wanted) { return origins_of_rows(wanted).are_
 
 std::vector<Tensor> sources_of_rows(const Value& wanted) {
   std::vector<Tensor> tensors;
-  for (const auto& [source, reader] : origins_of_rows(wanted).sources)
+  for (const auto& [source, reader] : origins_of_rows(wanted).sources) {
+    const bool was_there = source->is_resident();
     tensors.push_back(source->get(reader));
+    if (!was_there && !source->is_retained()) source->drop();  // it is there for these rows alone
+  }
   return tensors;
 }
 

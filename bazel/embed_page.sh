@@ -1,7 +1,7 @@
 #!/bin/sh
-# embed_page.sh PAGE NAME HEADER: a page for a browser as C++ on standard output. A line of PAGE that
-# names a style sheet or a script beside it is replaced by that file, in a <style> or <script>, and
-# the line `<!-- put FILE here -->` by FILE, in which lines are replaced too. The text is the
+# embed_page.sh PAGE NAME HEADER: a page for a browser as C++ on standard output. A line of PAGE
+# that names a style sheet or a script beside it is replaced by that file, in a <style> or <script>,
+# and the line `<!-- put FILE here -->` by FILE, in which lines are replaced too. The text is the
 # std::string_view `brim::memory::NAME` that HEADER declares.
 set -eu
 folder=$(dirname "$1")

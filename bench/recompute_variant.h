@@ -37,7 +37,7 @@ inline int64_t calls_made_again(RehearsalOptions training) {
     }
     std::set<const autograd::Node*> calls;
   } again;
-  training.trainer.steps = training.updates = 1;
+  training = training.one_update();
   measure_on_meta(memory::planner_named("direct"),
                   [&](const auto& state_is_held) { rehearse(training, state_is_held); });
   return std::ssize(again.calls);

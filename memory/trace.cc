@@ -12,7 +12,7 @@ std::string to_string(const Origin& origin) {
   std::string text;
   auto add = [&](const std::string& part) { text += (text.empty() ? "" : " ") + part; };
   if (const auto fetched = fetched_op(origin.op))
-    add(fmt::format("fetch of '{}'", *fetched));
+    add(fetched->empty() ? "fetch" : fmt::format("fetch of '{}'", *fetched));
   else if (!origin.op.empty())
     add(fmt::format("{} of '{}'", to_string(origin.phase), origin.op));
   if (!origin.module.empty()) add("in " + origin.module);

@@ -68,7 +68,7 @@ OpRun replay_of(const OpCall& call, const OpRun& forward) {
   OpRun run = forward;
   run.phase = Phase::recompute;
   if (!run.key.empty()) run.key = call.key(Phase::recompute);
-  if (call.op->is_one_pass()) run.bytes_moved = autograd::bytes_of(call.inputs) + autograd::bytes_of(call.outputs);
+  if (call.op->is_one_pass()) run.bytes_moved = bytes_of(call.inputs) + bytes_of(call.outputs);
   return run;
 }
 

@@ -25,8 +25,8 @@ struct RecomputeOptions {
   std::shared_ptr<const autograd::Fates> fates = nullptr;
 };
 
-/// Elementwise and normalised results are never kept where one pass makes them again
-/// (autograd/free_recomputation.h).
+/// Results of elementwise ops and of batch norm are not kept where up to three such calls make them
+/// again of what is kept anyway (autograd/free_recomputation.h).
 RecomputeOptions free_recomputation();
 /// In segments of `calls` recorded calls each (autograd/planned_recomputation.h).
 RecomputeOptions segmented_recomputation(int64_t segments, int64_t calls);

@@ -83,8 +83,10 @@ class Choosing {
   RecomputeChoice least(memory::RecomputePlanner& planner, RecomputeChoice found) {
     RecomputeChoice other = rehearsed(planner.least());
     if (other.memory.peak_reserved < found.memory.peak_reserved) found = std::move(other);
+    if (!means_.search_least) return found;
     for (int i = 0; i < kMostLess; ++i) {
-      auto less = planned_within(planner, found.memory.peak_reserved - kLeastIsKnownTo);
+      auto less = planned_within(
+          planner, std::max<int64_t>(found.memory.peak_reserved - kLeastIsKnownTo, 0));
       if (!less) break;
       found = std::move(*less);
     }

@@ -4,6 +4,8 @@
 // the planner in force count, and not those of the graph.
 #pragma once
 
+#include <memory>
+
 #include "brim/memory/plan/plan.h"
 #include "brim/memory/plan/recompute.h"
 #include "brim/train/ladder.h"
@@ -28,12 +30,14 @@ struct RecomputeChoice {
 struct RecomputeMeans {
   bool drop = true;
   bool offload = true;  ///< where the training offloads at all
+  /// Where nothing fits, search for what needs least; else that is the least plan of the graph.
+  bool search_least = true;
 };
 
 /// For a training that may hold `limit` bytes in all: as it says, or, where that is too much, what
 /// is planned from a step that keeps everything. The same question has the same answer. The least
 /// is that of the plans which were found, to 4 KiB, and the same for every limit that is refused:
-/// asked for as many bytes it fits, for 4 KiB less it does not.
+/// asked for as many bytes it fits, for 4 KiB less it does not. (But for `search_least`.)
 RecomputeChoice choose_recomputation(const TrainingSetup& setup, int64_t limit,
                                      const RecomputeMeans& means = {});
 

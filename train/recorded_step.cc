@@ -30,7 +30,7 @@ constexpr int64_t kBytesOfRows = int64_t{1} << 21;
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 int64_t bytes_of(const autograd::TensorInfo& info) {
-  return ceil_div(numel(info.shape) * size_of(info.dtype), memory::kAlignment) * memory::kAlignment;
+  return ceil_div(info.bytes(), memory::kAlignment) * memory::kAlignment;
 }
 
 /// Of all rows of a result, one piece after another.
@@ -172,7 +172,7 @@ class Recorder final : public autograd::OpObserver {
   // Rows of a result that stay in the caches: see `OpRuns::ran`. Times that were measured are those
   // of the whole.
   static RowRuns replay_by_rows(const OpRun& whole, const autograd::TensorInfo& output) {
-    const int64_t bytes = numel(output.shape) * size_of(output.dtype);
+    const int64_t bytes = output.bytes();
     RowRuns rows{whole, std::max<int64_t>(ceil_div(bytes, kBytesOfRows), 1)};
     rows.run.bytes_moved = std::max<int64_t>(whole.bytes_moved - 2 * bytes, 0);
     return rows;
@@ -248,10 +248,8 @@ std::vector<Fate> without_idle(const memory::RecomputeGraph& graph, std::vector<
 }  // namespace
 
 RecordedStep record_step(const RehearsalOptions& training) {
-  RehearsalOptions one = training;
-  one.trainer.steps = one.updates = 1;
-  one.effective_batch = training.update_images() > training.batch ? 2 * training.batch : 0;
-  one.last_update = one.evaluated = 0;
+  RehearsalOptions one =
+      training.one_update(training.update_images() > training.batch ? 2 * training.batch : 0);
   OpRuns runs = training.op_times.observer();
   Recorder recorder(runs);
   one.trainer.recompute = {"recorded", [&] { return std::make_unique<RecordAll>(recorder); }};

@@ -98,7 +98,9 @@ bool take_kept_choice(TrainFlags& flags, const TrainData& data) {
     flags.dropped = kept->dropped;
     flags.offloaded = kept->offloaded;
     return true;
-  } catch (const FileError&) {
+  } catch (const FileError& error) {
+    // Of a file that is no plan at all it is said when the plan is taken.
+    if (!flags.quiet) fmt::print(stderr, "{}; planned again\n", error.what());
     return false;
   }
 }

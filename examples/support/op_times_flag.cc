@@ -1,6 +1,7 @@
 #include "brim/examples/support/op_times_flag.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include "brim/train/calibration.h"
 
@@ -36,9 +37,12 @@ void set_op_times(TrainFlags& flags) {
   flags.speed_text =
       fmt::format("this machine's, {}, measured in {} rounds within {:.0f}%",
                   text_of(calibrated.speed), calibrated.rounds, 100 * calibrated.spread);
-  if (calibrated.spread > kBusy)
-    flags.speed_text += fmt::format("; it was busy then: remove {} to measure again",
-                                    calibration_file(flags.device, cache_folder()));
+  if (calibrated.spread > kBusy) {
+    flags.speed_text += "; it was busy then";
+    const std::string path = calibration_file(flags.device, cache_folder());
+    if (std::filesystem::exists(path))
+      flags.speed_text += fmt::format(": remove {} to measure again", path);
+  }
   if (flags.op_times_text == "measured")
     flags.op_times.measured = std::make_shared<MeasuredOps>(
         TimingOptions{.device = flags.device, .capacity = flags.limit()});

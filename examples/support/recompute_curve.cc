@@ -35,8 +35,7 @@ void draw_recompute_curve(const std::string& path, const TrainFlags& flags, cons
                           const std::optional<RecomputeChoice>& chosen) {
   const TrainingSetup setup{rehearsal_of(flags, data, flags.batch), flags.planner};
   CurveOptions options{.beside = {{"free", free_recomputation()}, best_segments(setup.rehearsal)}};
-  if (chosen && chosen->fits && flags.budget > 0)
-    options.beside.push_back({"for the budget", chosen->recompute});
+  if (chosen && flags.budget > 0) options.beside.push_back({"for the budget", chosen->recompute});
   const RecomputeCurve curve = recompute_curve(setup, options);
   const memory::RecomputePage page{
       .title = fmt::format("Bytes against time: {}", flags.model),

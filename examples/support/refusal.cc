@@ -67,7 +67,7 @@ Proposal least_proposal(const TrainFlags& flags, const TrainData& data, const Sm
   const Proposal changed{text_of(rung), rung.memory.peak_reserved};
   if (smaller.least.batch >= flags.batch) return changed;
   TrainFlags few = flags;
-  few.batch = smaller.least.batch;
+  few.batch = few.least_batch = smaller.least.batch;
   const Proposal fewer{fmt::format("batch {}", few.batch), least_bytes(few, data)};
   return changed.bytes < fewer.bytes ? changed : fewer;
 }

@@ -184,11 +184,13 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
   constexpr int64_t kMost = 1 << 20;  // of random pixels
   int64_t images = data.train_set ? data.train_set->size() : kMost;
   if (flags.effective_batch > 0) images = flags.effective_batch;
+  RecomputeMeans means = means_of(flags);
+  means.search_least = false;  // of batches that are too large
   auto rehearsal = [&](int64_t batch) {
     RehearsalOptions options = rehearsal_of(flags, data, batch);
     if (flags.plans_recompute())
       options.trainer.recompute =
-          choose_recomputation({options, flags.planner}, flags.limit(), means_of(flags)).recompute;
+          choose_recomputation({options, flags.planner}, flags.limit(), means).recompute;
     return options;
   };
   BatchTuning tuning{.rehearsal = rehearsal,
@@ -238,11 +240,12 @@ std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainDa
   flags.recompute = choice.recompute;
   flags.dropped = choice.dropped;
   flags.offloaded = choice.offloaded;
-  if (!flags.quiet && !events.owns_stdout())
-    fmt::print("{} for {}: {} at {:.1f}% more time, predicted ({:.2f} s)\n", text_of(choice),
-               in_mib(flags.limit()), in_mib(choice.memory.peak_reserved),
-               100 * choice.plan.extra_seconds / (choice.plan.seconds - choice.plan.extra_seconds),
-               choice.seconds);
+  if (flags.quiet || events.owns_stdout()) return choice;
+  const memory::RecomputePlan& plan = choice.plan;
+  const double percent = 100 / (plan.seconds - plan.extra_seconds);
+  fmt::print("{} for {}: {} at {:.1f}% more time, predicted; at least {:.1f}% ({:.2f} s)\n",
+             text_of(choice), in_mib(flags.limit()), in_mib(choice.memory.peak_reserved),
+             percent * plan.extra_seconds, percent * plan.bound_seconds, choice.seconds);
   return choice;
 }
 

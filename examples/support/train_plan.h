@@ -55,7 +55,8 @@ KeptMemory take_up_plan(TrainFlags& flags, const TrainData& data, const std::str
 void choose_batch(TrainFlags& flags, const TrainData& data, Events& events);
 
 /// Chooses what is recomputed and offloaded, for the batch of the flags, where they leave that to
-/// the budget; says so. What was chosen, where something was planned.
+/// the budget; says so. What was chosen, where something was planned that fits;
+/// else `TrainFlags::least_planned` has the least, where something was planned.
 std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainData& data,
                                                 Events& events);
 

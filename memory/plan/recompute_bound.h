@@ -3,12 +3,11 @@
 //
 // At any moment, of the values that later steps read, those that are not there must be rebuilt
 // later, so the ops that make them run once more; where all of those steps do with rows, in their
-// seconds, and where all do with what the values are made from, for nothing. What the moment itself reads
-// or makes, what later
-// forward ops read and what may not be dropped is there. So the bytes above the budget at that
-// moment cost at least what the cheapest ops by seconds per byte cost, the last of them in part (a
-// knapsack, relaxed). The best of many moments is taken. What the replays need in turn, and that
-// moments differ in what they drop, is left out.
+// seconds, and where all do with what the values are made from, for nothing. What the moment itself
+// reads or makes, what later forward ops read and what may not be dropped is there. So the bytes
+// above the budget at that moment cost at least what the cheapest ops by seconds per byte cost, the
+// last of them in part (a knapsack, relaxed). The best of many moments is taken. What the replays
+// need in turn, and that moments differ in what they drop, is left out.
 //
 // With a host, x of the missing bytes may lie there. All x were copied within forward and come back
 // within backward, and compute waits for what its own seconds do not hide; the ops make the rest

@@ -25,11 +25,11 @@
 //
 // 7. What it reads `by_rows` is made in stretches while it runs, from what its producer's replay
 //    reads. Of that, what is not there is rebuilt before, where it is `retain` and this step or a
-//    later one reads it; else it is made by rows too, and so on, if it is of the same row group. What
-//    is not is rebuilt too; but for a value that is `retain` it is the value that is then, so that
-//    it stays. Each op whose rows are made takes its
-//    `row_seconds`, once for the step. At the last step that reads the value its bytes count all the
-//    same: when its rows are gone, its gradient comes in their place.
+//    later one reads it; else it is made by rows too, and so on, if it is of the same row group.
+//    What is not is rebuilt too; but for a value that is `retain` it is the value that is then, so
+//    that it stays. Each op whose rows are made takes its `row_seconds`, once for the step. At the
+//    last step that reads the value its bytes count all the same: when its rows are gone, its
+//    gradient comes in their place.
 // 8. Of a value in `or_sources`, what its producer's replay reads is read at the step instead, and
 //    rebuilt before where it is missing. That takes no seconds and no bytes of the value.
 //
@@ -42,14 +42,15 @@
 //    that are left when forward has run, what the first three steps read stays: forward's instance
 //    is there for all that comes.
 // 10. Before a step, and before its replays, what it reads and lies in the host is fetched, one
-//    after another. Then fetches of what the next two steps read begin, in their order, while fewer
-//    than two are under way: begun and not yet waited for. What was fetched lives from the moment
-//    that comes next, and is there for all that comes, as a `retain` value is. What a replay
-//    reads, or a step by rules 7 and 8, and lies in the host is fetched at its moment, after a wait for the oldest fetch where two are
-//    under way. A replay of its own op makes a second copy (rule 3).
+//     after another. Then fetches of what the next two steps read begin, in their order, while
+//     fewer than two are under way: begun and not yet waited for. What was fetched lives from the
+//     moment that comes next, and is there for all that comes, as a `retain` value is. What a
+//     replay reads, or a step by rules 7 and 8, and lies in the host is fetched at its moment,
+//     after a wait for the oldest fetch where two are under way. A replay of its own op makes a
+//     second copy (rule 3).
 // 11. Copies run beside compute, one after another each way, at `host_bytes_per_second`. Compute
-//    takes the seconds of ops, replays and steps, and waits where these rules say so and for what
-//    it reads and is not back. `extra_seconds` are those of replays and of these waits.
+//     takes the seconds of ops, replays and steps, and waits where these rules say so and for what
+//     it reads and is not back. `extra_seconds` are those of replays and of these waits.
 // 12. All that was offloaded lies in the host when backward begins, and must have room there.
 #pragma once
 

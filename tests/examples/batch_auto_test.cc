@@ -66,6 +66,29 @@ TEST_CASE("the largest batch: multiples, an upper limit and a margin") {
   check_error(kNet + "--margin 100%", "expected a --margin from 0 to below 100 percent, got 100%");
 }
 
+TEST_CASE("with recomputation the largest batch is larger, and still the largest") {
+  const std::string budget = "--json - --budget " + std::to_string(planned_peak(5));
+  auto with = [&](const std::string& how, const std::string& batch) {
+    std::string flags = kNet + budget;
+    flags.replace(flags.find("off"), 3, how);
+    return train(flags + " --batch " + batch);
+  };
+  auto found = [&](const std::string& how) -> int64_t {
+    Finished run = with(how, "auto");
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    const json done = events_of(run.out).back();
+    CHECK(done["peak_bytes"] <= planned_peak(5));
+    CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
+    return done["batch"];
+  };
+  const int64_t free = found("free"), planned = found("auto");
+  CHECK(free > 5);
+  CHECK(planned > free);
+  for (int64_t more : {planned + 1, planned + 2, planned + 5, 2 * planned})
+    CHECK(with("auto", std::to_string(more)).code == 2);
+}
+
 TEST_CASE("the rate follows the batch that is found, as it follows one that is given") {
   const std::string budget = "--budget " + std::to_string(planned_peak(6));
   Finished found = train(kAuto + budget), given = train(kNet + budget + " --batch 6");

@@ -50,8 +50,13 @@ TEST_CASE("plan says what is offloaded, in bytes and in time") {
   const json either = plan(budget() + "--offload auto");
   CHECK(either["offloaded"] > 0);
   CHECK(either["relative_time"] <= dropped["relative_time"]);
+  for (const json& one : {moved, dropped, either}) {
+    CHECK(one["relative_time_bound"] >= 1.0);
+    CHECK(one["relative_time_bound"] <= one["relative_time"]);
+  }
+  REQUIRE(!either["ladder"].empty());
   bool has_rung = false;
-  for (const json& rung : plan(budget() + "--offload auto")["ladder"])
+  for (const json& rung : either["ladder"])
     for (const json& remedy : rung["remedies"])
       has_rung |= remedy.get<std::string>().starts_with("offload ");
   CHECK_FALSE(has_rung);  // it is in force already

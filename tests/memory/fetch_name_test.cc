@@ -21,6 +21,8 @@ TEST_CASE("the name of a fetch has the op's, and is one for ever") {
 TEST_CASE("an origin says what is fetched, and not that this is the backward of something") {
   Origin origin{fetch_name("relu"), "layer1", "net/resnet.cc", 7, Phase::backward};
   CHECK(to_string(origin) == "fetch of 'relu' in layer1 (resnet.cc:7)");
+  origin.op = fetch_name("");
+  CHECK(to_string(origin) == "fetch in layer1 (resnet.cc:7)");
   origin.op = "relu";
   CHECK(to_string(origin) == "backward of 'relu' in layer1 (resnet.cc:7)");
 }

@@ -150,6 +150,33 @@ TEST_CASE("results that are read outside stay, those that are not do not") {
   CHECK(again.to_vector<float>() == w.grad().to_vector<float>());
 }
 
+TEST_CASE("tensors in vectors, pairs and tuples of results stay, also beside other things") {
+  Tensor w = uniform({8, 8}, -1, 1, {1}).set_requires_grad();
+  auto made = [&] { return tanh(matmul(w, w)); };
+  // mul saves what leaves the checkpoint, and there is nothing else to make again.
+  auto replays_of = [](Tensor y) {
+    Tensor loss = sum(mul(y, y));
+    y = Tensor();
+    Replays replays;
+    backward(std::move(loss));
+    return replays.count();
+  };
+  using Pair = std::pair<int, Tensor>;
+  CHECK(replays_of(checkpoint([&] { return std::vector<Tensor>{made()}; })[0]) == 0);
+  CHECK(replays_of(checkpoint([&] { return Pair(3, made()); }).second) == 0);
+  auto nested = checkpoint([&] { return std::tuple(0.5, Pair(3, made()), std::string("three")); });
+  CHECK(std::get<2>(nested) == "three");
+  Tensor inner = std::get<1>(nested).second;
+  std::get<1>(nested).second = Tensor();
+  CHECK(replays_of(std::move(inner)) == 0);
+  Tensor aside;
+  CHECK(checkpoint([&] {
+          aside = made();
+          return 7;
+        }) == 7);
+  CHECK(replays_of(std::move(aside)) > 0);  // it left in another way
+}
+
 TEST_CASE("inputs that want no gradient, other arguments, and functions without tensors in") {
   Tensor w = uniform({8, 8}, -1, 1, {1}).set_requires_grad();
   Tensor mask = uniform({8, 8}, 0, 1, {2});
@@ -180,17 +207,27 @@ TEST_CASE("a chain of a hundred thousand calls is made again without recursion")
   CHECK(w.grad().item<double>() == doctest::Approx(std::exp(0.5) * 1.5).epsilon(1e-6));
 }
 
-TEST_CASE("an exception in a checkpointed function leaves nothing behind") {
+TEST_CASE("an exception in a checkpointed function leaves nothing behind, however deep") {
+  auto account = memory::capped_host_account("direct");
+  memory::AccountScope of(account);
   Tensor w = uniform({8, 8}, -1, 1, {1}).set_requires_grad();
-  CHECK_THROWS_AS(checkpoint(
-                      [&](Tensor t) {
-                        Tensor y = tanh(std::move(t));
-                        if (y.defined()) throw std::runtime_error("no");
-                        return y;
-                      },
-                      w),
-                  std::runtime_error);
+  const int64_t before = account->stats().live;
+  auto throwing = [](Tensor t) {
+    Tensor y = tanh(tanh(std::move(t)));
+    if (y.defined()) throw std::runtime_error("no");
+    return y;
+  };
+  auto deeper = [&](Tensor t) { return checkpoint(throwing, tanh(std::move(t))); };
+  CHECK_THROWS_AS(checkpoint(throwing, w), std::runtime_error);
+  CHECK_THROWS_AS(checkpoint(deeper, w), std::runtime_error);
+  CHECK(account->stats().live == before);
   CHECK(autograd::save_policy() == nullptr);
+  {
+    autograd::FreeRecomputation around;
+    autograd::SavePolicyScope scope(&around);
+    CHECK_THROWS_AS(checkpoint(deeper, w), std::runtime_error);
+    CHECK(autograd::save_policy() == &around);
+  }
   Replays replays;
   backward(sum(tanh(tanh(w))));
   CHECK(replays.count() == 0);  // no segment is open

@@ -35,18 +35,21 @@ struct DropOnePass final : autograd::SavePolicy {
   }
 };
 
+/// Drops everything: what is made again is held (`retain`), or dropped again (`remake`).
 struct DropAll final : autograd::SavePolicy {
+  explicit DropAll(autograd::Fate fate) : fate(fate) {}
   autograd::Decision decide(const autograd::RecordedCall& call) override {
-    return {.fates = std::vector(call.node.outputs.size(), autograd::Fate::retain)};
+    return {.fates = std::vector(call.node.outputs.size(), fate)};
   }
+  autograd::Fate fate;
 };
 
-enum class Drops { nothing, free, one_pass, all };
+enum class Drops { nothing, free, one_pass, all, remake };
 
 struct Result {
   std::vector<std::vector<double>> gradients;
   int64_t rows = 0, most = 0;
-  std::map<std::string, int64_t> most_of;
+  std::map<std::string, int64_t> rows_of, most_of;  // by op
 };
 
 bool has_residual(const autograd::OpEvent& event) {
@@ -60,8 +63,8 @@ Result run(const Function& function, const Tensors& values, Drops drops, bool tw
   for (const Tensor& value : values) inputs.push_back(clone(value).set_requires_grad());
   autograd::FreeRecomputation free;
   DropOnePass one_pass;
-  DropAll all;
-  autograd::SavePolicy* policies[] = {nullptr, &free, &one_pass, &all};
+  DropAll all(autograd::Fate::retain), remake(autograd::Fate::remake);
+  autograd::SavePolicy* policies[] = {nullptr, &free, &one_pass, &all, &remake};
   autograd::InPlaceScope in_place(true);
   Tensor y = [&] {
     autograd::SavePolicyScope scope(policies[static_cast<int>(drops)]);
@@ -74,7 +77,10 @@ Result run(const Function& function, const Tensors& values, Drops drops, bool tw
     for (const Tensor& input : inputs) input.set_grad({});
   }
   backward(y, {.grad = dy});
-  Result result{.rows = replays.rows, .most = replays.most_rows, .most_of = replays.most_rows_of};
+  Result result{.rows = replays.rows,
+                .most = replays.most_rows,
+                .rows_of = replays.rows_of,
+                .most_of = replays.most_rows_of};
   for (const Tensor& input : inputs) result.gradients.push_back(input.grad().to_vector<double>());
   return result;
 }
@@ -245,6 +251,22 @@ TEST_CASE("rows are made from what has to be made again as a whole itself") {
   inputs.push_back(normal({kChannels, 1, 1, kChannels}, 0.1, {5}));
   const Result dropped = run(block, inputs, Drops::all);
   check_same(dropped, run(block, inputs, Drops::nothing));
+  CHECK(dropped.most_of == std::map<std::string, int64_t>{{"batch_norm", 2}, {"conv2d", 6}});
+}
+
+TEST_CASE("a source that was made again for rows is dropped with them, and made for the next") {
+  const Function forked = [](const Tensors& in) {
+    Tensor inner = conv2d(in[0], in[3], Tensor());
+    Tensor y = batch_norm(std::move(inner), in[1], in[2], Tensor(), Tensor(),
+                          {.activation = Activation::relu});
+    Tensor first = conv2d(y, in[3], Tensor());
+    return add(std::move(first), conv2d(std::move(y), in[3], Tensor()));
+  };
+  const Tensors inputs = inputs_for(6, {kChannels, 1, 1, kChannels});
+  const Result dropped = run(forked, inputs, Drops::remake);
+  check_same(dropped, run(forked, inputs, Drops::nothing));
+  // The inner convolution, of all rows: for both that read its result by rows, and for batch norm.
+  CHECK(dropped.rows_of.at("conv2d") == 3 * 6);
   CHECK(dropped.most_of == std::map<std::string, int64_t>{{"batch_norm", 2}, {"conv2d", 6}});
 }
 

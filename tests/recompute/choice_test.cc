@@ -2,6 +2,8 @@
 // for budgets that no training has.
 #include <doctest/doctest.h>
 
+#include "brim/nn/layers.h"
+#include "brim/ops/ops.h"
 #include "brim/tests/recompute/modes.h"
 #include "brim/tests/recompute/observed_training.h"
 #include "brim/tests/support/errors.h"
@@ -14,7 +16,8 @@ namespace {
 
 /// Of enough bytes that the caching planner, which takes them by the 2 MiB, can tell ways apart.
 ZooTraining small_training(Dtype dtype = Dtype::float32) {
-  return {.model = "resnet20", .size = 32, .batch = 8, .dtype = dtype, .steps = 2};
+  return {
+      .name = "resnet20", .size = 32, .batch = 8, .dtype = dtype, .steps = 2, .model = "resnet20"};
 }
 
 }  // namespace
@@ -67,6 +70,19 @@ TEST_CASE("what a training asks for is left as it is where it fits") {
   const RecomputeChoice planned = choose_recomputation(setup, bytes - 1);
   CHECK(planned.fits);
   CHECK(planned.recompute.name.starts_with("planned "));
+}
+
+TEST_CASE("of a training of a few bytes the least is found too") {
+  TrainingSetup setup = setup_of(small_training());
+  setup.rehearsal.make_model = [] { return std::make_shared<nn::Linear>(2, 2); };
+  setup.rehearsal.loss = [](nn::Module& model, int64_t images) {
+    return mean(relu(relu(model(zeros({images, 2}, {.device = Device::meta()})))));
+  };
+  setup.rehearsal.batch = 2;
+  const RecomputeChoice choice = choose_recomputation(setup, 1);
+  CHECK_FALSE(choice.fits);
+  CHECK(choice.memory.peak_reserved > 0);
+  CHECK(choice.memory.peak_reserved < 4096);
 }
 
 TEST_CASE("the same question has the same answer, another budget another one") {

@@ -50,6 +50,7 @@ void check_dtype(const ZooTraining& training, const std::vector<Mode>& modes, bo
       const ObservedTraining less = observe_under(planner, training, mode);
       CHECK(difference(kept, less) == "");
       CHECK((mode.offload.enabled ? less.fetched : less.replays) >= training.steps);
+      if (training.has_rows && mode.reads_rows) CHECK(less.by_rows >= training.steps);
     }
     ++turn;
   }

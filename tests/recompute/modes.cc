@@ -45,6 +45,9 @@ int64_t least_eviction_budget(const ZooTraining& training) {
   return least;
 }
 
+const std::vector<autograd::Fate> kFates{autograd::Fate::offload, autograd::Fate::retain,
+                                         autograd::Fate::keep, autograd::Fate::remake};
+
 RecomputeOptions offload_all() {
   return {"offloaded", [] { return std::make_unique<autograd::OffloadAll>(); }};
 }
@@ -72,14 +75,19 @@ std::vector<Mode> modes_of(const ZooTraining& training) {
   const ByteRange range{.least = least.memory.peak_reserved,
                         .most = predicted_memory(setup).peak_reserved};
   return {
-      {"free", free_recomputation()},
+      {.name = "free", .recompute = free_recomputation(), .reads_rows = true},
       {"two segments", segments(training, 2)},
       {"five segments", segments(training, 5)},
       // Dropout's masks and what else is near the end, which the others keep.
       {"everything dropped", planned_in_turns(setup.rehearsal, {autograd::Fate::retain})},
-      {"planned for much", planned(training, range.at(0.75))},
-      {"planned for some", planned(training, range.at(0.4))},
+      {.name = "planned for much",
+       .recompute = planned(training, range.at(0.75)),
+       .reads_rows = true},
+      {.name = "planned for some",
+       .recompute = planned(training, range.at(0.4)),
+       .reads_rows = true},
       {"planned for the least", least.recompute},
+      {"all fates in turns", planned_in_turns(setup.rehearsal, kFates), {.enabled = true}},
   };
 }
 

@@ -25,6 +25,7 @@ struct Mode {
   std::string name;
   RecomputeOptions recompute;
   OffloadOptions offload = {};
+  bool reads_rows = false;  ///< also where images are large enough for that
 };
 
 /// A plan of which the calls of a step have the fates in turns, budget or not.

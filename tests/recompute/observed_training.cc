@@ -65,11 +65,12 @@ uint64_t digest_of(const Tensor& tensor) {
 /// Holds nothing of what it sees, so that bytes are those of a training that nobody observes.
 class Digesting final : public autograd::OpObserver {
  public:
-  explicit Digesting(ObservedTraining& into) : into_(into) {}
+  Digesting(ObservedTraining& into, int64_t images) : into_(into), images_(images) {}
 
   void ran(const autograd::OpEvent& event) override {
     if (event.phase == autograd::Phase::recompute) {
       ++into_.replays;
+      into_.by_rows += event.outputs[0].dim() == 4 && event.outputs[0].size(0) < images_;
       return;
     }
     const bool is_forward = event.phase == autograd::Phase::forward;
@@ -85,6 +86,7 @@ class Digesting final : public autograd::OpObserver {
 
  private:
   ObservedTraining& into_;
+  int64_t images_;
 };
 
 void add_state(const std::vector<nn::NamedTensor>& tensors, ObservedTraining& into) {
@@ -103,7 +105,7 @@ void run(const ZooTraining& training, const ObserveOptions& how, ObservedTrainin
   Trainer trainer(*model, *updating.optimizer, {source}, options);
   trainer.on_step = [&](const StepReport& step) { into.losses.push_back(step.loss); };
   {
-    Digesting digesting(into);
+    Digesting digesting(into, training.batch);
     trainer.run();
   }
   if (trainer.offload() != nullptr) into.fetched = trainer.offload()->stats().copies_in;

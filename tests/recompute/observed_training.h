@@ -24,6 +24,7 @@ struct ObservedTraining {
   std::vector<double> losses;
   std::vector<Digest> digests;  ///< in the order in which they were taken
   int64_t replays = 0;          ///< calls that ran again
+  int64_t by_rows = 0;          ///< of these, for some images of the batch
   int64_t fetched = 0;          ///< saved tensors that came back from the host
   /// In the end, when all was given back: of the device, and of what was offloaded.
   memory::AccountStats stats, host;

@@ -75,28 +75,42 @@ class InitialValues {
 
 }  // namespace
 
-ZooTraining zoo_training(const std::string& model) {
+ZooTraining zoo_training(const std::string& name) {
   static const std::vector<ZooTraining> all{
-      {.model = "resnet20", .size = 16, .is_small = true},
+      {.name = "resnet20", .size = 16, .is_small = true},
       // Of fewer images nothing could be evicted: all but parameters and gradients is next to
       // nothing.
-      {.model = "resnet18", .batch = 8},
-      {.model = "resnet50"},
+      {.name = "resnet18", .batch = 8},
+      {.name = "resnet50"},
       // Of two values in a channel batch norm makes gradients without bounds.
-      {.model = "mobilenet_v2", .batch = 4, .is_small = true},
-      {.model = "mobilenet_v3_small", .is_small = true},
-      {.model = "mobilenet_v3_large"},
-      {.model = "shufflenet_v2_x1_0", .is_small = true},
-      {.model = "densenet121"},
-      {.model = "inception_v3", .size = 75},
-      {.model = "alexnet", .size = 63},
-      {.model = "vgg16"},
-      {.model = "vgg16_bn"},
-      {.model = "unet", .is_small = true},
+      {.name = "mobilenet_v2", .batch = 4, .is_small = true},
+      {.name = "mobilenet_v3_small", .is_small = true},
+      {.name = "mobilenet_v3_large"},
+      {.name = "shufflenet_v2_x1_0", .is_small = true},
+      {.name = "densenet121"},
+      {.name = "inception_v3", .size = 75},
+      {.name = "alexnet", .size = 63},
+      {.name = "vgg16"},
+      {.name = "vgg16_bn"},
+      {.name = "unet", .is_small = true},
+      {.name = "mobilenet_v2_by_rows",
+       .size = 128,
+       .batch = 4,
+       .steps = 2,
+       .model = "mobilenet_v2",
+       .has_rows = true},
+      {.name = "densenet121_by_rows",
+       .size = 128,
+       .batch = 4,
+       .steps = 2,
+       .model = "densenet121",
+       .has_rows = true},
   };
-  auto found = std::ranges::find(all, model, &ZooTraining::model);
-  expect<ValueError>(found != all.end(), "zoo", "there is no model {}", model);
-  return *found;
+  auto found = std::ranges::find(all, name, &ZooTraining::name);
+  expect<ValueError>(found != all.end(), "zoo", "there is no training {}", name);
+  ZooTraining training = *found;
+  if (training.model.empty()) training.model = training.name;
+  return training;
 }
 
 std::unique_ptr<nn::Module> make_zoo_model(const ZooTraining& training, Device device) {
@@ -133,7 +147,7 @@ bool is_instrumented() { return std::getenv("BRIM_SKIP_SLOW") != nullptr; }
 
 bool skips(const ZooTraining& training) {
   const bool does = is_instrumented() && !training.is_small;
-  if (does) fmt::print("{} is left out\n", training.model);
+  if (does) fmt::print("{} is left out\n", training.name);
   return does;
 }
 

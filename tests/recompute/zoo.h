@@ -15,16 +15,20 @@
 namespace brim::testing {
 
 struct ZooTraining {
-  std::string model;
+  std::string name;
   int size = 32;
   int64_t batch = 2;
   Dtype dtype = Dtype::float32;
   int64_t steps = 5;
-  bool is_small = false;  ///< a step takes some hundredths of a second
+  bool is_small = false;   ///< a step takes some hundredths of a second
+  std::string model = {};  ///< of `name`, unless that is a training of a model that has others
+  /// Are images large enough for convolutions to read what was dropped by rows?
+  bool has_rows = false;
 };
 
-/// Of a model by name, at the size that suits it. Throws `ValueError` for one that is not there.
-ZooTraining zoo_training(const std::string& model);
+/// Of a model by name, at the size that suits it, or "by_rows" of it. Throws `ValueError` for one
+/// that is not there.
+ZooTraining zoo_training(const std::string& name);
 
 /// With the initial values of one seed.
 std::unique_ptr<nn::Module> make_zoo_model(const ZooTraining& training, Device device);

@@ -19,6 +19,22 @@ const TrainingCase kCase{"resnet20", 32, 8};
 
 int64_t calls_of(const RecordedStep& step) { return std::ssize(step.values); }
 
+/// Of values that a plan drops, those that nobody makes again: all who read them do with what they
+/// were made from.
+int64_t never_needed(const RecordedStep& step, const memory::RecomputePlan& plan) {
+  int64_t count = 0;
+  const std::vector<bool> saved = saved_values(step);
+  for (size_t v = 0; v < saved.size(); ++v) {
+    const auto value = static_cast<int32_t>(v);
+    if (!saved[v] || !autograd::is_made_again(plan.fates[v])) continue;
+    count += std::ranges::all_of(step.graph.steps, [&](const auto& reader) {
+      return std::ranges::count(reader.reads, value) ==
+             std::ranges::count(reader.or_sources, value);
+    });
+  }
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("what a plan drops is what its rehearsal makes again") {
@@ -31,7 +47,7 @@ TEST_CASE("what a plan drops is what its rehearsal makes again") {
     const RecomputeChoice choice = choose_recomputation(setup, limit);
     CHECK(choice.dropped > 0);
     const MadeAgain made = again.with(choice.recompute);
-    CHECK(made.values == choice.dropped);
+    CHECK(made.values == choice.dropped - never_needed(again.step(), choice.plan));
     CHECK(made.seconds == doctest::Approx(choice.plan.extra_seconds).epsilon(0.05));
   }
 }

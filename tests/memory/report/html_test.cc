@@ -142,9 +142,6 @@ TEST_CASE("the page knows what was moved to the host, and what fetched it") {
   CHECK(data["buffers"]["first_life"] == json(Numbers{0, 1}));
   CHECK(data["fetch"] == "fetch");
   CHECK(origin_of(data, 1).op == "fetch relu");
-  for (const char* text :
-       {"moved to the host", "fetched for backward", "activations, moved", "activations, fetched"})
-    CHECK(page.find(text) != page.npos);
 }
 
 TEST_CASE("names cannot leave the place where they stand") {
