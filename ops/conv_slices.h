@@ -15,12 +15,13 @@
 
 namespace brim {
 
-/// Images of one slice; the last may have fewer. A slice of x is some 2 MiB of float32, which stay
-/// in the caches from where they are made to where they are read. It has enough pixels for the sum
-/// of weight gradients not to matter beside each of them, for which large weights want more: late
-/// layers are few slices, or one (bench/recompute_time_bench.cc).
+/// Images of one slice; the last may have fewer. A slice of x is some `kBytesOfRows` of float32,
+/// which stay in the caches from where they are made to where they are read. It has enough pixels
+/// for the sum of weight gradients not to matter beside each of them, for which large weights want
+/// more: late layers are few slices, or one (bench/recompute_time_bench.cc).
 inline int64_t images_of_slice(const ConvShape& shape) {
-  constexpr int64_t kElements = int64_t{1} << 19, kLargeWeights = int64_t{1} << 17;
+  constexpr int64_t kElements = kBytesOfRows / static_cast<int64_t>(sizeof(float));
+  constexpr int64_t kLargeWeights = int64_t{1} << 17;
   const int64_t pixels = shape.k * shape.window() > kLargeWeights ? 2048 : 512;
   const int64_t by_size = kElements / std::max<int64_t>(shape.h * shape.w * shape.c, 1);
   const int64_t by_work = ceil_div(pixels, std::max<int64_t>(shape.p * shape.q, 1));

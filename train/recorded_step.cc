@@ -9,6 +9,7 @@
 
 #include "brim/autograd/node.h"
 #include "brim/base/bytes.h"
+#include "brim/core/row_view.h"
 #include "brim/memory/host_memory.h"
 #include "brim/train/op_runs.h"
 #include "brim/train/recorded_calls.h"
@@ -24,8 +25,6 @@ using memory::Fate;
 constexpr int64_t kLeastWorth = 4096;  // bytes; smaller values are statistics and losses
 // A copy of less takes longer to begin than to run.
 constexpr int64_t kLeastOffloaded = 1 << 16;
-// Who reads a value by rows takes about as many bytes at a time (ops/conv_slices.h).
-constexpr int64_t kBytesOfRows = int64_t{1} << 21;
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/free_recomputation.h"
@@ -51,10 +50,6 @@ struct Result {
   int64_t rows = 0, most = 0;
   std::map<std::string, int64_t> rows_of, most_of;  // by op
 };
-
-bool has_residual(const autograd::OpEvent& event) {
-  return event.op.name() == std::string_view("batch_norm") && event.inputs.size() > 3;
-}
 
 using Function = std::function<Tensor(const Tensors&)>;
 
@@ -344,72 +339,5 @@ TEST_CASE("a request for rows that is refused leaves the bytes as they were") {
       for (const Tensor& input : in) input.set_grad({});
     }
     CHECK(account->stats().live == before);
-  }
-}
-
-TEST_CASE("of residual sums free recomputation keeps every third") {
-  struct Sums final : autograd::OpObserver {
-    void ran(const autograd::OpEvent& event) override {
-      if (event.node == nullptr || event.op.name() != std::string_view("batch_norm")) return;
-      (event.phase == autograd::Phase::recompute ? again : all).insert(event.node->sequence);
-    }
-    std::set<uint64_t> all, again;
-  };
-  const Tensors in = inputs_for(2, {kChannels, 3, 3, kChannels});
-  const Function blocks = [](const Tensors& in) {
-    Tensor x = conv2d(in[0], in[3], Tensor(), {.padding = 1});
-    for (int i = 0; i < 7; ++i) {
-      Tensor y = conv2d(x, in[3], Tensor(), {.padding = 1});
-      BatchNormOptions options{.residual = std::move(x), .activation = Activation::relu};
-      x = batch_norm(std::move(y), in[1], in[2], Tensor(), Tensor(), std::move(options));
-    }
-    return conv2d(std::move(x), in[3], Tensor());
-  };
-  const Result kept = run(blocks, in, Drops::nothing);
-  Sums sums;
-  check_same(run(blocks, in, Drops::free), kept);
-  REQUIRE(sums.all.size() == 7);
-  std::string kept_ones;
-  for (uint64_t sum : sums.all) kept_ones += sums.again.contains(sum) ? '-' : 'k';
-  CHECK(kept_ones == "--k--k-");
-}
-
-TEST_CASE("of whole networks free recomputation makes nothing again that caches could not hold") {
-  constexpr int64_t kImages = 64;
-  struct Largest final : autograd::OpObserver {
-    void ran(const autograd::OpEvent& event) override {
-      if (event.phase != autograd::Phase::recompute) return;
-      // But where a block ends, whose result the next one adds as a whole. Once each.
-      const bool is_end =
-          has_residual(event) || event.module.find("downsample") != event.module.npos;
-      if (is_end && event.outputs[0].size(0) == kImages) {
-        CHECK(ends.insert(event.node).second);
-        return;
-      }
-      const int64_t bytes = event.outputs[0].numel() * size_of(event.outputs[0].dtype());
-      if (bytes > most) what = fmt::format("{} {}", event.module, to_string(event.outputs[0]));
-      most = std::max(most, bytes);
-      ++count;
-    }
-    int64_t most = 0, count = 0;
-    std::string what;
-    std::set<const autograd::Node*> ends;
-  };
-  for (const char* name : {"resnet18", "resnet50", "mobilenet_v2", "densenet121"}) {
-    CAPTURE(std::string(name));
-    auto model = nn::make_model(name, {.classes = 10, .device = Device::meta()});
-    autograd::FreeRecomputation policy;
-    autograd::InPlaceScope in_place(true);
-    autograd::RandomScope random(5, 0, 0);
-    Tensor loss = [&] {
-      autograd::SavePolicyScope scope(&policy);
-      return mean((*model)(empty({kImages, 224, 224, 3}, {.device = Device::meta()})));
-    }();
-    Largest largest;
-    backward(std::move(loss));
-    CAPTURE(largest.what);
-    CHECK(largest.count > 0);
-    // Late layers are made as a whole, of up to 33 MiB; what is larger is not.
-    CHECK(largest.most <= int64_t{33} << 20);
   }
 }

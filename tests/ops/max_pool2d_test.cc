@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "brim/autograd/backward.h"
+#include "brim/memory/account.h"
+#include "brim/ops/neg.h"
 #include "brim/tests/support/op_spec.h"
 
 namespace brim {
@@ -109,6 +111,15 @@ TEST_CASE("max_pool2d: of equal values the first in row-major order wins") {
   // Overlapping windows add up.
   CHECK(gradient({1, 3, 2, 0, 0, 0, 0, 0, 0}, {1, 3, 3, 1}, {.kernel = 2, .stride = 1}) ==
         std::vector<float>{0, 2, 0, 1, 1, 0, 0, 0, 0});
+}
+
+TEST_CASE("max_pool2d: keeps a byte for each result, and not its input") {
+  auto account = memory::capped_host_account("direct");
+  memory::AccountScope of(account);
+  Tensor x = uniform({4, 16, 16, 32}, -1, 1, RandomKey{1}).set_requires_grad();
+  Tensor y = max_pool2d(neg(x), {.kernel = 2, .stride = 2});
+  const int64_t results = y.numel(), size = sizeof(float);
+  CHECK(account->stats().live == (x.numel() + results) * size + results);
 }
 
 TEST_CASE("max_pool2d: NaN wins and gets the gradient") {

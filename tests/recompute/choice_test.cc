@@ -16,8 +16,7 @@ namespace {
 
 /// Of enough bytes that the caching planner, which takes them by the 2 MiB, can tell ways apart.
 ZooTraining small_training(Dtype dtype = Dtype::float32) {
-  return {
-      .name = "resnet20", .size = 32, .batch = 8, .dtype = dtype, .steps = 2, .model = "resnet20"};
+  return {.name = "resnet20", .size = 32, .batch = 8, .dtype = dtype, .steps = 2};
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST_CASE("so is one of a model that checkpoints functions, nested ones too, and
 // Under the sanitizers the small networks have to do: the same code, in a hundredth of the time.
 TEST_CASE("resnet20: a step of any way to recompute that is refused any request is undone" *
           doctest::skip(is_instrumented())) {
-  const ZooTraining training{.name = "resnet20", .size = 8, .model = "resnet20"};
+  const ZooTraining training{.name = "resnet20", .size = 8};
   for (const Mode& mode : modes_of(training)) {
     CAPTURE(mode.name);
     const Faults faults =

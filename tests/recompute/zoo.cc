@@ -47,7 +47,7 @@ std::unique_ptr<nn::Module> make_model(const std::string& name, Dtype dtype, Dev
 class InitialValues {
  public:
   void give(nn::Module& model, const ZooTraining& training) {
-    const std::string name = fmt::format("{} in {}", training.model, to_string(training.dtype));
+    const std::string name = fmt::format("{} in {}", training.name, to_string(training.dtype));
     const Tensors tensors = tensors_of(model);
     if (name == name_) {
       for (size_t i = 0; i < tensors.size(); ++i) copy_into(tensors[i], values_[i]);
@@ -108,13 +108,11 @@ ZooTraining zoo_training(const std::string& name) {
   };
   auto found = std::ranges::find(all, name, &ZooTraining::name);
   expect<ValueError>(found != all.end(), "zoo", "there is no training {}", name);
-  ZooTraining training = *found;
-  if (training.model.empty()) training.model = training.name;
-  return training;
+  return *found;
 }
 
 std::unique_ptr<nn::Module> make_zoo_model(const ZooTraining& training, Device device) {
-  std::unique_ptr<nn::Module> model = make_model(training.model, training.dtype, device);
+  std::unique_ptr<nn::Module> model = make_model(training.model_name(), training.dtype, device);
   if (device.is_meta()) return model;
   static InitialValues initial;
   initial.give(*model, training);

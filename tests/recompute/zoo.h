@@ -21,9 +21,11 @@ struct ZooTraining {
   Dtype dtype = Dtype::float32;
   int64_t steps = 5;
   bool is_small = false;   ///< a step takes some hundredths of a second
-  std::string model = {};  ///< of `name`, unless that is a training of a model that has others
+  std::string model = {};  ///< empty: it is the name
   /// Are images large enough for convolutions to read what was dropped by rows?
   bool has_rows = false;
+
+  const std::string& model_name() const { return model.empty() ? name : model; }
 };
 
 /// Of a model by name, at the size that suits it, or "by_rows" of it. Throws `ValueError` for one
