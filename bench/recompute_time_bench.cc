@@ -1,7 +1,8 @@
 // What recomputation costs a training step, measured: everything kept against what free
 // recomputation, segments, dynamic eviction and plans for shares of its memory hold, in turns, one
 // step of each a round. Beside it what was predicted, the bound of the planner, and what others
-// published.
+// published. Shares are of what "off" holds, or with --unfused of what is held where norms run apart
+// from their activations: the saved tensors of other frameworks.
 //
 //   recompute_time_bench --model resnet50 --batch 64 --shares 40,33
 //   recompute_time_bench --model resnet50 --shares 45 --recompute dynamic=45 --rounds 0
@@ -17,6 +18,7 @@ struct Options {
   std::vector<std::string> recompute{"free"};
   std::vector<int> shares;
   bool least = false;
+  bool unfused = false;
   double peer_mib = 0;
 };
 
@@ -85,11 +87,18 @@ Variant named(const Variant& off, const std::string& name) {
   return in_segments(off.shape, number, recorded_calls(off.shape));
 }
 
-/// "off" first. What does not fit is said, and left out.
+/// What shares are of.
+int64_t most_of(const std::vector<Variant>& variants) {
+  const bool is_unfused = variants.size() > 1 && !variants[1].shape.fused;
+  return variants[is_unfused ? 1 : 0].peak();
+}
+
+/// "off" first, then "unfused" if it is asked for. What does not fit is said, and left out.
 std::vector<Variant> variants_of(const Options& options) {
   const TrainingShape& shape = options.measured.shape;
   std::vector<Variant> variants{keep_everything(shape)};
-  const int64_t most = variants[0].peak();
+  if (options.unfused) variants.push_back(keep_everything_unfused(shape));
+  const int64_t most = most_of(variants);
   for (const std::string& name : options.recompute) {
     if (name == variants[0].name) continue;
     Variant variant = named(variants[0], name);
@@ -114,14 +123,14 @@ std::vector<Variant> variants_of(const Options& options) {
   return variants;
 }
 
-void print_row(const Variant& variant, const Variant& off, const Turns& turns) {
+void print_row(const Variant& variant, const Variant& off, int64_t most, const Turns& turns) {
   auto known = [](const auto& value, const char* format) {
     return value ? fmt::format(fmt::runtime(format), *value) : "-";
   };
   const std::string others = published(off.shape.model, variant.name);
   fmt::print("{:<12}{:>10.1f}{:>7.1f}%{:>9}{:>7}{:>9.1f}{:>11.3f}{:>8}{:>9}  {}{}{}\n",
              variant.name, in_mib(variant.peak()),
-             100 * static_cast<double>(variant.peak()) / static_cast<double>(off.peak()),
+             100 * static_cast<double>(variant.peak()) / static_cast<double>(most),
              known(variant.dropped, "{}"), variant.again, variant.solve_seconds,
              variant.seconds / off.seconds, known(variant.bound, "{:.3f}"),
              turns.seconds.empty() ? "-" : fmt::format("{:.3f}", median(turns.seconds)),
@@ -141,7 +150,10 @@ void report(const Options& options, const std::vector<Variant>& variants,
       options.measured, "",
       fmt::format("{:<12}{:>10}{:>8}{:>9}{:>7}{:>9}{:>11}{:>8}{:>9}  {}", "", "peak MiB", "share",
                   "dropped", "again", "solve s", "predicted", "bound", "step s", "of off"),
-      variants, turns, print_row);
+      variants, turns,
+      [most = most_of(variants)](const Variant& variant, const Variant& off, const Turns& own) {
+        print_row(variant, off, most, own);
+      });
   if (options.measured.turns.rounds > 0) fmt::print("all held what was predicted, to the byte\n");
   if (const double peer = peer_mib(options); peer > 0) {
     line["torch_peak_mib"] = peer;
@@ -165,6 +177,8 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, 99));
   app.add_flag("--least", options.least, "also the least that a plan reaches");
+  app.add_flag("--unfused", options.unfused,
+               "also with activations behind norms as calls of their own; shares are of that");
   app.add_option("--peer-peak", options.peer_mib, "MiB that peers/torch_peak.py found");
   return run_case(app, argc, argv, options, variants_of, report);
 }

@@ -8,12 +8,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
 #include "brim/memory/arena_planner.h"
+#include "brim/nn/batch_norm2d.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/models/unet.h"
 
@@ -24,6 +26,7 @@ struct TrainingShape {
   int64_t batch = 16;
   int64_t height = 224, width = 224;
   int64_t classes = 0;  ///< 0: 1000, of U-Net 2
+  bool fused = true;    ///< norms with their activations
 
   bool is_unet() const { return model == "unet" || model == "unet_bilinear"; }
   int64_t outputs() const { return classes > 0 ? classes : is_unet() ? 2 : 1000; }
@@ -91,6 +94,13 @@ class Pictures {
   std::vector<int64_t> labels_;
 };
 
+/// The loss of a forward pass as the shape says.
+inline Tensor loss_of(const TrainingShape& shape, nn::Module& model, data::DeviceBatch batch) {
+  std::optional<nn::UnfusedScope> unfused;
+  if (!shape.fused) unfused.emplace();
+  return training_loss(model, std::move(batch), TrainerOptions{}, Reduction::sum);
+}
+
 /// Of the steps that `TimedTraining` makes.
 inline RehearsalOptions rehearsal_of(const TrainingShape& shape,
                                      const RecomputeOptions& recompute = {}) {
@@ -105,8 +115,7 @@ inline RehearsalOptions rehearsal_of(const TrainingShape& shape,
           .updates = options.steps,
           .loss =
               [=](nn::Module& model, int64_t images) {
-                return training_loss(model, empty_pictures(shape, images, Device::meta()), options,
-                                     Reduction::sum);
+                return loss_of(shape, model, empty_pictures(shape, images, Device::meta()));
               }};
 }
 
@@ -119,6 +128,7 @@ class TimedTraining {
       : account_(std::make_shared<memory::Account>(
             Device::cpu(), std::make_unique<memory::HostSource>(plan.predicted.peak_reserved),
             memory::arena_planner(plan.plan))),
+        shape_(shape),
         pictures_(shape),
         samples_(shape.batch) {
     memory::AccountScope scope(account_);
@@ -132,9 +142,7 @@ class TimedTraining {
   double step() {
     constexpr double kRate = 1e-4;  // of random labels nothing is to be learned
     memory::AccountScope scope(account_);
-    auto loss = [&] {
-      return training_loss(*model_, pictures_.upload(), TrainerOptions{}, Reduction::sum);
-    };
+    auto loss = [&] { return loss_of(shape_, *model_, pictures_.upload()); };
     const MicroStepOptions whole{.weight = 1 / static_cast<double>(pictures_.labels()),
                                  .samples = samples_,
                                  .update_samples = samples_};
@@ -145,6 +153,7 @@ class TimedTraining {
 
  private:
   std::shared_ptr<memory::Account> account_;
+  TrainingShape shape_;
   Pictures pictures_;
   int64_t samples_;
   std::shared_ptr<nn::Module> model_;

@@ -37,8 +37,21 @@ class BatchNorm2d final : public Module {
 
  private:
   Tensor run(Tensor x, Fused fused);
+  Tensor run_unfused(Tensor x, Fused fused);
 
   BatchNorm2dOptions options_;
+};
+
+/// While it lives, batch norms of this thread call one after another what they would fuse: the norm,
+/// the sum with the residual, the activation. The same function in more passes over memory and with
+/// more saved tensors, up to the rounding of half types between the calls: what the fused one is
+/// measured against. Scopes nest.
+class UnfusedScope {
+ public:
+  UnfusedScope();
+  ~UnfusedScope();
+  UnfusedScope(const UnfusedScope&) = delete;
+  UnfusedScope& operator=(const UnfusedScope&) = delete;
 };
 
 }  // namespace brim::nn
