@@ -86,11 +86,14 @@ inline Json json_of(const Spread& spread) {
           {"high95", spread.high}};
 }
 
-/// "1.083 (1.071 to 1.101)", the median and the ends; "-" where nothing ran.
-inline std::string text_of(const Turns& turns) {
-  if (turns.seconds.empty()) return "-";
-  const Spread ratio = turns.ratio();
+/// "1.083 (1.071 to 1.101)", the median and the ends.
+inline std::string text_of(const Spread& ratio) {
   return fmt::format("{:.3f} ({:.3f} to {:.3f})", ratio.median, ratio.least, ratio.most);
+}
+
+/// "-" where nothing ran.
+inline std::string text_of(const Turns& turns) {
+  return turns.seconds.empty() ? "-" : text_of(turns.ratio());
 }
 
 /// A variant, and what was measured of it; ratios to the first one of its program.

@@ -87,10 +87,9 @@ Variant named(const Variant& off, const std::string& name) {
   return in_segments(off.shape, number, recorded_calls(off.shape));
 }
 
-/// What shares are of.
-int64_t most_of(const std::vector<Variant>& variants) {
-  const bool is_unfused = variants.size() > 1 && !variants[1].shape.fused;
-  return variants[is_unfused ? 1 : 0].peak();
+/// What shares are of: the number of "unfused", or of "off".
+size_t whole_of(const std::vector<Variant>& variants) {
+  return variants.size() > 1 && !variants[1].shape.fused ? 1 : 0;
 }
 
 /// "off" first, then "unfused" if it is asked for. What does not fit is said, and left out.
@@ -98,7 +97,7 @@ std::vector<Variant> variants_of(const Options& options) {
   const TrainingShape& shape = options.measured.shape;
   std::vector<Variant> variants{keep_everything(shape)};
   if (options.unfused) variants.push_back(keep_everything_unfused(shape));
-  const int64_t most = most_of(variants);
+  const int64_t most = variants[whole_of(variants)].peak();
   for (const std::string& name : options.recompute) {
     if (name == variants[0].name) continue;
     Variant variant = named(variants[0], name);
@@ -144,16 +143,25 @@ void print_beside_peer(const std::vector<Variant>& variants, double peer) {
   fmt::print("\n");
 }
 
+void print_beside_unfused(const std::vector<Variant>& variants, const std::vector<Turns>& turns) {
+  const size_t unfused = whole_of(variants);
+  fmt::print("seconds of a step beside {}:", variants[unfused].name);
+  for (size_t i = unfused + 1; i < variants.size(); ++i)
+    fmt::print(" {} {}", variants[i].name, text_of(turns[i].ratio_to(turns[unfused])));
+  fmt::print("\n");
+}
+
 void report(const Options& options, const std::vector<Variant>& variants,
             const std::vector<Turns>& turns) {
+  const size_t whole = whole_of(variants);
   Json line = report_rows(
       options.measured, "",
       fmt::format("{:<12}{:>10}{:>8}{:>9}{:>7}{:>9}{:>11}{:>8}{:>9}  {}", "", "peak MiB", "share",
                   "dropped", "again", "solve s", "predicted", "bound", "step s", "of off"),
       variants, turns,
-      [most = most_of(variants)](const Variant& variant, const Variant& off, const Turns& own) {
-        print_row(variant, off, most, own);
-      });
+      [most = variants[whole].peak()](const Variant& variant, const Variant& off,
+                                      const Turns& own) { print_row(variant, off, most, own); });
+  if (whole > 0 && options.measured.turns.rounds > 0) print_beside_unfused(variants, turns);
   if (options.measured.turns.rounds > 0) fmt::print("all held what was predicted, to the byte\n");
   if (const double peer = peer_mib(options); peer > 0) {
     line["torch_peak_mib"] = peer;

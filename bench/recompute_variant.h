@@ -95,11 +95,20 @@ inline Variant within(std::string name, const TrainingShape& shape, int64_t limi
 struct Turns {
   std::vector<double> seconds, reference;  ///< of it, and of the first variant
 
-  /// Of at least one round.
-  Spread ratio() const {
+  /// Of at least one round: to the first variant.
+  Spread ratio() const { return spread_of(ratios()); }
+  /// To another one with as many rounds, be it of another group: of what each took beside the first.
+  Spread ratio_to(const Turns& other) const {
+    std::vector<double> own = ratios(), others = other.ratios();
+    for (size_t i = 0; i < own.size(); ++i) own[i] /= others[i];
+    return spread_of(std::move(own));
+  }
+
+ private:
+  std::vector<double> ratios() const {
     std::vector<double> ratios;
     for (size_t i = 0; i < seconds.size(); ++i) ratios.push_back(seconds[i] / reference[i]);
-    return spread_of(std::move(ratios));
+    return ratios;
   }
 };
 

@@ -12,6 +12,28 @@
 namespace brim::memory {
 namespace {
 
+// What to be content with, and for how much work: nearly every program packs into `bytes` at once.
+// The last bytes of the others take most of the work, which is not spent on a thousandth of them.
+struct Rung {
+  double above;  // a share of the bytes
+  int64_t nodes;
+};
+constexpr Rung kRungs[] = {{0, 250'000}, {0.001, 500'000}, {0.005, 500'000}, {0.02, 500'000}};
+
+Packing pack_low(std::span<const Lifetime> lifetimes, int64_t bytes) {
+  Packing lowest;
+  for (const Rung& rung : kRungs) {
+    const auto more = static_cast<int64_t>(rung.above * static_cast<double>(bytes));
+    if (lowest.offsets.empty() || lowest.height > bytes + more) {
+      Packing packing = pack(
+          lifetimes, {.alignment = kAlignment, .capacity = bytes + more, .nodes = rung.nodes});
+      if (lowest.offsets.empty() || packing.height < lowest.height) lowest = std::move(packing);
+    }
+    if (lowest.height <= bytes + more) break;
+  }
+  return lowest;
+}
+
 class Maker {
  public:
   Maker(const Trace& trace, Plan& plan)
@@ -174,9 +196,8 @@ class Maker {
         requests.push_back(&request);
       }
     // As high as the arena must be anyway is low enough.
-    int64_t room = plan_.lower_bound - plan_.kept_bytes;
-    Packing packing = pack(lifetimes, {.alignment = kAlignment,
-                                       .capacity = std::max(room, most_live(lifetimes, time))});
+    const int64_t room = plan_.lower_bound - plan_.kept_bytes;
+    const Packing packing = pack_low(lifetimes, std::max(room, most_live(lifetimes, time)));
     for (size_t i = 0; i < requests.size(); ++i)
       requests[i]->offset = plan_.kept_bytes + packing.offsets[i];
     program.top = plan_.kept_bytes + packing.height;
