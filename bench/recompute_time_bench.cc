@@ -1,8 +1,8 @@
 // What recomputation costs a training step, measured: everything kept against what free
 // recomputation, segments, dynamic eviction and plans for shares of its memory hold, in turns, one
 // step of each a round. Beside it what was predicted, the bound of the planner, and what others
-// published. Shares are of what "off" holds, or with --unfused of what is held where norms run apart
-// from their activations: the saved tensors of other frameworks.
+// published. Shares are of what "off" holds, or with --unfused of what is held where norms run
+// apart from their activations: the saved tensors of other frameworks.
 //
 //   recompute_time_bench --model resnet50 --batch 64 --shares 40,33
 //   recompute_time_bench --model resnet50 --shares 45 --recompute dynamic=45 --rounds 0
@@ -143,11 +143,15 @@ void print_beside_peer(const std::vector<Variant>& variants, double peer) {
   fmt::print("\n");
 }
 
-void print_beside_unfused(const std::vector<Variant>& variants, const std::vector<Turns>& turns) {
+void report_beside_unfused(const std::vector<Variant>& variants, const std::vector<Turns>& turns,
+                           Json& line) {
   const size_t unfused = whole_of(variants);
   fmt::print("seconds of a step beside {}:", variants[unfused].name);
-  for (size_t i = unfused + 1; i < variants.size(); ++i)
-    fmt::print(" {} {}", variants[i].name, text_of(turns[i].ratio_to(turns[unfused])));
+  for (size_t i = unfused + 1; i < variants.size(); ++i) {
+    const Spread ratio = turns[i].ratio_to(turns[unfused]);
+    line["variants"][i]["ratio_to_unfused"] = json_of(ratio);
+    fmt::print(" {} {}", variants[i].name, text_of(ratio));
+  }
   fmt::print("\n");
 }
 
@@ -161,7 +165,7 @@ void report(const Options& options, const std::vector<Variant>& variants,
       variants, turns,
       [most = variants[whole].peak()](const Variant& variant, const Variant& off,
                                       const Turns& own) { print_row(variant, off, most, own); });
-  if (whole > 0 && options.measured.turns.rounds > 0) print_beside_unfused(variants, turns);
+  if (whole > 0 && options.measured.turns.rounds > 0) report_beside_unfused(variants, turns, line);
   if (options.measured.turns.rounds > 0) fmt::print("all held what was predicted, to the byte\n");
   if (const double peer = peer_mib(options); peer > 0) {
     line["torch_peak_mib"] = peer;

@@ -60,8 +60,9 @@ inline Variant keep_everything(const TrainingShape& shape) {
   return make_variant("off", shape, {});
 }
 
-/// The same where each activation behind a norm and each residual sum is a call of its own, as other
-/// frameworks run them: it saves more, and takes longer.
+/// The same where each activation behind a norm and each residual sum is a call of its own, as
+/// other frameworks run them. It takes longer, and holds more where branches are concatenated:
+/// their results are saved beside the concatenation.
 inline Variant keep_everything_unfused(TrainingShape shape) {
   shape.fused = false;
   return make_variant("unfused", shape, {});
@@ -97,7 +98,8 @@ struct Turns {
 
   /// Of at least one round: to the first variant.
   Spread ratio() const { return spread_of(ratios()); }
-  /// To another one with as many rounds, be it of another group: of what each took beside the first.
+  /// To another one with as many rounds, be it of another group: of what each took beside the
+  /// first.
   Spread ratio_to(const Turns& other) const {
     std::vector<double> own = ratios(), others = other.ratios();
     for (size_t i = 0; i < own.size(); ++i) own[i] /= others[i];

@@ -42,10 +42,10 @@ class BatchNorm2d final : public Module {
   BatchNorm2dOptions options_;
 };
 
-/// While it lives, batch norms of this thread call one after another what they would fuse: the norm,
-/// the sum with the residual, the activation. The same function in more passes over memory and with
-/// more saved tensors, up to the rounding of half types between the calls: what the fused one is
-/// measured against. Scopes nest.
+/// While it lives, batch norms of this thread call one after another what they would fuse: the
+/// norm, the sum with the residual, the activation. The same function in more passes over memory
+/// and with more saved tensors, up to the rounding of half types between the calls: what the fused
+/// one is measured against. Scopes nest.
 class UnfusedScope {
  public:
   UnfusedScope();

@@ -23,8 +23,8 @@ struct CurvePoint {
 
 struct RecomputeCurve {
   double seconds = 0;  ///< of a micro-step that keeps everything
-  /// With falling bytes and rising seconds. The first keeps everything, the last holds the least
-  /// that was found.
+  /// With falling bytes and rising seconds. The first keeps everything, the last is the planner's
+  /// least. `choose_recomputation` looks for less where a limit is refused: some buffers' padding.
   std::vector<CurvePoint> front;
   std::vector<CurvePoint> beside;  ///< as they were given
 };

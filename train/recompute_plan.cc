@@ -76,7 +76,16 @@ class Choosing {
       if (room >= 0 && (!best || choice.plan.seconds < best->plan.seconds))
         best = std::move(choice);
     }
+    if (best) best->plan.bound_seconds = bound_within(planner, limit, *best);
     return best;
+  }
+
+  // Of all plans whose runs are within the limit, and not only within what this one was asked for:
+  // the graph of another one may have as many bytes more than its run.
+  static double bound_within(const memory::RecomputePlanner& planner, int64_t limit,
+                             const RecomputeChoice& choice) {
+    const int64_t more = choice.plan.peak - choice.memory.peak_live;
+    return planner.bound_seconds(limit + std::max<int64_t>(more, 0));
   }
 
   // Whatever the limit is. The graph's least need not be the least when it is packed.

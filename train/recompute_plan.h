@@ -20,7 +20,7 @@ struct RecomputeChoice {
   /// What it was rehearsed under, for a run on the arena (`memory::arena_planner`); null for
   /// others.
   std::shared_ptr<const memory::Plan> arena;
-  memory::RecomputePlan plan;  ///< of the graph
+  memory::RecomputePlan plan;  ///< of the graph; its bound is for the limit
   int64_t dropped = 0;         ///< saved values that are made again
   int64_t offloaded = 0;       ///< values that go to the host
   double seconds = 0;          ///< to find it

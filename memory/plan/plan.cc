@@ -25,8 +25,8 @@ Packing pack_low(std::span<const Lifetime> lifetimes, int64_t bytes) {
   for (const Rung& rung : kRungs) {
     const auto more = static_cast<int64_t>(rung.above * static_cast<double>(bytes));
     if (lowest.offsets.empty() || lowest.height > bytes + more) {
-      Packing packing = pack(
-          lifetimes, {.alignment = kAlignment, .capacity = bytes + more, .nodes = rung.nodes});
+      Packing packing =
+          pack(lifetimes, {.alignment = kAlignment, .capacity = bytes + more, .nodes = rung.nodes});
       if (lowest.offsets.empty() || packing.height < lowest.height) lowest = std::move(packing);
     }
     if (lowest.height <= bytes + more) break;

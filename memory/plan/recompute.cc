@@ -70,6 +70,10 @@ RecomputePlan RecomputePlanner::least() {
   return plan(impl_->flat.fixed + least.cost.peak);
 }
 
+double RecomputePlanner::bound_seconds(int64_t budget) const {
+  return recompute::bound_seconds(impl_->flat, budget - impl_->flat.fixed);
+}
+
 std::vector<RecomputePlan> RecomputePlanner::front(int points) {
   expect<ValueError>(points >= 2, "recompute", "expected 2 points or more, got {}", points);
   std::vector<RecomputePlan> front{keep_all()};

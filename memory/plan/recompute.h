@@ -58,6 +58,8 @@ class RecomputePlanner {
   RecomputePlan keep_all();
   /// The lowest peak that was found.
   RecomputePlan least();
+  /// `RecomputePlan::bound_seconds` for a budget, without a search.
+  double bound_seconds(int64_t budget) const;
   /// Bytes against extra time: plans with falling peaks and rising seconds, from `keep_all` to
   /// `least`, for about `points` budgets evenly between the two.
   std::vector<RecomputePlan> front(int points);

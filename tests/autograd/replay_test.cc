@@ -141,6 +141,40 @@ TEST_CASE("an op that gives other shapes, dtypes or results when it runs again i
         }) == counts + "no result 0, which the forward pass gave");
 }
 
+TEST_CASE("an op that names all its outputs as anchors runs once under every policy") {
+  struct Counter final : autograd::Op {
+    explicit Counter(int& runs) : runs_(runs) {}
+    const char* name() const override { return "counter"; }
+    Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+      ++runs_;
+      return {clone(in[0])};
+    }
+    std::vector<int> anchors() const override { return {0}; }
+    Tensors backward(autograd::BackwardCall& call) const override { return {call.take_grad()}; }
+    int& runs_;
+  };
+  auto run = [](autograd::SavePolicy* policy, bool checkpointed) {
+    int runs = 0;
+    const Tensor w = weights();
+    auto function = [&](const Tensor& t) {
+      Tensor counted =
+          autograd::apply_one(std::make_shared<Counter>(runs), {tanh(t)}, Where::current());
+      return tanh(mul(counted, counted));
+    };
+    autograd::SavePolicyScope scope(policy);
+    backward(sum(checkpointed ? checkpoint(function, w) : function(w)));
+    CHECK(runs == 1);
+    return w.grad().to_vector<float>();
+  };
+  const std::vector<float> expected = run(nullptr, false);
+  CHECK(run(nullptr, true) == expected);
+  autograd::SegmentedRecomputation segments(/*segments=*/2, /*calls=*/2);
+  CHECK(run(&segments, false) == expected);
+  autograd::PlannedRecomputation planned(
+      std::make_shared<autograd::Fates>(8, std::vector<memory::Fate>{memory::Fate::remake}));
+  CHECK(run(&planned, false) == expected);
+}
+
 TEST_CASE("an input that was written to since is refused, with who reads it and who wrote") {
   auto refusal = [](const std::function<void(const Tensor& w, const Tensor& x)>& write) {
     Tensor w = weights(), x = images();

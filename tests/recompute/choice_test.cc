@@ -2,6 +2,9 @@
 // for budgets that no training has.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "brim/nn/layers.h"
 #include "brim/ops/ops.h"
 #include "brim/tests/recompute/modes.h"
@@ -69,6 +72,20 @@ TEST_CASE("what a training asks for is left as it is where it fits") {
   const RecomputeChoice planned = choose_recomputation(setup, bytes - 1);
   CHECK(planned.fits);
   CHECK(planned.recompute.name.starts_with("planned "));
+}
+
+TEST_CASE("no plan that fits a limit takes less than the bound that is said of the limit") {
+  const TrainingSetup setup = setup_of(small_training());
+  const ByteRange range = byte_range(small_training());
+  double quickest = std::numeric_limits<double>::infinity();
+  for (double share : {0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}) {
+    CAPTURE(share);
+    const RecomputeChoice choice = choose_recomputation(setup, range.at(share));
+    REQUIRE(choice.fits);
+    quickest = std::min(quickest, choice.plan.extra_seconds);
+    CHECK(choice.plan.bound_seconds > 0);
+    CHECK(choice.plan.bound_seconds <= quickest);
+  }
 }
 
 TEST_CASE("of a training of a few bytes the least is found too") {

@@ -80,6 +80,23 @@ TEST_CASE("a step that recomputes and is refused any request is undone, and repe
     check(recompute, make<SmallNet>);
 }
 
+TEST_CASE("so is one that also offloads, and leaves nothing in the host") {
+  using autograd::Fate;
+  for (const RecomputeOptions& recompute :
+       {in_turns({Fate::retain, Fate::offload}),
+        in_turns({Fate::offload, Fate::remake, Fate::keep, Fate::retain})})
+    for (const std::string& planner : kPlanners) {
+      const Faults faults = check_every_fault({.planner = planner,
+                                               .make = make<SmallNet>,
+                                               .problem = random_problem(kBatch, kSize, kClasses),
+                                               .recompute = recompute,
+                                               .offload = {.enabled = true}});
+      CHECK(faults.refused > 20);
+      CHECK(faults.in_replays > 0);
+      CHECK(faults.fetched > 0);
+    }
+}
+
 TEST_CASE("so is one of a model that checkpoints functions, nested ones too, and with a policy") {
   for (const RecomputeOptions& recompute : {RecomputeOptions(), free_recomputation()}) {
     check(recompute, make<CheckpointedNet<false>>);
@@ -98,8 +115,10 @@ TEST_CASE("resnet20: a step of any way to recompute that is refused any request 
                            .make = [&](Device device) { return make_zoo_model(training, device); },
                            .problem = random_problem(training.batch, training.size, kClasses),
                            .repeat_every = 16,
-                           .recompute = mode.recompute});
+                           .recompute = mode.recompute,
+                           .offload = mode.offload});
     CHECK(faults.refused > 2 * (20 + 20));
     CHECK(faults.in_replays > 0);
+    CHECK((faults.fetched > 0) == mode.offload.enabled);
   }
 }

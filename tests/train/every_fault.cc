@@ -20,7 +20,7 @@ memory::MakePlanner planner_of(const FaultCase& c) {
   memory::AccountScope scope(account);
   autograd::TraceRecorder recorder(account);
   std::unique_ptr<nn::Module> model = c.make(Device::meta());
-  Training training(*model, c.recompute);
+  Training training(*model, c.recompute, c.offload);
   Problem problem{on_meta(c.problem.images), on_meta(c.problem.labels)};
   for (int i = 0; i < 3; ++i) training.update(problem);
   return memory::arena_planner(std::make_shared<memory::Plan>(memory::make_plan(recorder.take())));
@@ -67,7 +67,7 @@ Faults check_every_fault(const FaultCase& c) {
       Device::cpu(), std::make_unique<memory::HostSource>(), planner_of(c));
   memory::AccountScope scope(account);
   std::unique_ptr<nn::Module> model = c.make(Device::cpu());
-  Training disturbed(*model, c.recompute);
+  Training disturbed(*model, c.recompute, c.offload);
   Problem problem{clone(c.problem.images), clone(c.problem.labels)};
   const int64_t before = account->stats().live;
   Faults faults;
@@ -98,6 +98,10 @@ Faults check_every_fault(const FaultCase& c) {
   CHECK(disturbed.ema.updates() == disturbed.step.updates());
   CHECK(account->stats().live == before);
   CHECK(account->stats().mismatches == 0);
+  if (const autograd::Offload* offload = disturbed.step.offload()) {
+    faults.fetched = offload->stats().copies_in;
+    CHECK(offload->host().stats().live == 0);
+  }
   return faults;
 }
 

@@ -18,10 +18,12 @@ struct FaultCase {
   /// the step run again.
   int64_t repeat_every = 1;
   RecomputeOptions recompute = {};
+  OffloadOptions offload = {};
 };
 
 struct Faults {
-  int64_t refused = 0;     ///< requests, each once
+  int64_t refused = 0;     ///< requests of the device, each once
+  int64_t fetched = 0;     ///< copies back from the host
   int64_t in_replays = 0;  ///< those of them that were made while something was made again
 };
 

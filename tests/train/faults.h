@@ -17,11 +17,12 @@ namespace brim::testing {
 
 /// What is made around a model to train it.
 struct Training {
-  explicit Training(nn::Module& from, const RecomputeOptions& recompute = {})
+  explicit Training(nn::Module& from, const RecomputeOptions& recompute = {},
+                    const OffloadOptions& offload = {})
       : model(from),
         adamw(model.named_parameters(), {.groups = optim::no_decay(model)}),
         ema(model, {.decay = 0.5}),
-        step(model, adamw, options(recompute)) {}
+        step(model, adamw, options(recompute, offload)) {}
 
   double update(const Problem& problem) {
     return step.run(0.01, [&] { return cross_entropy(model(problem.images), problem.labels); });
@@ -45,8 +46,12 @@ struct Training {
   TrainStep step;
 
  private:
-  TrainStepOptions options(const RecomputeOptions& recompute) {
-    return {.seed = 5, .clip = {.norm = 0.5, .value = 0.1}, .ema = &ema, .recompute = recompute};
+  TrainStepOptions options(const RecomputeOptions& recompute, const OffloadOptions& offload) {
+    return {.seed = 5,
+            .clip = {.norm = 0.5, .value = 0.1},
+            .ema = &ema,
+            .recompute = recompute,
+            .offload = offload};
   }
 };
 

@@ -33,7 +33,7 @@ inline Updating make_updating(const TrainingCase& c, nn::Module& model) {
 }
 
 inline TrainerOptions trainer_options(const TrainingCase& c = {}) {
-  return {.steps = 3 * c.epochs, .schedule = optim::ConstantSchedule{.rate = 1e-3}};
+  return {.steps = 3 * c.epochs, .schedule = optim::ConstantSchedule{.rate = 1e-7}};
 }
 
 inline RehearsalOptions rehearsal_options(const TrainingCase& c) {
