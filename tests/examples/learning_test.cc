@@ -1,13 +1,11 @@
 // What the README's first command promises.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "brim/tests/support/subprocess.h"
 
-TEST_CASE("train without a flag learns the drawn shapes to 95%" *
-          doctest::skip(std::getenv("BRIM_SKIP_SLOW") != nullptr)) {
+TEST_CASE("train without a flag learns the drawn shapes to 95%") {
   brim::testing::Finished run = brim::testing::run_command("examples/train --quiet --json -");
   CAPTURE(run.err);
   REQUIRE(run.code == 0);

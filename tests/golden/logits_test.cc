@@ -9,6 +9,7 @@
 
 #include "brim/autograd/op.h"
 #include "brim/tests/golden/formula_model.h"
+#include "brim/tests/support/instrumented.h"
 
 using namespace brim;
 using nlohmann::json;
@@ -47,7 +48,7 @@ TEST_CASE("logits: every model of torchvision gives PyTorch's") {
   int64_t batch = file["batch"];
   for (const auto& [name, entry] : file["models"].items()) {
     auto model = testing::formula_model(name, file["classes"]);
-    if (std::getenv("BRIM_SKIP_SLOW") != nullptr && model->parameter_count() > kSmallModel)
+    if (testing::is_instrumented() && model->parameter_count() > kSmallModel)
       continue;
     int64_t size = entry.value("size", file["size"].get<int64_t>());
     Tensor x = empty({batch, size, size, 3});

@@ -11,6 +11,7 @@
 #include "brim/memory/plan/recompute_simulation.h"
 #include "brim/memory/plan/recompute_simulator.h"
 #include "brim/tests/memory/random_plans.h"
+#include "brim/tests/support/instrumented.h"
 #include "brim/tests/support/recompute_graphs.h"
 #include "brim/tests/support/recompute_rules.h"
 
@@ -18,7 +19,8 @@ using namespace brim;
 using namespace brim::memory;
 using namespace brim::testing;
 
-TEST_CASE("small graphs: never above the budget, and near the best of all plans") {
+TEST_CASE("small graphs: never above the budget, and near the best of all plans" *
+          doctest::skip(is_instrumented())) {
   double gap = 0, worst = 0;
   int problems = 0, refused = 0, lowest = 0;
   for (const std::string& family : recompute_families())

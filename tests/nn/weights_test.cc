@@ -4,13 +4,13 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <set>
 
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
 #include "brim/tests/support/errors.h"
+#include "brim/tests/support/instrumented.h"
 #include "brim/tests/support/temp_folder.h"
 
 using namespace brim;
@@ -135,7 +135,7 @@ TEST_CASE("models are saved under the names and in the shapes of torchvision's s
     CAPTURE(name);
     std::string path = folder.path() + "/weights";
     const int64_t parameters = nn::make_model(name, {.device = Device::meta()})->parameter_count();
-    if (std::getenv("BRIM_SKIP_SLOW") != nullptr && parameters > 50'000'000) continue;
+    if (testing::is_instrumented() && parameters > 50'000'000) continue;
     nn::save_weights(*nn::make_model(name), path);
     io::SafetensorsFile file(path);
     std::ifstream golden("tests/nn/golden/" + name + ".txt");

@@ -10,6 +10,7 @@
 #include "brim/tests/recompute/modes.h"
 #include "brim/tests/recompute/observed_training.h"
 #include "brim/tests/support/errors.h"
+#include "brim/tests/support/instrumented.h"
 #include "brim/train/recompute_plan.h"
 
 using namespace brim;
@@ -24,7 +25,8 @@ ZooTraining small_training(Dtype dtype = Dtype::float32) {
 
 }  // namespace
 
-TEST_CASE("under caching and direct planners, and in float64, a budget is a limit too") {
+TEST_CASE("under caching and direct planners, and in float64, a budget is a limit too" *
+          doctest::skip(is_instrumented())) {
   for (Dtype dtype : {Dtype::float32, Dtype::float64})
     for (const std::string planner : {"caching", "direct"}) {
       CAPTURE(to_string(dtype));

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
 #include "brim/core/tensor.h"
@@ -14,6 +13,7 @@
 #include "brim/nn/models/vgg.h"
 #include "brim/ops/global_avg_pool.h"
 #include "brim/optim/sgd.h"
+#include "brim/tests/support/instrumented.h"
 
 namespace brim::testing {
 namespace {
@@ -100,7 +100,7 @@ ZooTraining zoo_training(const std::string& name) {
        .model = "mobilenet_v2",
        .has_rows = true},
       {.name = "densenet121_by_rows",
-       .size = 128,
+       .size = 96,
        .batch = 4,
        .steps = 2,
        .model = "densenet121",
@@ -140,8 +140,6 @@ TrainingSetup setup_of(const ZooTraining& training, const std::string& planner) 
            .updates = training.steps},
           planner};
 }
-
-bool is_instrumented() { return std::getenv("BRIM_SKIP_SLOW") != nullptr; }
 
 bool skips(const ZooTraining& training) {
   const bool does = is_instrumented() && !training.is_small;

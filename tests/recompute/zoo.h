@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "brim/tests/support/instrumented.h"
 #include "brim/train/ladder.h"
 #include "brim/train/rehearsal.h"
 
@@ -38,8 +39,6 @@ Updating make_zoo_updating(nn::Module& model);
 TrainerOptions zoo_trainer_options(const ZooTraining& training);
 TrainingSetup setup_of(const ZooTraining& training, const std::string& planner = "arena");
 
-/// Under a sanitizer, where all takes ten times as long.
-bool is_instrumented();
 /// Whether it takes too long where it runs now; says so.
 bool skips(const ZooTraining& training);
 

@@ -13,6 +13,7 @@
 #include "brim/base/parallel.h"
 #include "brim/memory/account.h"
 #include "brim/tests/support/errors.h"
+#include "brim/tests/support/instrumented.h"
 #include "brim/tests/support/temp_folder.h"
 #include "brim/train/measured_speed.h"
 #include "brim/train/speed_file.h"
@@ -236,7 +237,8 @@ TEST_CASE("the cache folder is brim's, the user's, or the home folder's") {
   CHECK(cache_folder() == "");
 }
 
-TEST_CASE("rates follow from seconds: a clock twice as slow shows half of each") {
+TEST_CASE("rates follow from seconds: a clock twice as slow shows half of each" *
+          doctest::skip(is_instrumented())) {
   auto with_ticks_of = [](double tick) {
     double time = 0;
     return measured_speed({.now = [=]() mutable { return time += tick; }});
@@ -260,7 +262,8 @@ TEST_CASE("rates follow from seconds: a clock twice as slow shows half of each")
     }
 }
 
-TEST_CASE("a machine that is busy in one round and calm in another is as fast as it is calm") {
+TEST_CASE("a machine that is busy in one round and calm in another is as fast as it is calm" *
+          doctest::skip(is_instrumented())) {
   auto measured = [](const std::function<double(int call)>& seconds) {
     // The clock is asked before and after each run.
     auto calls = std::make_shared<int>(0);

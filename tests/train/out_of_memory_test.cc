@@ -5,10 +5,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 
 #include "brim/nn/creation.h"
 #include "brim/nn/models/registry.h"
+#include "brim/tests/support/instrumented.h"
 #include "brim/tests/train/every_fault.h"
 
 using namespace brim;
@@ -31,8 +31,6 @@ void check_model(const std::string& name, int64_t size, int64_t least) {
               .refused > least);
 }
 
-const bool kSkipSlow = std::getenv("BRIM_SKIP_SLOW") != nullptr;
-
 }  // namespace
 
 TEST_CASE("a step that is refused any request is undone, and repeats bit for bit") {
@@ -49,11 +47,12 @@ TEST_CASE("a step that is refused any request is undone, and repeats bit for bit
 
 // Under the sanitizers the small network has to do: the same code, in a hundredth of the time.
 // Each convolution, norm and addition asks for one buffer at least, forward and backward.
-TEST_CASE("resnet20: a step that is refused any request is undone" * doctest::skip(kSkipSlow)) {
+TEST_CASE("resnet20: a step that is refused any request is undone" *
+          doctest::skip(is_instrumented())) {
   check_model("resnet20", 8, /*least=*/2 * (20 + 20));
 }
 
 TEST_CASE("mobilenet_v3_small: a step that is refused any request is undone" *
-          doctest::skip(kSkipSlow)) {
+          doctest::skip(is_instrumented())) {
   check_model("mobilenet_v3_small", 32, /*least=*/2 * (52 + 34));
 }
