@@ -2,20 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <tuple>
 #include <utility>
 
 #include "brim/base/error.h"
 #include "brim/memory/plan/recompute_greedy.h"
 #include "brim/memory/plan/recompute_local.h"
+#include "brim/memory/plan/side_by_side.h"
 
 namespace brim::memory::recompute {
 namespace {
 
-// Moments of simulations at effort 1; some 10 to 20 nanoseconds each. The greedy has too little for
-// chains of many thousands of ops, where it has no chance.
-constexpr double kSegmentWork = 12e6, kGreedyWork = 10e6, kKeepWork = 4e6, kFirstShakeWork = 8e6,
-                 kShakeWork = 3e6, kLeastWork = 6e6;
+// Moments of simulations at effort 1; some 10 to 25 nanoseconds each, on one core. The greedy has
+// too little for chains of many thousands of ops, where it has no chance.
+constexpr double kSegmentWork = 8e6, kGreedyWork = 6e6, kKeepWork = 2.5e6, kFirstShakeWork = 5e6,
+                 kShakeWork = 1.8e6, kLeastWork = 6e6;
 // Per op of larger graphs.
 constexpr double kOpsOfWork = 1000;
 constexpr double kFirstShakes = 10'000, kShakes = 10'000, kLeastShakes = 10'000;
@@ -39,7 +41,8 @@ Search::Search(const FlatGraph& graph, double effort, RandomKey key)
 }
 
 int64_t Search::simulations() const {
-  return simulator_.runs() + (alone_ ? alone_->simulations() : 0);
+  return simulator_.runs() + simulations_elsewhere_ + (table_ ? table_->simulations() : 0) +
+         (alone_ ? alone_->simulations() : 0);
 }
 
 int64_t Search::transitions() const {
@@ -60,7 +63,7 @@ Found Search::keep_all() { return simulated(graph_.all_kept()); }
 
 Chain& Search::chain() {
   if (!chain_) {
-    table_.emplace(graph_, simulator_, work(kSegmentWork));
+    table_.emplace(graph_, work(kSegmentWork));
     chain_.emplace(graph_, *table_);
   }
   return *chain_;
@@ -144,26 +147,44 @@ std::vector<std::vector<Fate>> Search::by_chain(int64_t budget) {
   return plans;
 }
 
+std::vector<std::vector<Fate>> Search::starts_for(int64_t budget) {
+  std::vector<std::vector<Fate>> starts = alone_ ? with_copies(budget) : by_chain(budget);
+  starts.push_back(graph_.all_kept());
+  starts.push_back(least().saving);
+  return starts;
+}
+
+/// With that share of the work; it need not fit.
+Found Search::improved(Simulator& simulator, std::vector<Fate> start, int64_t budget,
+                       double share) const {
+  auto saving =
+      drop_until_it_fits(graph_, simulator, std::move(start), budget, work(share * kGreedyWork));
+  LocalSearch local(graph_, simulator, std::move(saving), budget);
+  local.keep_what_fits(work(share * kKeepWork));
+  local.shake(static_cast<int64_t>(share * kFirstShakes * effort_), work(share * kFirstShakeWork),
+              kFirstHeat * graph_.seconds, key_);
+  return {local.saving(), local.cost()};
+}
+
 std::optional<Found> Search::plan(int64_t budget) {
   if (Found all = keep_all(); all.cost.peak <= budget) return all;
   if (least().cost.peak > budget) return std::nullopt;
   std::optional<Found> best;
   if (alone_) best = alone_->plan(budget);
-  std::vector<std::vector<Fate>> starts = alone_ ? with_copies(budget) : by_chain(budget);
-  starts.push_back(graph_.all_kept());
-  starts.push_back(least().saving);
+  std::vector<std::vector<Fate>> starts = starts_for(budget);
   const double share = 1 / static_cast<double>(starts.size());
-  for (auto& start : starts) {
-    auto saving =
-        drop_until_it_fits(graph_, simulator_, std::move(start), budget, work(share * kGreedyWork));
-    LocalSearch local(graph_, simulator_, std::move(saving), budget);
-    local.keep_what_fits(work(share * kKeepWork));
-    local.shake(static_cast<int64_t>(share * kFirstShakes * effort_), work(share * kFirstShakeWork),
-                kFirstHeat * graph_.seconds, key_);
-    if (Found found{local.saving(), local.cost()};
-        found.cost.peak <= budget && (!best || better(found, *best)))
-      best = std::move(found);
-  }
+  std::vector<Found> found(starts.size());
+  std::atomic<int64_t> simulations = 0;
+  side_by_side(
+      std::ssize(starts), [&] { return Simulator(graph_); },
+      [&](Simulator& simulator, int64_t i) {
+        const int64_t before = simulator.runs();
+        found[at(i)] = improved(simulator, std::move(starts[at(i)]), budget, share);
+        simulations += simulator.runs() - before;
+      });
+  simulations_elsewhere_ += simulations;
+  for (Found& each : found)
+    if (each.cost.peak <= budget && (!best || better(each, *best))) best = std::move(each);
   LocalSearch local(graph_, simulator_, std::move(best->saving), budget);
   for (size_t i = 0; i < kHeats.size(); ++i)
     local.shake(static_cast<int64_t>(kShakes * effort_), work(kShakeWork),

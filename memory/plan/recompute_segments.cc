@@ -1,10 +1,12 @@
 #include "brim/memory/plan/recompute_segments.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <tuple>
 
 #include "brim/memory/plan/recompute_cuts.h"
+#include "brim/memory/plan/side_by_side.h"
 
 namespace brim::memory::recompute {
 namespace {
@@ -74,17 +76,32 @@ void prune(std::vector<Option>& options) {
 
 }  // namespace
 
-SegmentTable::SegmentTable(const FlatGraph& graph, Simulator& simulator, int64_t work)
+SegmentTable::SegmentTable(const FlatGraph& graph, int64_t work)
     : graph_(graph),
       cuts_(choose_cuts(graph, affordable_cuts(graph, work))),
-      thresholds_(find_thresholds(graph)),
-      saving_(graph.all_kept()) {
+      thresholds_(find_thresholds(graph)) {
+  list_segments();
+  std::atomic<int64_t> simulations = 0;
+  side_by_side(
+      std::ssize(segments_),
+      [&] {
+        return Bench{Simulator(graph_), graph_.all_kept()};
+      },
+      [&](Bench& bench, int64_t i) {
+        const int64_t before = bench.simulator.runs();
+        find_options(segments_[at(i)], bench);
+        simulations += bench.simulator.runs() - before;
+      });
+  simulations_ = simulations;
+}
+
+void SegmentTable::list_segments() {
   const auto count = static_cast<int32_t>(cuts_.size()) - 1;
   if (count == 0) return;
-  std::vector<int32_t> lengths = lengths_up_to(count);
+  const std::vector<int32_t> lengths = lengths_up_to(count);
   for (int32_t end = 1; end <= count; ++end)
     for (auto length = lengths.rbegin(); length != lengths.rend(); ++length)
-      if (*length <= end) add_segment(end - *length, end, simulator);
+      if (*length <= end) segments_.push_back({end - *length, end, {}});
 }
 
 Range SegmentTable::range_of(const Segment& segment) const {
@@ -134,17 +151,15 @@ void SegmentTable::apply(const Segment& segment, const Recipe& recipe,
   }
 }
 
-void SegmentTable::add_segment(int32_t begin, int32_t end, Simulator& simulator) {
-  Segment segment{begin, end, {}};
+void SegmentTable::find_options(Segment& segment, Bench& bench) const {
   const Range range = range_of(segment);
   const Limits limits{.replays = kReplaysOfOp * (range.end_op - range.first_op) + kReplaysOfOp};
   for (const Recipe& recipe : recipes_for(range)) {
-    apply(segment, recipe, saving_);
-    Cost cost = simulator.run(range, saving_, limits);
+    apply(segment, recipe, bench.saving);
+    const Cost cost = bench.simulator.run(range, bench.saving, limits);
     if (cost.finished) segment.options.push_back({cost.kept, cost.peak, cost.seconds, recipe});
   }
   prune(segment.options);
-  segments_.push_back(std::move(segment));
 }
 
 }  // namespace brim::memory::recompute

@@ -35,24 +35,31 @@ struct Segment {
 class SegmentTable {
  public:
   /// Simulates at most about `work` moments.
-  SegmentTable(const FlatGraph& graph, Simulator& simulator, int64_t work);
+  SegmentTable(const FlatGraph& graph, int64_t work);
 
   std::span<const int32_t> cuts() const { return cuts_; }
   /// By `end`, then by `begin`; together they lead from the first cut to the last.
   std::span<const Segment> segments() const { return segments_; }
   /// Writes what an option decides for the values that its segment makes.
   void apply(const Segment& segment, const Recipe& recipe, std::vector<Fate>& saving) const;
+  int64_t simulations() const { return simulations_; }
 
  private:
+  struct Bench {  // of a thread
+    Simulator simulator;
+    std::vector<Fate> saving;
+  };
+
   Range range_of(const Segment& segment) const;
-  void add_segment(int32_t begin, int32_t end, Simulator& simulator);
+  void list_segments();
+  void find_options(Segment& segment, Bench& bench) const;
   std::vector<Recipe> recipes_for(const Range& range) const;
 
   const FlatGraph& graph_;
   std::vector<int32_t> cuts_;
   std::vector<double> thresholds_;
   std::vector<Segment> segments_;
-  std::vector<Fate> saving_;  // of the segment that is looked at
+  int64_t simulations_ = 0;
 };
 
 }  // namespace brim::memory::recompute
