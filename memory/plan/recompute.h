@@ -7,7 +7,8 @@
 // ways each, and a dynamic program chooses among them. Beside it values are dropped greedily by the
 // true peak. The cheaper of the two is improved by a local search. The dynamic program does not
 // offload, since copies of one segment delay those of the next; the others do. All of it stops on
-// counts of work: the same question always has the same answer.
+// counts of work: the same question always has the same answer, though parts of the search run on
+// as many threads as parallel loops have (base/parallel.h).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@
 namespace brim::memory {
 
 struct RecomputeOptions {
-  /// Scales how long is searched; 1 takes under a second for 800 ops on one core, with a host up to
-  /// three times that.
+  /// Scales how long is searched; 1 takes about a second for 1,000 ops on two cores, with a host up
+  /// to three times that.
   double effort = 1;
   uint64_t seed = 0;
 };

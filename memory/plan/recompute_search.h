@@ -41,8 +41,7 @@ class Search {
  private:
   Chain& chain();
   std::vector<std::vector<Fate>> starts_for(int64_t budget);
-  Found improved(Simulator& simulator, std::vector<Fate> start, int64_t budget,
-                 double share) const;
+  Found improved(Simulator& simulator, std::vector<Fate> start, int64_t budget, double share) const;
   std::vector<std::vector<Fate>> by_chain(int64_t budget);
   Found simulated(std::vector<Fate> saving);
   std::vector<Fate> offloading(std::vector<Fate> saving, int64_t most) const;
@@ -59,7 +58,7 @@ class Search {
   std::optional<SegmentTable> table_;
   std::optional<Chain> chain_;
   std::optional<Found> least_;
-  int64_t simulations_elsewhere_ = 0;  // by simulators of other threads
+  int64_t simulations_elsewhere_ = 0;  // by simulators beside it
 };
 
 }  // namespace brim::memory::recompute

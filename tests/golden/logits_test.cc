@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -48,8 +48,7 @@ TEST_CASE("logits: every model of torchvision gives PyTorch's") {
   int64_t batch = file["batch"];
   for (const auto& [name, entry] : file["models"].items()) {
     auto model = testing::formula_model(name, file["classes"]);
-    if (testing::is_instrumented() && model->parameter_count() > kSmallModel)
-      continue;
+    if (testing::is_instrumented() && model->parameter_count() > kSmallModel) continue;
     int64_t size = entry.value("size", file["size"].get<int64_t>());
     Tensor x = empty({batch, size, size, 3});
     testing::set_by_formula("input", x, 0, 1);

@@ -11,7 +11,6 @@
 #include "brim/memory/plan/recompute_chain.h"
 #include "brim/memory/plan/recompute_cuts.h"
 #include "brim/memory/plan/recompute_simulation.h"
-#include "brim/memory/plan/recompute_simulator.h"
 
 using namespace brim;
 using namespace brim::memory;
@@ -74,8 +73,7 @@ std::string moments(const std::string& saving) {
 /// A table of the planner, with what it refers to.
 struct Tables {
   recompute::FlatGraph graph{six_layers()};
-  recompute::Simulator simulator{graph};
-  recompute::SegmentTable segments{graph, simulator, 1'000'000};
+  recompute::SegmentTable segments{graph, 1'000'000};
 };
 
 /// Kept, peak, seconds, and what becomes of a to e: the ways to run one segment.

@@ -23,7 +23,7 @@ TEST_CASE("the chain's peak is never below the true one, and its seconds are the
           random_recompute_graph(family, 4 + static_cast<int>(random.below(40)), seed);
       recompute::FlatGraph flat(graph);
       recompute::Simulator simulator(flat);
-      recompute::SegmentTable table(flat, simulator, 1'000'000);
+      recompute::SegmentTable table(flat, 1'000'000);
       recompute::Chain chain(flat, table);
       const int64_t most = simulator.run(flat.all_kept()).peak;
       for (int part = 4; part <= 10; ++part) {

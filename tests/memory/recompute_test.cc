@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "brim/base/error.h"
+#include "brim/base/parallel.h"
 #include "brim/memory/plan/recompute_simulation.h"
 #include "brim/memory/plan/recompute_simulator.h"
 #include "brim/tests/memory/random_plans.h"
@@ -128,6 +129,22 @@ TEST_CASE("the same question has the same answer, whatever was asked before") {
     CHECK(plan.fates == alone.fates);
     CHECK(plan.peak == alone.peak);
     CHECK(plan.least_peak == alone.least_peak);
+  }
+}
+
+TEST_CASE("the same question has the same answer on any number of threads") {
+  const RecomputeGraph graph = random_recompute_graph("residual", 60, 7);
+  const int before = num_threads();
+  std::vector<RecomputePlan> plans;
+  for (int threads : {1, 2, 5}) {
+    set_num_threads(threads);
+    RecomputePlanner planner(graph);
+    plans.push_back(planner.plan(planner.keep_all().peak / 2));
+  }
+  set_num_threads(before);
+  for (const RecomputePlan& plan : plans) {
+    CHECK(plan.fates == plans[0].fates);
+    CHECK(plan.simulations == plans[0].simulations);
   }
 }
 

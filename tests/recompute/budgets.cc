@@ -5,6 +5,7 @@
 #include "brim/memory/arena_planner.h"
 #include "brim/tests/recompute/modes.h"
 #include "brim/tests/recompute/observed_training.h"
+#include "brim/tests/support/instrumented.h"
 #include "brim/train/recompute_plan.h"
 
 namespace brim::testing {

@@ -6,6 +6,7 @@
 #include "brim/autograd/checkpoint.h"
 #include "brim/nn/creation.h"
 #include "brim/tests/recompute/modes.h"
+#include "brim/tests/support/instrumented.h"
 #include "brim/tests/train/every_fault.h"
 
 using namespace brim;

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "brim/tests/support/instrumented.h"
 #include "brim/train/ladder.h"
 #include "brim/train/rehearsal.h"
 

@@ -5,7 +5,6 @@
 
 #include <doctest/doctest.h>
 
-
 #include "brim/nn/creation.h"
 #include "brim/nn/models/registry.h"
 #include "brim/tests/support/instrumented.h"
