@@ -97,10 +97,14 @@ void Value::drop() {
   if (holders_ == 0) hold_ = TapeHold();
 }
 
-void Value::set(const Tensor& tensor, const Value& rebuilt_for) {
+void Value::renew(const Tensor& tensor) {
   layout_ = tensor.layout();
   storage_ = tensor.storage();
   version_ = tensor.storage()->version();
+}
+
+void Value::set(const Tensor& tensor, const Value& rebuilt_for) {
+  renew(tensor);
   const bool is_next = &rebuilt_for == this;
   const bool stays = fate_ != Fate::remake && segment_.depth <= rebuilt_for.segment_.depth;
   if (users_ > 0 && (is_next || stays)) hold_ = TapeHold(tensor.storage());

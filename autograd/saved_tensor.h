@@ -61,6 +61,8 @@ class Value {
   void drop();
   /// Would `drop` let go of it, and can it be made again?
   bool is_droppable() const { return holders_ == 0 && can_be_made_again(); }
+  /// `tensor` has its values from now on, held only by who has the tensor, until a reader comes.
+  void renew(const Tensor& tensor);
   /// For rebuilding: the result of running the producer again, held where `rebuilt_for` says.
   void set(const Tensor& tensor, const Value& rebuilt_for);
   std::shared_ptr<Node> producer() const { return producer_.lock(); }

@@ -48,6 +48,8 @@ void train(TrainFlags flags) {
     load_initial_weights(flags, *model);
     Updating updating = make_updating(flags.optimizer, *model);
     options.ema = updating.ema.get();
+    const std::unique_ptr<optim::LossScaler> scaler = make_scaler(flags);
+    options.scaler = scaler.get();
     TrainReport report(flags, data, *model, events);
     Trainer trainer(*model, *updating.optimizer, {*data.training, data.validation.get()}, options);
     trainer.on_step = [&](const StepReport& step) {

@@ -32,7 +32,8 @@ class BatchNorm final : public autograd::Op {
         running_var_(std::move(running_var)) {}
 
   const char* name() const override { return "batch_norm"; }
-  /// Apart from forward, which may run on another device than what effects write is on.
+  /// Apart from forward, which may run on another device than what effects write is on. Of the
+  /// residual's dtype forward decides: autocast has its say in between.
   void validate(const Tensors& in) const;
   Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override;
   Tensors forward_again(const Tensors& in, const Tensors& known,
@@ -95,7 +96,6 @@ void BatchNorm::validate(const Tensors& in) const {
   }
   if (has_residual_) {
     const Tensor& residual = in[static_cast<size_t>(residual_index())];
-    require_same_kind(name(), x, residual);
     expect<ShapeError>(residual.shape() == x.shape(), name(),
                        "expected a residual of the input's shape {}, got {}", to_string(x.shape()),
                        to_string(residual.shape()));
@@ -120,6 +120,7 @@ void BatchNorm::statistics(const Tensors& in, const Tensor& x, Tensor& mean,
 }
 
 Tensors BatchNorm::forward(const Tensors& in, const autograd::ForwardContext& context) const {
+  if (has_residual_) require_same_kind(name(), in[kX], in[static_cast<size_t>(residual_index())]);
   Tensor mean, variance;
   statistics(in, contiguous(in[kX]), mean, variance);
   Tensor y = normalise(in, mean, variance, context);

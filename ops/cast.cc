@@ -16,6 +16,9 @@ class Cast final : public autograd::Op {
     return {y};
   }
 
+  bool is_one_pass() const override { return true; }
+  bool is_rowwise() const override { return true; }
+
   Tensors backward(autograd::BackwardCall& call) const override {
     const autograd::TensorInfo& x = call.input_info(0);
     Tensor dx = empty(x.shape, x.options());

@@ -8,6 +8,7 @@
 #include "brim/ops/adaptive_avg_pool2d.h"
 #include "brim/ops/add.h"
 #include "brim/ops/argmax.h"
+#include "brim/ops/autocast.h"
 #include "brim/ops/avg_pool2d.h"
 #include "brim/ops/batch_norm.h"
 #include "brim/ops/binary_cross_entropy_with_logits.h"

@@ -85,9 +85,35 @@ Tensor Optimizer::make_state(size_t i) const {
 }
 
 void Optimizer::prepare(const UpdateOptions& options) {
+  if (const std::optional<std::string> parameter = prepare_if_finite(options))
+    raise_not_finite(*parameter);
+}
+
+std::optional<std::string> Optimizer::prepare_if_finite(const UpdateOptions& options) {
   cancel();
   gradient_norm_.reset();
   require_valid(name_, options);
+  std::vector<Update> updates = take_gradients();
+  expect<ValueError>(!updates.empty(), name_, "no parameter has a gradient: call backward first");
+  bool clips_norm = options.clip.norm < kInfinity;
+  if (options.check_finite || clips_norm)
+    if (std::optional<std::string> parameter = measure(updates, options)) return parameter;
+  values_ = {.rate = options.rate,
+             .loss_scale = options.loss_scale,
+             .step = steps_ + 1,
+             .clip_value = options.clip.value};
+  if (clips_norm && gradient_norm_)
+    values_.clip_factor = clip_factor(*gradient_norm_, options.clip.norm);
+  updates_ = std::move(updates);
+  return {};
+}
+
+std::optional<std::string> Optimizer::find_non_finite() {
+  cancel();
+  return measure(take_gradients(), {});
+}
+
+std::vector<Optimizer::Update> Optimizer::take_gradients() {
   std::vector<Update> updates = std::move(updates_);  // empty, with the room of the last step
   updates.reserve(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -96,16 +122,7 @@ void Optimizer::prepare(const UpdateOptions& options) {
     require_match(parameters_[i], gradient);
     updates.push_back({i, contiguous(gradient)});
   }
-  expect<ValueError>(!updates.empty(), name_, "no parameter has a gradient: call backward first");
-  bool clips_norm = options.clip.norm < kInfinity;
-  if (options.check_finite || clips_norm) measure(updates, options);
-  values_ = {.rate = options.rate,
-             .loss_scale = options.loss_scale,
-             .step = steps_ + 1,
-             .clip_value = options.clip.value};
-  if (clips_norm && gradient_norm_)
-    values_.clip_factor = clip_factor(*gradient_norm_, options.clip.norm);
-  updates_ = std::move(updates);
+  return updates;
 }
 
 void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const {
@@ -128,20 +145,28 @@ void Optimizer::sum_squares(const Update& update, const UpdateOptions& options) 
          {.inverse_scale = 1 / options.loss_scale, .clip_value = options.clip.value});
 }
 
-void Optimizer::measure(const std::vector<Update>& updates, const UpdateOptions& options) {
+// Nothing where all that was asked for is finite.
+std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates,
+                                              const UpdateOptions& options) {
   for (const Update& update : updates) sum_squares(update, options);
-  if (square_sums_.device().is_meta()) return;
+  if (square_sums_.device().is_meta()) return {};
   if (options.check_finite)
-    for (const Update& update : updates) require_finite(update);
+    for (const Update& update : updates)
+      if (!is_finite(update)) return parameters_[update.parameter].name;
   double total = 0;
   for (const Update& update : updates) total += square_sums_.data<double>()[update.parameter];
   gradient_norm_ = std::sqrt(total);
+  return {};
 }
 
-void Optimizer::require_finite(const Update& update) const {
-  expect<ValueError>(!std::isnan(square_sums_.data<double>()[update.parameter]), name_,
-                     "the gradient of '{}' is not finite: it has an infinity or a NaN",
-                     parameters_[update.parameter].name);
+bool Optimizer::is_finite(const Update& update) const {
+  return square_sums_.device().is_meta() ||
+         !std::isnan(square_sums_.data<double>()[update.parameter]);
+}
+
+void Optimizer::raise_not_finite(const std::string& parameter) const {
+  raise<ValueError>(name_, "the gradient of '{}' is not finite: it has an infinity or a NaN",
+                    parameter);
 }
 
 void Optimizer::commit() noexcept {
@@ -186,7 +211,7 @@ bool Optimizer::update_piece(const Tensor& parameter) {
   const Update piece{found->second, contiguous(parameter.grad())};
   if (piece_options_.check_finite) {
     sum_squares(piece, piece_options_);
-    if (!square_sums_.device().is_meta()) require_finite(piece);
+    if (!is_finite(piece)) raise_not_finite(named.name);
   }
   update(piece.parameter, piece.gradient);
   updated_[piece.parameter] = true;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -43,6 +44,12 @@ class Optimizer {
   /// is not finite, with the first one's name; `ShapeError`, `DtypeError` or `DeviceError` for one
   /// that does not match its parameter.
   void prepare(const UpdateOptions& options);
+  /// The same, but that a gradient which is not finite is no error: nothing is prepared then, and
+  /// the first such parameter's name is returned.
+  std::optional<std::string> prepare_if_finite(const UpdateOptions& options);
+  /// The first parameter whose gradient, as it is now, is not finite: one pass over them. Nothing
+  /// on the meta device. Forgets what was prepared.
+  std::optional<std::string> find_non_finite();
   /// Whether `prepare` has succeeded and neither `commit` nor `cancel` came after it.
   bool is_prepared() const { return !updates_.empty(); }
   /// Applies what was prepared, once; does nothing when nothing was.
@@ -119,9 +126,12 @@ class Optimizer {
     Tensor gradient;
   };
   void require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const;
-  void measure(const std::vector<Update>& updates, const UpdateOptions& options);
+  std::vector<Update> take_gradients();
+  std::optional<std::string> measure(const std::vector<Update>& updates,
+                                     const UpdateOptions& options);
   void sum_squares(const Update& update, const UpdateOptions& options);
-  void require_finite(const Update& update) const;
+  bool is_finite(const Update& update) const;
+  [[noreturn]] void raise_not_finite(const std::string& parameter) const;
 
   const char* name_;
   std::vector<nn::NamedTensor> parameters_;

@@ -170,6 +170,20 @@ void require_averages(const CheckpointRecord& record, const TrainingState& state
                     there ? "averages" : "no averages");
 }
 
+void require_scaler(const CheckpointRecord& record, const TrainingState& state,
+                    const std::string& path) {
+  const optim::LossScaler* scaler = state.step.scaler();
+  const bool there = record.loss_scale && record.finite_in_a_row && record.skipped_updates;
+  expect<FileError>((scaler != nullptr) == there, kTag, "'{}' is of another training: it has {}",
+                    path, there ? "a loss scale" : "no loss scale");
+  if (!there) return;
+  try {
+    optim::LossScaler(*scaler).set_state({*record.loss_scale, *record.finite_in_a_row});
+  } catch (const ValueError& error) {
+    raise<FileError>(kTag, "'{}' is of another training, whose {}", path, error.what());
+  }
+}
+
 // ---- The newest.
 
 /// A file whose bytes are those that were written.
@@ -181,7 +195,8 @@ struct Whole {
     require_checksum(file, record.checksum);
   }
   Checkpoint described() const {
-    return {file.path(), record.updates, record.progress, record.notes, record.plan};
+    return {file.path(),     record.updates, record.skipped_updates.value_or(0),
+            record.progress, record.notes,   record.plan};
   }
 
   io::SafetensorsFile file;
@@ -280,13 +295,16 @@ NewestCheckpoint Checkpoints::load_newest(const TrainingState& state) const {
   if (!found.newest) return described(std::move(found));
   const auto& [file, version, record] = *found.newest;
   require_averages(record, state, file.path());
+  require_scaler(record, state, file.path());
   require_tensors(file, tensors);
   {
     memory::StagingScope staging;
     for (const auto& [name, tensor] : tensors) file.read_into(name, tensor);
   }
   state.optimizer.set_steps(record.optimizer_steps);
-  state.step.set_updates(record.updates);
+  state.step.set_updates(record.updates, record.skipped_updates.value_or(0));
+  if (optim::LossScaler* scaler = state.step.scaler())
+    scaler->set_state({*record.loss_scale, *record.finite_in_a_row});
   if (state.ema != nullptr) state.ema->set_updates(*record.ema_updates);
   return described(std::move(found));
 }
@@ -302,6 +320,11 @@ std::string Checkpoints::save(const TrainingState& state, const TrainingProgress
                           .optimizer_steps = state.optimizer.steps(),
                           .plan = plan};
   if (state.ema != nullptr) record.ema_updates = state.ema->updates();
+  if (const optim::LossScaler* scaler = state.step.scaler()) {
+    record.loss_scale = scaler->state().scale;
+    record.finite_in_a_row = scaler->state().finite_in_a_row;
+    record.skipped_updates = state.step.skipped();
+  }
   memory::StagingScope staging;
   io::Checksum sum = sum_of(to_metadata(record));
   std::vector<io::NamedBytes> entries;
@@ -310,7 +333,7 @@ std::string Checkpoints::save(const TrainingState& state, const TrainingProgress
     entries.push_back({name, tensor});
   }
   record.checksum = sum.value();
-  std::string path = path_in(folder_, file_name(record.updates));
+  std::string path = path_in(folder_, file_name(state.step.attempts()));
   io::write_safetensors(path, entries, to_metadata(record));
   remove_beyond_keep(path);
   return path;

@@ -1,5 +1,5 @@
 // Checkpoints of a training in a folder, from which it goes on as if it had never stopped, bit for
-// bit: parameters and buffers, optimizer state, averages, how far it was. No random state is saved
+// bit: parameters and buffers, optimizer state, averages, the loss scale, how far it was. No random state is saved
 // and none is missing: random numbers follow from the seed, the update and the place where they are
 // drawn. For the result of a training, which others load, write its weights (nn/weights.h).
 //
@@ -10,7 +10,8 @@
 //   ...
 //   checkpoints.save(state, progress);
 //
-// A checkpoint is a safetensors file, "step-00000123.safetensors" after update 123. Its tensors are
+// A checkpoint is a safetensors file, "step-00000123.safetensors" after update 123, those counted that
+// were skipped. Its tensors are
 // "model.<name>", "optimizer.<name>" and "ema.<name>", laid out as they are in memory, so PyTorch
 // sees convolution weights as [out,R,S,in]. The rest is in its metadata, with a checksum of all but
 // the memory plan, which has its own: a training can do without it.
@@ -55,7 +56,7 @@ struct TrainingState {
 /// A checkpoint that was found, without its tensors.
 struct Checkpoint {
   std::string path;
-  int64_t updates = 0;
+  int64_t updates = 0, skipped = 0;  ///< applied, and skipped for an overflow
   TrainingProgress progress;
   io::Metadata notes;
   /// The memory plan that it was written under (train/kept_plan.h), perhaps damaged though all else

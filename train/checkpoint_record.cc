@@ -20,6 +20,9 @@ void for_each_number(Record& record, const Visit& visit) {
   visit("updates", record.updates);
   visit("optimizer_steps", record.optimizer_steps);
   visit("ema_updates", record.ema_updates);
+  visit("loss_scale", record.loss_scale);
+  visit("finite_in_a_row", record.finite_in_a_row);
+  visit("skipped_updates", record.skipped_updates);
   visit("epoch", record.progress.epoch);
   visit("batch", record.progress.batch);
   visit("loss_sum", record.progress.loss_sum);

@@ -14,13 +14,16 @@ namespace brim {
 
 inline constexpr const char* kCheckpointsTag = "checkpoints";
 /// The format's; a reader refuses later ones, of which it cannot know what they mean.
-inline constexpr int64_t kCheckpointVersion = 2;
+inline constexpr int64_t kCheckpointVersion = 3;
 
 struct CheckpointRecord {
   io::Metadata identity, notes;
   TrainingProgress progress;
   int64_t updates = 0, optimizer_steps = 0;
   std::optional<int64_t> ema_updates = {};  ///< nothing for a training without averages
+  /// Of a training with a loss scaler; all or none of them.
+  std::optional<double> loss_scale = {};
+  std::optional<int64_t> finite_in_a_row = {}, skipped_updates = {};
   uint64_t checksum = 0;  ///< of everything else in the file but the plan, which has its own
   std::string plan;       ///< text of a `KeptPlan`; "" for none
   friend bool operator==(const CheckpointRecord&, const CheckpointRecord&) = default;

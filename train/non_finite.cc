@@ -29,17 +29,19 @@ bool has_bad_input(const autograd::OpEvent& event) {
 
 void NonFiniteFinder::ran(const autograd::OpEvent& event) {
   if (event.phase == autograd::Phase::recompute) return;  // forward had the same
-  if (!report_.empty() || !std::ranges::any_of(event.outputs, has_non_finite)) return;
+  if (found_ || !std::ranges::any_of(event.outputs, has_non_finite)) return;
   bool forward = event.phase == autograd::Phase::forward;
   bool bad_inputs = has_bad_input(event);
   std::string_view file = event.where.file_name();
-  report_ = fmt::format("first seen in the {} pass of '{}' in module {} ({}:{})",
-                        forward ? "forward" : "backward", event.op.name(),
-                        event.module.empty() ? "(the root)" : event.module,
-                        file.substr(file.rfind('/') + 1), event.where.line());
+  found_ = {.module = event.module, .op = event.op.name(), .phase = event.phase};
+  found_->text = fmt::format("first seen in the {} pass of '{}' in module {} ({}:{})",
+                             forward ? "forward" : "backward", event.op.name(),
+                             event.module.empty() ? "(the root)" : event.module,
+                             file.substr(file.rfind('/') + 1), event.where.line());
   // Ops take the gradients that they are given: of those nothing is left to see.
   if (forward)
-    report_ += bad_inputs ? ": its inputs already were not finite" : ": its inputs were finite";
+    found_->text +=
+        bad_inputs ? ": its inputs already were not finite" : ": its inputs were finite";
 }
 
 }  // namespace brim

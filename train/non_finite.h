@@ -4,21 +4,29 @@
 // gradient is not, `Optimizer::prepare` names the parameter.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "brim/autograd/op.h"
 
 namespace brim {
 
+struct NonFinite {
+  std::string module, op;  ///< the path of the module, "" for the root, and the op that ran in it
+  autograd::Phase phase = autograd::Phase::forward;
+  /// "first seen in the forward pass of 'conv2d' in module layer1.0.conv2 (net.cc:31): its
+  /// inputs were finite"
+  std::string text;
+};
+
 class NonFiniteFinder final : public autograd::OpObserver {
  public:
-  /// "first seen in the forward pass of 'conv2d' in module layer1.0.conv2 (net.cc:31): its
-  /// inputs were finite"; empty while everything is finite.
-  const std::string& report() const { return report_; }
+  /// Nothing while everything is finite.
+  const std::optional<NonFinite>& found() const { return found_; }
   void ran(const autograd::OpEvent& event) override;
 
  private:
-  std::string report_;
+  std::optional<NonFinite> found_;
 };
 
 }  // namespace brim

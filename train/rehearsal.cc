@@ -8,6 +8,7 @@
 #include "brim/base/parallel.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/eval_scope.h"
+#include "brim/ops/autocast.h"
 #include "brim/train/evaluate.h"
 #include "brim/train/parts.h"
 #include "brim/train/train_step.h"
@@ -23,7 +24,8 @@ class Rehearsal {
       : options_(options),
         model_(make_model(options)),
         updating_(options.make_updating(*model_)),
-        step_(*model_, *updating_.optimizer, step_options(options.trainer, updating_.ema.get())) {
+        step_(*model_, *updating_.optimizer,
+              without_scaler(step_options(options.trainer, updating_.ema.get()))) {
     expect<ValueError>(!options.loss || options.evaluated == 0, "rehearsal",
                        "expected no evaluation with a loss of its own, got one of {} images",
                        options.evaluated);
@@ -49,6 +51,12 @@ class Rehearsal {
   static std::shared_ptr<nn::Module> make_model(const RehearsalOptions& options) {
     nn::CreationScope on_meta({.device = Device::meta()});
     return options.make_model();
+  }
+
+  // A rehearsal must not move it; it asks for no bytes.
+  static TrainStepOptions without_scaler(TrainStepOptions options) {
+    options.scaler = nullptr;
+    return options;
   }
 
   data::DeviceBatch upload(int64_t images) const {
@@ -90,6 +98,8 @@ class Rehearsal {
 
   void evaluate() {
     autograd::InPlaceScope in_place(options_.trainer.in_place);
+    std::optional<Autocast> autocast;
+    if (is_low_precision(options_.trainer.precision)) autocast.emplace(options_.trainer.precision);
     std::optional<optim::EmaScope> averaged;
     if (updating_.ema != nullptr) averaged.emplace(*updating_.ema);
     nn::EvalScope eval(*model_);
@@ -133,14 +143,15 @@ std::string plan_identity(const RehearsalOptions& options) {
       "{0}x{0}, batch {1}, {2} an update, {3} updates an epoch, {4} in a last one, {5} updates in "
       "all, {6} evaluated by {7}, {8} as {9}; clip norm {10}, value {11}, fused {12}, in place "
       "{13}, recompute {14}, offload {21}, mixup {15}, cutmix {16}, label smoothing {17}, class "
-      "weights {18}; "
+      "weights {18}, precision {22}; "
       "{19}, "
       "{20} threads",
       options.size, options.batch, options.update_images(), options.updates, options.last_update,
       t.steps, options.evaluated, options.evaluation_batch, to_string(t.input.dtype),
       t.input.as_bytes ? "bytes" : "numbers", t.clip.norm, t.clip.value, t.fused_update, t.in_place,
       t.recompute.name, t.mix.mixup, t.mix.cutmix, t.label_smoothing, t.class_weights.defined(),
-      to_string(instructions()), num_threads(), offload_identity(t.offload));
+      to_string(instructions()), num_threads(), offload_identity(t.offload),
+      to_string(t.precision));
 }
 
 void rehearse(const RehearsalOptions& options, const std::function<void()>& state_is_held) {

@@ -2,19 +2,21 @@
 
 #include <cmath>
 #include <exception>
+#include <limits>
+#include <utility>
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/effects.h"
 #include "brim/autograd/in_place.h"
 #include "brim/memory/reclaimer.h"
+#include "brim/ops/autocast.h"
 #include "brim/train/non_finite.h"
 
 namespace brim {
 namespace {
 
-Tensor gradient_of(const Tensor& result, const MicroStepOptions& options) {
-  return full(result.shape(), options.weight, {.dtype = result.dtype(), .device = result.device()});
-}
+constexpr const char* kFiniteAgain =
+    "a second run of the same step was finite: the loss is not a function of its inputs";
 
 // 0 where there are no values.
 double value_of(const Tensor& result) {
@@ -64,6 +66,9 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
                      "parameters are updated before the last one is known. Clip by value, or leave "
                      "fused_update off",
                      options_.clip.norm);
+  expect<ValueError>(!options_.fused_update || options_.scaler == nullptr, "train step",
+                     "a fused update takes no loss scaler: an overflow would be found after the "
+                     "first parameter was updated. Train in bfloat16, or leave fused_update off");
   for (const nn::NamedTensor& parameter : model.named_parameters())
     parameters_.push_back(parameter.tensor);
   if (options_.offload.enabled)
@@ -89,6 +94,7 @@ Device TrainStep::device() const {
 double TrainStep::run(double rate, const LossFunction& loss, const MicroStepOptions& options) {
   begin();
   if (options_.fused_update) return run_fused(rate, loss, options);
+  if (options_.scaler != nullptr) return run_scaled(rate, loss, options);
   double value = micro_step(loss, options);
   prepare(rate);
   commit();
@@ -111,12 +117,16 @@ void TrainStep::begin() {
   or_undo([&] {
     auto account = memory::account(device());
     if (options_.fused_update) require_planned(*account);
-    account->begin_step();
-    account_ = std::move(account);
-    if (offload_ != nullptr) offload_->host().begin_step();
+    begin_planner_step(std::move(account));
     first_ = true;
     for (const auto& [buffer, shadow] : shadows_) copy_into(shadow, buffer);
   });
+}
+
+void TrainStep::begin_planner_step(std::shared_ptr<memory::Account> account) {
+  account->begin_step();
+  account_ = std::move(account);
+  if (offload_ != nullptr) offload_->host().begin_step();
 }
 
 void TrainStep::require_ready() const {
@@ -160,25 +170,56 @@ class TrainStep::Saving {
 
 Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& options,
                           const Saving& saving) {
-  autograd::RandomScope random(options_.seed, static_cast<uint64_t>(updates_),
+  autograd::RandomScope random(options_.seed, static_cast<uint64_t>(attempts()),
                                options.first_sample);
   autograd::EffectScope effects(shadows_, share_of(options));
   autograd::InPlaceScope in_place(options_.in_place);
   autograd::SavePolicyScope policy(saving.policy());
+  std::optional<Autocast> autocast;
+  if (is_low_precision(options_.precision)) autocast.emplace(options_.precision);
   return loss();
 }
 
 double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& options) {
   require_apart();
   require_begun();
+  if (overflow_) return std::numeric_limits<double>::quiet_NaN();
+  return or_undo([&] {
+    const double value = run_part(loss, options);
+    // Here, where what overflows can be run again; `prepare` reads the sum of all parts.
+    if (options_.scaler != nullptr && (!std::isfinite(value) || optimizer_.find_non_finite()))
+      note_overflow(loss, options);
+    return value;
+  });
+}
+
+// One part is the whole update, and its gradients are read once to find an overflow and the norm.
+double TrainStep::run_scaled(double rate, const LossFunction& loss,
+                             const MicroStepOptions& options) {
+  const double value = or_undo([&] {
+    const double result = run_part(loss, options);
+    if (!std::isfinite(result) || prepare_update(rate)) note_overflow(loss, options);
+    if (overflow_) skip();
+    return result;
+  });
+  commit();
+  return value;
+}
+
+double TrainStep::run_part(const LossFunction& loss, const MicroStepOptions& options) {
   optimizer_.cancel();
   update_.reset();
-  auto kind = std::exchange(first_, false) ? memory::SectionKind::first_micro_step
-                                           : memory::SectionKind::micro_step;
-  return or_undo([&] {
-    memory::SectionScope section(account_, {kind, options.samples});
-    return forward_backward(loss, options);
-  });
+  part_ = {std::exchange(first_, false) ? memory::SectionKind::first_micro_step
+                                        : memory::SectionKind::micro_step,
+           options.samples};
+  memory::SectionScope section(account_, part_);
+  return forward_backward(loss, options);
+}
+
+Tensor TrainStep::gradient_of(const Tensor& result, const MicroStepOptions& options) const {
+  const double scale = options_.scaler == nullptr ? 1 : options_.scaler->scale();
+  return full(result.shape(), scale * options.weight,
+              {.dtype = result.dtype(), .device = result.device()});
 }
 
 Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptions& options,
@@ -198,7 +239,7 @@ double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOpti
     backward(result, {.grad = gradient_of(result, options)});
     value = value_of(result);
   }
-  if (!std::isfinite(value)) explain(loss, options, value);
+  if (!std::isfinite(value) && options_.scaler == nullptr) explain(loss, options, value);
   return value;
 }
 
@@ -247,35 +288,87 @@ void TrainStep::tear() {
   std::throw_with_nested(TornUpdate("train step", torn_));
 }
 
-void TrainStep::set_updates(int64_t updates) {
+void TrainStep::set_updates(int64_t updates, int64_t skipped) {
   updates_ = updates;
+  skipped_ = skipped;
   torn_.clear();
+}
+
+// Runs the part once more. Nobody wants the gradients, and with `fused_update` there is no room for
+// all.
+std::optional<NonFinite> TrainStep::observe(const LossFunction& loss,
+                                            const MicroStepOptions& options) {
+  NonFiniteFinder finder;
+  Saving saving(*this);
+  Tensor result = forward(loss, options, saving);
+  Tensor gradient = gradient_of(result, options);
+  backward(std::move(result),
+           {.grad = std::move(gradient),
+            .on_leaf_complete = [](const Tensor& leaf) { leaf.set_grad(Tensor()); }});
+  return finder.found();
 }
 
 void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& options, double value) {
   drop_gradients();  // room for the second run
-  std::string found;
-  {
-    NonFiniteFinder finder;
-    Saving saving(*this);
-    // Nobody wants the gradients, and with `fused_update` there is no room for all.
-    backward(forward(loss, options, saving),
-             {.on_leaf_complete = [](const Tensor& leaf) { leaf.set_grad(Tensor()); }});
-    found = finder.report();
-  }
-  if (found.empty())
-    found = "a second run of the same step was finite: the loss is not a function of its inputs";
-  raise<ValueError>("train step", "the loss became {} at update {}; {}", value, updates_, found);
+  const std::optional<NonFinite> found = observe(loss, options);
+  raise<ValueError>("train step", "the loss became {} at update {}; {}", value, updates_,
+                    found ? found->text : kFiniteAgain);
 }
 
-void TrainStep::prepare(double rate) {
+// The part runs again under observation, in the bytes that are planned for it: the first one as
+// that of an update begun anew, another one on top of the gradients that are there.
+void TrainStep::note_overflow(const LossFunction& loss, const MicroStepOptions& options) {
+  update_.reset();
+  if (part_.kind == memory::SectionKind::first_micro_step) {
+    drop_gradients();
+    auto account = account_;
+    end_planner_step();
+    begin_planner_step(std::move(account));
+  }
+  overflow_ = {.step = attempts(), .scale = options_.scaler->scale()};
+  memory::SectionScope section(account_, part_);
+  if (std::optional<NonFinite> found = observe(loss, options)) {
+    overflow_->first_overflow_module = std::move(found->module);
+    overflow_->op = std::move(found->op);
+    overflow_->phase = found->phase;
+    overflow_->text = std::move(found->text);
+  } else {
+    overflow_->text = kFiniteAgain;
+  }
+}
+
+void TrainStep::skip() {
+  expect<ValueError>(!options_.scaler->is_at_floor(), "train step",
+                     "update {} overflows at every scale of the loss, down to {}; {}", attempts(),
+                     overflow_->scale, overflow_->text);
+  options_.scaler->note_overflow();
+  options_.scaler->update();
+  outcome_ = std::move(*overflow_);
+  ++skipped_;
+  undo();
+}
+
+std::optional<std::string> TrainStep::prepare_update(double rate) {
+  update_.reset();  // where it is prepared again
+  update_.emplace(account_, memory::Section{memory::SectionKind::update});
+  const optim::UpdateOptions update{.rate = rate, .clip = options_.clip};
+  if (options_.scaler != nullptr) return options_.scaler->prepare(optimizer_, update);
+  optimizer_.prepare(update);
+  return {};
+}
+
+const StepOutcome& TrainStep::prepare(double rate) {
   require_apart();
   require_begun();
   or_undo([&] {
-    update_.reset();  // where it is prepared again
-    update_.emplace(account_, memory::Section{memory::SectionKind::update});
-    optimizer_.prepare({.rate = rate, .clip = options_.clip});
+    if (!overflow_)
+      if (const std::optional<std::string> parameter = prepare_update(rate))
+        overflow_ = {.step = attempts(),
+                     .scale = options_.scaler->scale(),
+                     .text = fmt::format("the gradient of '{}' is not finite", *parameter)};
+    if (overflow_) skip();
   });
+  return outcome_;
 }
 
 void TrainStep::commit() noexcept {
@@ -288,6 +381,8 @@ void TrainStep::commit() noexcept {
 void TrainStep::finish() noexcept {
   for (const auto& [buffer, shadow] : shadows_) copy_into(buffer, shadow);
   if (options_.ema != nullptr) options_.ema->update();
+  if (options_.scaler != nullptr) options_.scaler->update();
+  outcome_ = Applied{};
   ++updates_;
   drop_gradients();
   end_planner_step();
@@ -307,6 +402,8 @@ void TrainStep::end_planner_step() noexcept {
 
 void TrainStep::undo() noexcept {
   optimizer_.cancel();
+  overflow_.reset();
+  if (options_.scaler != nullptr) options_.scaler->forget_overflow();
   drop_gradients();
   end_planner_step();
 }

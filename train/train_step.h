@@ -6,6 +6,9 @@
 //   TrainStep step(model, optimizer, {.seed = 1});
 //   for (...) double loss = step.run(rate, [&] { return cross_entropy(model(images), labels); });
 //
+// With a loss scaler an update that overflows is no failure: it is skipped, the scale backs off,
+// and `outcome` says so and where the overflow began.
+//
 // With gradient accumulation, call begin(), micro_step() for each part, prepare(), commit(). Each
 // of them undoes the whole step before it throws; what follows is then a new `begin`.
 //
@@ -23,11 +26,15 @@
 #include "brim/memory/account.h"
 #include "brim/nn/module.h"
 #include "brim/optim/ema.h"
+#include "brim/optim/loss_scaler.h"
 #include "brim/optim/optimizer.h"
 #include "brim/train/offload_options.h"
 #include "brim/train/recompute_options.h"
+#include "brim/train/step_outcome.h"
 
 namespace brim {
+
+struct NonFinite;
 
 struct TrainStepOptions {
   /// Of the random numbers that ops draw (dropout).
@@ -43,6 +50,11 @@ struct TrainStepOptions {
   /// step's bytes must be reserved before it begins: train under `memory::arena_planner` with a
   /// plan of this step (train/training_plan.h), rehearsed with the same option.
   bool fused_update = false;
+  /// float16 or bfloat16: forward runs in mixed precision (ops/autocast.h).
+  Dtype precision = Dtype::float32;
+  /// Multiplies the loss for backward, and skips updates that overflow, for float16; null for
+  /// none. It must outlive the step.
+  optim::LossScaler* scaler = nullptr;
   /// Elementwise ops write over inputs that nobody can read any more (autograd/in_place.h): the
   /// same bits in fewer bytes.
   bool in_place = true;
@@ -81,7 +93,7 @@ class TrainStep {
   /// Takes shadow copies of the buffers of modules in training mode, once and for all steps:
   /// others, those of frozen modules for one, do not change. Model and optimizer must outlive the
   /// step; parameters and buffers are those that the model has now. Throws `ValueError` for
-  /// `fused_update` with `clip.norm`, `DeviceError` for `offload` from a device that brim cannot
+  /// `fused_update` with `clip.norm` or a `scaler`, `DeviceError` for `offload` from a device that brim cannot
   /// copy from beside its work.
   TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options = {});
 
@@ -91,7 +103,7 @@ class TrainStep {
   /// `set_updates`.
   double run(double rate, const LossFunction& loss, const MicroStepOptions& options = {});
 
-  /// Drops gradients, forgets effects that were not committed. The planner of the parameters'
+  /// Drops gradients, forgets effects and overflows that were not committed. The planner of the parameters'
   /// device is told that a step begins; `commit` and `undo` tell it that it ended. Throws
   /// `ValueError` where a module with buffers was put into training mode since this was made (there
   /// are no shadows for them), inside an `EmaScope` of its averages, and for `fused_update` off the
@@ -103,23 +115,38 @@ class TrainStep {
   /// observation. Outside of a step, that is without `begin` or after a failure, it throws
   /// `ValueError`, and so does `prepare`; with `fused_update` both always do. So it does for a part
   /// that is not within `update_samples`.
+  ///
+  /// With a scaler, a loss or a gradient that is not finite loses the whole update instead: the
+  /// parts after it run nothing and return NaN, and `prepare` skips.
   double micro_step(const LossFunction& loss, const MicroStepOptions& options = {});
   /// Checks the gradients, finds how far they are clipped (`Optimizer::gradient_norm` tells their
-  /// norm) and sets the learning rate. The last thing that can fail.
-  void prepare(double rate);
+  /// norm) and sets the learning rate. The last thing that can fail. With a scaler it may find that
+  /// the update is to be skipped: it has ended then, and `commit` does nothing. Throws `ValueError`,
+  /// naming the module, where gradients overflow at the scaler's floor.
+  const StepOutcome& prepare(double rate);
   /// Updates parameters, optimizer state, buffers and averages, counts the update, drops the
   /// gradients. Does nothing when nothing was prepared.
   void commit() noexcept;
   /// Drops gradients and effects. Parameters, optimizer state and buffers are as before `begin`.
   void undo() noexcept;
 
-  /// Updates committed so far: the number that random ops and schedules see.
+  /// Did a part of the update under way overflow, so that it will be skipped?
+  bool is_lost() const { return overflow_.has_value(); }
+  /// What became of the last update that was prepared.
+  const StepOutcome& outcome() const { return outcome_; }
+  /// Updates committed so far: the number that schedules see.
   int64_t updates() const { return updates_; }
+  /// Updates that were skipped.
+  int64_t skipped() const { return skipped_; }
+  /// Both: the number that random ops see.
+  int64_t attempts() const { return updates_ + skipped_; }
+  /// Null for none.
+  optim::LossScaler* scaler() const { return options_.scaler; }
   /// What moves saved tensors to the host; null where nothing does.
   const autograd::Offload* offload() const { return offload_.get(); }
   /// For a step that goes on from a checkpoint. Says of a torn update that parameters and the
   /// optimizer's state were put back.
-  void set_updates(int64_t updates);
+  void set_updates(int64_t updates, int64_t skipped = 0);
 
  private:
   /// Calls `part`; when it throws, undoes the step first.
@@ -132,7 +159,14 @@ class TrainStep {
   Tensor forward(const LossFunction& loss, const MicroStepOptions& options, const Saving& saving);
   Tensor forward_checked(const LossFunction& loss, const MicroStepOptions& options,
                          const Saving& saving);
+  Tensor gradient_of(const Tensor& result, const MicroStepOptions& options) const;
+  double run_part(const LossFunction& loss, const MicroStepOptions& options);
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
+  std::optional<std::string> prepare_update(double rate);
+  double run_scaled(double rate, const LossFunction& loss, const MicroStepOptions& options);
+  void note_overflow(const LossFunction& loss, const MicroStepOptions& options);
+  std::optional<NonFinite> observe(const LossFunction& loss, const MicroStepOptions& options);
+  void skip();
   double run_fused(double rate, const LossFunction& loss, const MicroStepOptions& options);
   double forward_backward_update(double rate, const LossFunction& loss,
                                  const MicroStepOptions& options);
@@ -143,6 +177,7 @@ class TrainStep {
 
   Device device() const;
   void drop_gradients() noexcept;
+  void begin_planner_step(std::shared_ptr<memory::Account> account);
   void end_planner_step() noexcept;
 
   optim::Optimizer& optimizer_;
@@ -154,7 +189,10 @@ class TrainStep {
   std::shared_ptr<memory::Account> account_;    // told of the step under way; null between steps
   std::optional<memory::SectionScope> update_;  // from prepare to the end of the step
   bool first_ = true;                           // is the next micro-step the first of the update?
-  int64_t updates_ = 0;
+  memory::Section part_;                        // the last one's
+  std::optional<Skipped> overflow_;             // of the update under way
+  StepOutcome outcome_;
+  int64_t updates_ = 0, skipped_ = 0;
   std::string torn_;  // what is wrong since an update was torn; "" for nothing
 };
 

@@ -1,9 +1,11 @@
 #include "brim/train/trainer.h"
 
 #include <chrono>
+#include <optional>
 
 #include "brim/autograd/in_place.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/ops/autocast.h"
 #include "brim/train/parts.h"
 #include "brim/train/upload.h"
 
@@ -94,7 +96,7 @@ void Trainer::begin_plan() {
 
 void Trainer::run_epochs() {
   // An epoch under way is evaluated, also where its last update was the last of all.
-  while (!is_done() || progress_.images > 0) {
+  while (!is_done() || progress_.batch > 0) {
     run_epoch();
     checkpoint();
     if (stopped_ || is_done()) return;
@@ -105,7 +107,7 @@ void Trainer::run_epochs() {
 bool Trainer::is_done() const {
   const bool converged =
       options_.early_stop > 0 && progress_.epochs_since_best >= options_.early_stop;
-  return step_.updates() >= options_.steps || converged;
+  return step_.attempts() >= options_.steps || converged;
 }
 
 NewestCheckpoint Trainer::resume() {
@@ -144,7 +146,7 @@ void Trainer::run_epoch() {
 
 void Trainer::run_steps() {
   data_.training.start_epoch(progress_.epoch, progress_.batch);
-  while (step_.updates() < options_.steps) {
+  while (step_.attempts() < options_.steps) {
     auto start = std::chrono::steady_clock::now();
     auto batch = data_.training.next();
     if (!batch) return;
@@ -152,8 +154,10 @@ void Trainer::run_steps() {
     step.seconds = seconds_since(start);
     step.epoch = progress_.epoch + 1;
     ++progress_.batch;
-    progress_.loss_sum += step.loss * static_cast<double>(step.images);
-    progress_.images += step.images;
+    if (!step.skipped) {
+      progress_.loss_sum += step.loss * static_cast<double>(step.images);
+      progress_.images += step.images;
+    }
     progress_.seconds += step.seconds;
     if (on_step) on_step(step);
     stopped_ = should_stop && should_stop();
@@ -163,7 +167,7 @@ void Trainer::run_steps() {
 }
 
 void Trainer::end_epoch() {
-  check(progress_.images > 0, "an epoch has at least one batch");
+  check(progress_.batch > 0, "an epoch has at least one batch");
   EpochReport report{.epoch = progress_.epoch + 1,
                      .train_loss = progress_.loss_sum / static_cast<double>(progress_.images),
                      .seconds = progress_.seconds};
@@ -176,6 +180,8 @@ void Trainer::end_epoch() {
 
 void Trainer::validate(EpochReport& report) {
   autograd::InPlaceScope in_place(options_.in_place);
+  std::optional<Autocast> autocast;
+  if (is_low_precision(options_.precision)) autocast.emplace(options_.precision);
   std::optional<optim::EmaScope> averaged;
   if (options_.ema != nullptr) averaged.emplace(*options_.ema);
   report.validation = surviving([&] {
@@ -197,7 +203,7 @@ void Trainer::replan(const std::string& why, const std::string& planner) {
 }
 
 void Trainer::follow(ReplanReport report) {
-  report.step = step_.updates();
+  report.step = step_.attempts();
   micro_batch_ = report.micro_batch;
   if (on_replan) on_replan(report);
 }
@@ -208,7 +214,7 @@ double Trainer::update(const HostBatch& batch, double rate) {
   expect<ValueError>(weight > 0, "trainer",
                      "the labels of update {} count nothing: all are ignored, or their classes "
                      "weigh 0",
-                     step_.updates());
+                     step_.attempts());
   auto loss_of = [&](const Part& part) {
     return [&, part] {
       return training_loss(model_, upload(batch.part(part), options_.input), options_,
@@ -225,7 +231,8 @@ double Trainer::update(const HostBatch& batch, double rate) {
   if (parts.size() == 1) return step_.run(rate, loss_of(parts[0]), options_of(parts[0])) / weight;
   double sum = 0;
   step_.begin();
-  for (const Part& part : parts) sum += step_.micro_step(loss_of(part), options_of(part));
+  for (const Part& part : parts)
+    if (!step_.is_lost()) sum += step_.micro_step(loss_of(part), options_of(part));
   step_.prepare(rate);
   step_.commit();
   return sum / weight;
@@ -233,8 +240,10 @@ double Trainer::update(const HostBatch& batch, double rate) {
 
 StepReport Trainer::run_step(const HostBatch& batch) {
   StepReport report{.rate = options_.schedule.rate(step_.updates()), .images = batch.count()};
+  if (options_.scaler != nullptr) report.scale = options_.scaler->scale();
   report.loss = surviving([&] { return update(batch, report.rate); });
-  report.step = step_.updates();
+  if (const auto* skipped = std::get_if<Skipped>(&step_.outcome())) report.skipped = *skipped;
+  report.step = step_.attempts();
   report.gradient_norm = optimizer_.gradient_norm();
   return report;
 }

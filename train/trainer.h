@@ -30,7 +30,7 @@
 namespace brim {
 
 struct StepReport {
-  int64_t step = 0;   ///< updates done, this one included
+  int64_t step = 0;   ///< updates done or skipped, this one included
   int64_t epoch = 0;  ///< counted from 1
   double loss = 0;
   double rate = 0;
@@ -38,6 +38,8 @@ struct StepReport {
   std::optional<double> gradient_norm = {};
   double seconds = 0;  ///< of the whole step, the wait for its batch included
   int64_t images = 0;
+  double scale = 1;  ///< that the loss was multiplied by for backward
+  std::optional<Skipped> skipped = {};  ///< nothing where the update was applied
 };
 
 struct EpochReport {
@@ -91,6 +93,9 @@ class Trainer {
   int64_t micro_batch() const { return micro_batch_; }
   const TrainerCounts& counts() const { return counts_; }
   int64_t updates() const { return step_.updates(); }
+  int64_t skipped() const { return step_.skipped(); }
+  /// That the next loss is multiplied by for backward.
+  double loss_scale() const { return options_.scaler == nullptr ? 1 : options_.scaler->scale(); }
   /// What moves saved tensors to the host, with its account; null where nothing does.
   const autograd::Offload* offload() const { return step_.offload(); }
   /// Whether `should_stop` ended the last run.

@@ -16,7 +16,7 @@ namespace brim {
 class Checkpoints;
 
 struct TrainerOptions {
-  /// Updates in all; epochs follow each other until they are done.
+  /// Updates in all, those that are skipped counted; epochs follow each other until they are done.
   int64_t steps = 0;
   uint64_t seed = 0;
   optim::Schedule schedule = optim::ConstantSchedule{};
@@ -40,6 +40,10 @@ struct TrainerOptions {
   /// Updates parameters during backward, as `TrainStepOptions::fused_update`: for updates in one
   /// part under an arena, which then cannot be undone.
   bool fused_update = false;
+  /// Of forward, as `TrainStepOptions::precision`; in evaluations too.
+  Dtype precision = Dtype::float32;
+  /// As `TrainStepOptions::scaler`: for float16. It must outlive the training.
+  optim::LossScaler* scaler = nullptr;
   /// Elementwise ops write in place, as `TrainStepOptions::in_place`; in evaluations too.
   bool in_place = true;
   /// What is dropped and made again for backward: the same numbers in fewer bytes, and more time.
@@ -61,6 +65,8 @@ inline TrainStepOptions step_options(const TrainerOptions& options, optim::Ema* 
           .clip = options.clip,
           .ema = ema,
           .fused_update = options.fused_update,
+          .precision = options.precision,
+          .scaler = options.scaler,
           .in_place = options.in_place,
           .recompute = options.recompute,
           .offload = options.offload};

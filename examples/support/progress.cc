@@ -56,8 +56,10 @@ std::string Progress::time_left(int64_t step) const {
 
 void Progress::step(const StepReport& report) {
   if (before_ < 0) before_ = report.step - 1;
-  smooth_loss_ = smooth(smooth_loss_, report.loss);
-  smooth_norm_ = smooth(smooth_norm_, report.gradient_norm.value_or(0));
+  if (!report.skipped) {
+    smooth_loss_ = smooth(smooth_loss_, report.loss);
+    smooth_norm_ = smooth(smooth_norm_, report.gradient_norm.value_or(0));
+  }
   smooth_rate_ = smooth(smooth_rate_, static_cast<double>(report.images) / report.seconds);
   int64_t in_epoch = (report.step - 1) % plan_.steps_per_epoch + 1;
   if (!due(in_epoch % std::max<int64_t>(plan_.steps_per_epoch / 4, 1) == 0)) return;

@@ -36,6 +36,8 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
       {"weight decay", text(o.weight_decay.value())},
       {"clip", fmt::format("norm {}, value {}", o.clip.norm, o.clip.value)},
       {"schedule", fmt::format("{}, warm-up {}", flags.schedule, scaled.warmup)},
+      {"precision", flags.precision_text},
+      {"loss scale", flags.precision() == Dtype::float16 ? flags.loss_scale : "none"},
       {"label smoothing", text(flags.label_smoothing)},
       {"augmentation", fmt::format("color {}, erasing {}, mixup {}, cutmix {}", a.color_jitter_text,
                                    a.random_erasing, a.mix.mixup, a.mix.cutmix)},

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 
 #include "brim/base/bytes.h"
@@ -64,6 +65,20 @@ std::string check_recompute(const std::string& text) {
   return fmt::format("expected off, free, auto or segments=N, got {}", text);
 }
 
+/// Of a number above 0; else nothing.
+std::optional<double> parse_loss_scale(const std::string& text) {
+  double scale = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), scale);
+  const bool is_all = error == std::errc{} && end == text.data() + text.size();
+  if (!is_all || !(scale > 0 && scale <= std::numeric_limits<float>::max())) return {};
+  return scale;
+}
+
+std::string check_loss_scale(const std::string& text) {
+  if (text == "dynamic" || text == "none" || parse_loss_scale(text)) return {};
+  return fmt::format("expected dynamic, none or a number above 0, got {}", text);
+}
+
 void add_training_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--epochs", f.epochs, "passes over the data (default 10; shapes 3)")
       ->check(CLI::PositiveNumber);
@@ -72,6 +87,11 @@ void add_training_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--schedule", f.schedule, "constant, cosine, onecycle or step")
       ->capture_default_str();
   app.add_option("--warmup", f.warmup, "steps of linear warm-up before the schedule");
+  app.add_option("--loss-scale", f.loss_scale,
+                 "with --precision f16, what the loss is multiplied by so that small gradients are "
+                 "not 0: dynamic, a number, or none")
+      ->capture_default_str()
+      ->check(check_loss_scale);
   app.add_option("--early-stop", f.early_stop,
                  "end when the accuracy was not better for so many epochs")
       ->check(CLI::PositiveNumber);
@@ -130,6 +150,11 @@ void add_budget_flags(CLI::App& app, TrainFlags& f) {
 }
 
 void add_saving_flags(CLI::App& app, TrainFlags& f) {
+  app.add_option("--precision", f.precision_text,
+                 "f32; bf16 or f16: mixed precision, products in halves and parameters in float32, "
+                 "fewer bytes and other numbers")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   app.add_flag(
       "--fused-update", f.fused_update,
       "update parameters during backward: fewer gradients at once, the same numbers, but a "
@@ -186,8 +211,16 @@ void add_flags(CLI::App& app, TrainFlags& f) {
 
 namespace {
 
+void check_precision(const TrainFlags& f) {
+  expect<ValueError>(f.loss_scale == "dynamic" || f.precision() == Dtype::float16, "flags",
+                     "--loss-scale is for --precision f16: {} has no need of it", f.precision_text);
+}
+
 void check_fused_update(const TrainFlags& f) {
   if (!f.fused_update) return;
+  expect<ValueError>(f.precision() != Dtype::float16 || f.loss_scale == "none", "flags",
+                     "--fused-update cannot skip an update that overflows: train in bf16, or give "
+                     "--loss-scale none");
   expect<ValueError>(f.planner == "arena", "flags",
                      "--fused-update needs the bytes of the whole step beforehand: use the arena "
                      "planner, not {}",
@@ -277,6 +310,7 @@ void check_flags(TrainFlags& f) {
                      did_you_mean(f.planner, planners));
   expect<ValueError>(f.planner == "arena" || (f.plan.empty() && f.save_plan.empty()), "flags",
                      "--plan and --save-plan are for the arena planner, not for {}", f.planner);
+  check_precision(f);
   check_fused_update(f);
   expect<ValueError>(f.recompute_text != "auto" || f.batch_text != kFastestBatch, "flags",
                      "--batch fastest times steps that keep everything or recompute for free: give "
@@ -291,6 +325,19 @@ void check_flags(TrainFlags& f) {
                      "--early-stop needs images to validate, and {} has none", f.data);
   if (!f.trace.empty()) check_trace_file(f.trace);
   if (!f.save_plan.empty()) io::check_writable(f.save_plan, "plan");
+}
+
+Dtype TrainFlags::precision() const {
+  return precision_text == "bf16"  ? Dtype::bfloat16
+         : precision_text == "f16" ? Dtype::float16
+                                   : Dtype::float32;
+}
+
+std::unique_ptr<optim::LossScaler> make_scaler(const TrainFlags& flags) {
+  if (flags.precision() != Dtype::float16 || flags.loss_scale == "none") return nullptr;
+  if (const std::optional<double> scale = parse_loss_scale(flags.loss_scale))
+    return std::make_unique<optim::LossScaler>(optim::LossScaler::fixed(*scale));
+  return std::make_unique<optim::LossScaler>();
 }
 
 nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, Device device) {
@@ -315,6 +362,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .clip = flags.optimizer.clip,
           .micro_batch = flags.batch,
           .fused_update = flags.fused_update,
+          .precision = flags.precision(),
           .in_place = flags.in_place,
           .recompute = flags.recompute,
           .offload = {.enabled = flags.offloads()},

@@ -65,6 +65,7 @@ struct TrainFlags {
   int64_t checkpoint_every = 0, keep = 3;
   bool resume = false;
   bool new_head = false;
+  std::string precision_text = "f32", loss_scale = "dynamic";
   std::string budget_text, planner = "arena";
   std::string save_plan, plan, trace;  ///< files; "" for none
   int64_t budget = 0;                  ///< bytes; 0 for none
@@ -82,6 +83,8 @@ struct TrainFlags {
     return offload_text == "auto" || (offload_text.empty() && budget > 0 && device.is_cuda());
   }
   bool finds_batch() const { return batch_text == kAutoBatch || batch_text == kFastestBatch; }
+  /// What forward computes in.
+  Dtype precision() const;
   /// Images of an update; 0 until there is a batch.
   int64_t update_images() const { return effective_batch > 0 ? effective_batch : batch; }
   /// The budget, or what the device has.
@@ -100,6 +103,9 @@ void add_flags(CLI::App& app, TrainFlags& flags);
 
 /// Fills in defaults that depend on other flags. Throws `ValueError` naming a bad value.
 void check_flags(TrainFlags& flags);
+
+/// For float16, unless `--loss-scale none`; null where none is needed.
+std::unique_ptr<optim::LossScaler> make_scaler(const TrainFlags& flags);
 
 nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, Device device);
 /// Without averages: they are of one model.

@@ -269,7 +269,7 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
              {"predicted_peak_live_bytes", need.peak_live},
              {"relative_time", relative_time(flags, data)},
              {"remedies", remedies_in_force(flags)},
-             {"precision", "f32"},
+             {"precision", flags.precision_text},
              {"plan_from", plan.from}};
   if (flags.budget > 0) event["budget_bytes"] = flags.budget;
   events.write(event);

@@ -95,13 +95,17 @@ void TrainReport::step(const StepReport& report) {
   seconds_.push_back(report.seconds);
   rates_.push_back(rate);
   note_skipped();
+  if (report.skipped)
+    progress_.say(fmt::format("step {} is skipped: with the loss times {}, an overflow was {}",
+                              report.step, report.scale, report.skipped->text));
   progress_.step(report);
   events_.write({{"event", "step"},
                  {"step", report.step},
                  {"loss", report.loss},
                  {"images_per_second", rate},
                  {"peak_bytes", memory::account(flags_.device)->stats().peak_reserved},
-                 {"applied", true}});
+                 {"scale", report.scale},
+                 {"applied", !report.skipped.has_value()}});
 }
 
 void TrainReport::epoch(const EpochReport& report) {
@@ -149,6 +153,10 @@ void TrainReport::done(const StepMemory& predicted, const Trainer& trainer) {
       against(predicted.peak_live, stats.peak_live), format_bytes(memory::resident_memory().peak)));
   if (stats.mismatches > 0)
     progress_.say(fmt::format("{} requests were not as planned", stats.mismatches));
+  if (trainer.skipped() > 0)
+    progress_.say(fmt::format("{} of {} steps were skipped for an overflow; the loss scale is {}",
+                              trainer.skipped(), trainer.skipped() + trainer.updates(),
+                              trainer.loss_scale()));
   if (skipped > 0)
     progress_.say(fmt::format("{} bad image{} skipped", skipped, skipped == 1 ? " was" : "s were"));
   Json event{{"event", "done"},
@@ -166,9 +174,10 @@ void TrainReport::done(const StepMemory& predicted, const Trainer& trainer) {
              {"effective_batch", flags_.update_images()},
              {"budget_violations", trainer.counts().violations + (over_budget ? 1 : 0)},
              {"oom_events", trainer.counts().out_of_memory},
-             {"skipped_steps", 0},
+             {"skipped_steps", trainer.skipped()},
              {"skipped_images", skipped},
-             {"precision", "f32"}};
+             {"final_scale", trainer.loss_scale()},
+             {"precision", flags_.precision_text}};
   if (flags_.budget > 0) event["budget_bytes"] = flags_.budget;
   events_.write(event);
 }

@@ -5,100 +5,15 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
 
-#include "brim/autograd/backward.h"
-#include "brim/nn/models/registry.h"
-#include "brim/ops/cross_entropy.h"
-#include "brim/optim/adamw.h"
-#include "brim/optim/sgd.h"
-#include "brim/tests/support/formula_numbers.h"
+#include "brim/tests/golden/golden_training.h"
 #include "brim/tests/support/instrumented.h"
-#include "brim/train/train_step.h"
 
 using namespace brim;
-using brim::testing::formula_numbers;
+using namespace brim::testing;
 using nlohmann::json;
 
 namespace {
-
-using Values = std::vector<double>;
-
-Values golden_values(const std::string& key, double offset, double scale, int64_t count) {
-  Values values = formula_numbers(key, count);
-  for (double& value : values) value = static_cast<float>(offset + scale * value);
-  return values;
-}
-
-void assign(const Tensor& to, const Values& values) {
-  copy_into(to, from_vector(values, to.shape()));
-}
-
-json load(const std::string& model) {
-  std::ifstream file("tests/golden/" + model + ".json");
-  REQUIRE(file.is_open());
-  return json::parse(file);
-}
-
-struct Result {
-  Values losses;
-  double eval_loss = 0;
-  std::map<std::string, Values> gradients;  // of the first step
-  Values norms;                             // of all gradients, in each step
-};
-
-std::unique_ptr<optim::Optimizer> optimizer_for(const json& golden, const nn::Module& model) {
-  double decay = golden["weight_decay"];
-  if (golden.value("optimizer", "sgd") == "adamw")
-    return std::make_unique<optim::AdamW>(model.named_parameters(),
-                                          optim::AdamWOptions{.weight_decay = decay});
-  return std::make_unique<optim::Sgd>(
-      model.named_parameters(),
-      optim::SgdOptions{.momentum = golden["momentum"], .weight_decay = decay});
-}
-
-Result train(const json& golden, Dtype dtype) {
-  int64_t classes = golden["classes"], batch = golden["batch"], size = golden["size"];
-  auto model = nn::make_model(golden["model"],
-                              {.classes = classes, .seed = 0, .dtype = dtype, .dropout = 0.0});
-  for (const json& tensor : golden["tensors"]) {
-    Tensor parameter = model->tensor(tensor["name"].get<std::string>());
-    REQUIRE(to_string(parameter.shape()) == [&] {
-      Shape shape;
-      for (int64_t n : tensor["shape"]) shape.push_back(n);
-      return to_string(shape);
-    }());
-    assign(parameter,
-           golden_values(tensor["key"], tensor["offset"], tensor["scale"], parameter.numel()));
-  }
-  REQUIRE(model->named_parameters().size() == golden["tensors"].size());
-  Tensor images = empty({batch, size, size, 3}, {.dtype = dtype});
-  assign(images, golden_values("input", 0, 1, images.numel()));
-  std::vector<int64_t> labels;
-  for (int64_t i = 0; i < batch; ++i) labels.push_back((i * 37 + 11) % classes);
-  auto loss = [&] { return cross_entropy((*model)(images), from_vector(labels, {batch})); };
-
-  auto optimizer = optimizer_for(golden, *model);
-  TrainStep step(*model, *optimizer,
-                 {.clip = {.norm = golden.value("clip_norm", optim::ClipOptions::kNone)}});
-  Result result;
-  for (int i = 0; i < golden["steps"].get<int>(); ++i) {
-    step.begin();
-    result.losses.push_back(step.micro_step(loss));
-    if (i == 0)
-      for (const auto& parameter : model->named_parameters())
-        result.gradients[parameter.name] = parameter.tensor.grad().to_vector<double>();
-    step.prepare(golden["lr"]);
-    result.norms.push_back(optimizer->gradient_norm().value());
-    step.commit();
-  }
-  autograd::NoGradScope no_grad;
-  model->eval();
-  result.eval_loss = loss().item<double>();
-  return result;
-}
 
 // What the file keeps of a gradient: all of a small one, projections of a large one.
 Values summary_of(const std::string& name, const Values& gradient, const json& tensor) {
@@ -159,12 +74,6 @@ void check_float64(const json& golden, const Result& ours) {
   CHECK(worst_loss <= kBound);
 }
 
-double rms_difference(const Values& a, const Values& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(sum / static_cast<double>(a.size()));
-}
-
 // A loss is one number, and its error in one run one draw: right to the last digit by luck, or four
 // times as far off as in another order of sums. (What has many numbers, the gradients and with that
 // of the last bias the softmax of all logits, is held to twice PyTorch's error above.) So PyTorch's
@@ -204,7 +113,7 @@ void check_float32(const json& golden, const Result& exact, const Result& ours) 
 }
 
 void check_model(const std::string& name) {
-  json golden = load(name);
+  json golden = load_golden(name);
   Result exact = train(golden, Dtype::float64);
   check_float64(golden, exact);
   check_float32(golden, exact, train(golden, Dtype::float32));

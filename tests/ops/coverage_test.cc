@@ -1,6 +1,6 @@
-// Every public op has a spec. A public op is a function declared in ops/*.h that returns tensors
-// and ends with the caller's line, `Where where`; its spec says `.op = "name"` in a file of
-// tests/ops/ that calls `check_op`.
+// Every public op has a spec, and a line in autocast's table. A public op is a function declared in
+// ops/*.h that returns tensors and ends with the caller's line, `Where where`; its spec says `.op =
+// "name"` in a file of tests/ops/ that calls `check_op`.
 
 #include <doctest/doctest.h>
 
@@ -11,6 +11,8 @@
 #include <set>
 #include <sstream>
 #include <string>
+
+#include "brim/ops/autocast.h"
 
 namespace {
 
@@ -75,4 +77,12 @@ TEST_CASE("coverage: every public op has a spec") {
   for (const auto& [op, header] : ops)
     CHECK_MESSAGE(specs.count(op) == 1, op, " (ops/", header,
                   ") has no spec: no test in tests/ops/ says .op = \"", op, "\"");
+}
+
+TEST_CASE("coverage: every public op has a line in autocast's table") {
+  // A composition of others that are in it.
+  const std::set<std::string> composed{"scaled_dot_product_attention"};
+  for (const auto& [op, header] : declared_ops(folder("ops")))
+    CHECK_MESSAGE((brim::autocast_rule(op).has_value() || composed.count(op) == 1), op, " (ops/",
+                  header, ") has no line in ops/autocast.cc");
 }
