@@ -5,16 +5,23 @@
 #include <algorithm>
 #include <cmath>
 
+#include "brim/core/strided_loop.h"
+
 namespace brim {
 namespace {
 
+// Without asking for bytes: a step's are planned, and this looks at one.
 bool has_non_finite(const Tensor& tensor) {
   if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.device().is_meta()) return false;
-  Tensor row_major = contiguous(tensor);
-  return visit_dtype(row_major.dtype(), [&]<class T>() {
-    const T* values = row_major.data<T>();
-    return std::any_of(values, values + row_major.numel(),
-                       [](T value) { return !std::isfinite(convert<double>(value)); });
+  return visit_dtype(tensor.dtype(), [&]<class T>() {
+    const T* values = tensor.data<T>();
+    bool found = false;
+    StridedLoop<1>(tensor.shape(), {tensor.strides()})
+        .run([&](const Steps<1>& at, int64_t count, const Steps<1>& step) {
+          for (int64_t i = 0; i < count && !found; ++i)
+            found = !std::isfinite(convert<double>(values[at[0] + i * step[0]]));
+        });
+    return found;
   });
 }
 

@@ -14,6 +14,7 @@ namespace brim::testing {
 /// What it was in the end.
 struct Trained {
   std::vector<double> losses;
+  std::vector<Skipped> skipped;
   std::vector<std::vector<float>> state;  ///< parameters, then buffers
   memory::AccountStats stats, host;       ///< of the device, and of what was offloaded
   autograd::OffloadStats copies;
@@ -36,7 +37,10 @@ inline Trained train_as(const TrainingCase& c, const TrainerOptions& options,
                                 .count = c.batch + c.smaller(), .size = c.size}),
                             {.batch = c.batch, .size = c.size, .workers = 0, .shuffle = false});
     Trainer trainer(*model, *updating.optimizer, {source, &validation}, options);
-    trainer.on_step = [&](const StepReport& step) { result.losses.push_back(step.loss); };
+    trainer.on_step = [&](const StepReport& step) {
+      result.losses.push_back(step.loss);
+      if (step.skipped) result.skipped.push_back(*step.skipped);
+    };
     trainer.run();
     if (trainer.offload() != nullptr) result.copies = trainer.offload()->stats();
     for (const auto& named : {model->named_parameters(), model->named_buffers()})
