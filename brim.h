@@ -29,6 +29,7 @@
 #include "brim/ops/ops.h"
 #include "brim/optim/adamw.h"
 #include "brim/optim/ema.h"
+#include "brim/optim/loss_scaler.h"
 #include "brim/optim/rate_rule.h"
 #include "brim/optim/schedule.h"
 #include "brim/optim/sgd.h"

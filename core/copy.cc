@@ -1,6 +1,7 @@
 // Copying, converting and filling: the CPU kernels, and the functions over them.
 #include <cstring>
 
+#include "brim/core/half_simd.h"
 #include "brim/core/kernels.h"
 #include "brim/core/strided_loop.h"
 
@@ -16,7 +17,7 @@ void copy_row(To* to, int64_t to_step, const From* from, int64_t from_step, int6
     }
   }
   if (to_step == 1 && from_step == 1) {
-    for (int64_t i = 0; i < count; ++i) to[i] = convert<To>(from[i]);
+    convert_row(to, from, count);
     return;
   }
   for (int64_t i = 0; i < count; ++i) to[i * to_step] = convert<To>(from[i * from_step]);

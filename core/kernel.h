@@ -5,12 +5,23 @@
 
 namespace brim {
 
+/// Which buffers a kernel works on row by row, a bit for each input and output: rows of the first
+/// dimension of all outputs follow from the same rows of those inputs, and from the other inputs
+/// whole. Then it can be run on some rows at a time.
+struct ByRows {
+  unsigned in = 0, out = 0;
+  bool flat = false;  ///< element by element: where all are contiguous, any stretch will do
+};
+inline constexpr ByRows kElementwise1{.in = 0b1, .out = 0b1, .flat = true},
+    kElementwise2{.in = 0b11, .out = 0b1, .flat = true};
+
 /// Names a kernel and the struct of its attributes.
 template <class Attributes>
 struct Kernel {
   const char* name;
   /// The kernel reads its outputs before it writes them (accumulates, updates in place).
   bool updates = false;
+  ByRows by_rows = {};
 };
 struct NoAttributes {};
 

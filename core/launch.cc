@@ -10,6 +10,7 @@
 #include "brim/base/cuda/stream.h"
 #include "brim/core/cuda/register.h"
 #include "brim/core/kernels.h"
+#include "brim/core/widened.h"
 
 namespace brim {
 namespace {
@@ -133,48 +134,17 @@ void convert_view(const View& from, const View& to, KernelCall call) {
 
 /// The float32 kernel between widened copies of the low-precision buffers.
 void run_widened(const detail::Invocation& invocation, const detail::TableEntry& entry,
-                 KernelCall call, const Views& in, const Views& out) {
-  Views wide_in = in, wide_out = out;
-  auto place = [&](Views& views, ScratchCursor& cursor) {
-    for (size_t i = 0; i < views.size(); ++i) {
-      View& view = views[i];
-      if (!view.present || view.dtype != invocation.dtype) continue;
-      view.data = cursor.take<float>(view.numel());
-      view.dtype = Dtype::float32;
-      view.strides = contiguous_strides(view.shape);
-    }
-  };
-  auto place_all = [&](void* base) {
-    wide_in = in;
-    wide_out = out;
-    ScratchCursor cursor(base);
-    place(wide_in, cursor);
-    place(wide_out, cursor);
-    return cursor.used();
-  };
-  int64_t widened = place_all(nullptr);
-  call.in = wide_in.span();
-  call.out = wide_out.span();
-  int64_t inner = scratch_bytes(invocation, entry, call);
-  Scratch scratch(call.device, widened + inner);
+                 const KernelCall& call) {
+  Widened widened(call, invocation.dtype, invocation.updates, invocation.by_rows,
+                  [&](const KernelCall& inner) { return scratch_bytes(invocation, entry, inner); });
+  Scratch scratch(call.device, widened.scratch_bytes());
   if (call.device.is_meta()) return;
-  place_all(scratch.data());
-  auto is_wide = [&](const View& view) { return view.present && view.dtype == invocation.dtype; };
-  for (size_t i = 0; i < in.size(); ++i)
-    if (is_wide(in.span()[i])) convert_view(in.span()[i], wide_in[i], call);
-  for (size_t i = 0; i < out.size(); ++i)
-    if (invocation.updates && is_wide(out.span()[i]))
-      convert_view(out.span()[i], wide_out[i], call);
-  call.in = wide_in.span();  // which now have addresses
-  call.out = wide_out.span();
-  call.scratch = static_cast<char*>(scratch.data()) + widened;
-  invocation.run(entry.run, call, invocation.attributes);
-  for (size_t i = 0; i < out.size(); ++i)
-    if (is_wide(out.span()[i])) convert_view(wide_out[i], out.span()[i], call);
+  widened.run(
+      scratch.data(), [&](const View& from, const View& to) { convert_view(from, to, call); },
+      [&](const KernelCall& inner) { invocation.run(entry.run, inner, invocation.attributes); });
 }
 
-void run(const detail::Invocation& invocation, const KernelCall& call, const Views& in,
-         const Views& out) {
+void run(const detail::Invocation& invocation, const KernelCall& call) {
   // The meta device stands for the CPU.
   DeviceType kind = call.device.is_meta() ? DeviceType::cpu : call.device.type;
   if (const detail::TableEntry* entry = find_entry(invocation.name, kind, invocation.dtype))
@@ -183,7 +153,7 @@ void run(const detail::Invocation& invocation, const KernelCall& call, const Vie
   if (is_low_precision(invocation.dtype)) entry = find_entry(invocation.name, kind, Dtype::float32);
   expect<DtypeError>(entry != nullptr, invocation.name, "has no kernel for {} on {}",
                      to_string(invocation.dtype), to_string(call.device));
-  run_widened(invocation, *entry, call, in, out);
+  run_widened(invocation, *entry, call);
 }
 
 }  // namespace
@@ -203,7 +173,7 @@ void detail::launch(const Invocation& invocation) {
   cuda::DeviceScope scope(device);
   if (device.is_cuda()) call.stream = cuda::default_stream(device).handle();
   try {
-    run(invocation, call, in, out);
+    run(invocation, call);
   } catch (const cuda::AllocationError&) {
     memory::raise_library_shortage(device);
   }

@@ -5,7 +5,8 @@
 // returned, so that the account sees the same bytes.
 //
 // float16 and bfloat16 use their own kernel where the table has one. Otherwise the low-precision
-// buffers are widened to float32 in scratch, the float32 kernel runs, and results are rounded.
+// buffers are widened to float32 in scratch, the float32 kernel runs, and results are rounded
+// (core/widened.h); some rows at a time where the kernel says that it works by rows.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +58,7 @@ struct TableEntry {
 struct Invocation {
   const char* name;
   bool updates;
+  ByRows by_rows;
   Dtype dtype;
   std::span<const Tensor> in, out;
   const void* attributes;
@@ -89,6 +91,7 @@ void launch(const Kernel<A>& kernel, Dtype dtype, std::span<const Tensor> in,
   const detail::Invocation invocation{
       kernel.name,
       kernel.updates,
+      kernel.by_rows,
       dtype,
       in,
       out,

@@ -38,6 +38,7 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   Events events(outputs.json);
   TrainData data = open_data(flags);
   set_op_times(flags);
+  choose_precision(flags, data, events);
   choose_batch(flags, data, events);
   const TrainFlags asked = flags;
   const std::optional<RecomputeChoice> recompute = choose_recompute(flags, data, events);

@@ -28,6 +28,7 @@ void train(TrainFlags flags) {
   TrainData data = open_data(flags);
   check_weight_flags(flags, data);
   set_op_times(flags);
+  choose_precision(flags, data, events);
   const bool open = flags.batch == 0;
   if (!open) choose_recompute(flags, data, events);
   KeptMemory kept = take_up_plan(flags, data, kept_plan(flags));

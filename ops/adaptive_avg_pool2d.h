@@ -18,9 +18,11 @@ Tensor adaptive_avg_pool2d(Tensor x, Pair output, Where where = Where::current()
 
 namespace kernel {
 /// in: x; out: y. Contiguous.
-inline constexpr Kernel<NoAttributes> adaptive_avg_pool2d{"adaptive_avg_pool2d"};
+inline constexpr Kernel<NoAttributes> adaptive_avg_pool2d{.name = "adaptive_avg_pool2d",
+                                                          .by_rows = {.in = 0b1, .out = 0b1}};
 /// in: dy; out: dx. Contiguous.
-inline constexpr Kernel<NoAttributes> adaptive_avg_pool2d_backward{"adaptive_avg_pool2d_backward"};
+inline constexpr Kernel<NoAttributes> adaptive_avg_pool2d_backward{
+    .name = "adaptive_avg_pool2d_backward", .by_rows = {.in = 0b1, .out = 0b1}};
 }  // namespace kernel
 
 }  // namespace brim

@@ -26,9 +26,11 @@ Tensor avg_pool2d(Tensor x, AvgPool2dOptions options, Where where = Where::curre
 
 namespace kernel {
 /// in: x; out: y. Contiguous.
-inline constexpr Kernel<PoolWindow> avg_pool2d{"avg_pool2d"};
+inline constexpr Kernel<PoolWindow> avg_pool2d{.name = "avg_pool2d",
+                                               .by_rows = {.in = 0b1, .out = 0b1}};
 /// in: dy; out: dx.
-inline constexpr Kernel<PoolWindow> avg_pool2d_backward{"avg_pool2d_backward"};
+inline constexpr Kernel<PoolWindow> avg_pool2d_backward{.name = "avg_pool2d_backward",
+                                                        .by_rows = {.in = 0b1, .out = 0b1}};
 }  // namespace kernel
 
 }  // namespace brim

@@ -35,9 +35,10 @@ Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& opt
 
 namespace kernel {
 /// in: x, weight, bias (may be absent); out: y. Contiguous.
-inline constexpr Kernel<Conv2dOptions> conv2d{"conv2d"};
+inline constexpr Kernel<Conv2dOptions> conv2d{.name = "conv2d", .by_rows = {.in = 0b1, .out = 0b1}};
 /// in: dy, weight; out: dx, every element written. Contiguous.
-inline constexpr Kernel<Conv2dOptions> conv2d_backward_data{"conv2d_backward_data"};
+inline constexpr Kernel<Conv2dOptions> conv2d_backward_data{.name = "conv2d_backward_data",
+                                                            .by_rows = {.in = 0b1, .out = 0b1}};
 /// in: x, dy; out: dweight. Contiguous. On the CPU the sum of the gradients of slices of the batch
 /// (conv_slices.h), one added to the other in their order.
 inline constexpr Kernel<Conv2dOptions> conv2d_backward_weight{"conv2d_backward_weight"};

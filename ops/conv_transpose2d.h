@@ -42,7 +42,8 @@ Shape conv_transpose2d_shape(const Shape& x, const Shape& weight,
 namespace kernel {
 /// in: x, weight, bias (may be absent); out: y. The attributes are those of the convolution from y
 /// to x. Contiguous. Its gradients are the kernels `conv2d` and `conv2d_backward_weight`.
-inline constexpr Kernel<Conv2dOptions> conv_transpose2d{"conv_transpose2d"};
+inline constexpr Kernel<Conv2dOptions> conv_transpose2d{.name = "conv_transpose2d",
+                                                        .by_rows = {.in = 0b1, .out = 0b1}};
 }  // namespace kernel
 
 }  // namespace brim

@@ -15,46 +15,63 @@ namespace kernel {
 
 // in: x; out: y. Contiguous. `neg` and `scale` are their own backward: in dy,
 // out dx, which may be dy.
-inline constexpr Kernel<functor::Relu> relu{"relu"};
-inline constexpr Kernel<functor::Relu6> relu6{"relu6"};
-inline constexpr Kernel<functor::Hardsigmoid> hardsigmoid{"hardsigmoid"};
-inline constexpr Kernel<functor::Hardswish> hardswish{"hardswish"};
-inline constexpr Kernel<functor::LeakyRelu> leaky_relu{"leaky_relu"};
-inline constexpr Kernel<functor::Sigmoid> sigmoid{"sigmoid"};
-inline constexpr Kernel<functor::Tanh> tanh{"tanh"};
-inline constexpr Kernel<functor::Gelu> gelu{"gelu"};
-inline constexpr Kernel<functor::Silu> silu{"silu"};
-inline constexpr Kernel<functor::Neg> neg{"neg"};
-inline constexpr Kernel<functor::Scale> scale{"scale"};
-inline constexpr Kernel<functor::Abs> abs{"abs"};
-inline constexpr Kernel<functor::Exp> exp{"exp"};
-inline constexpr Kernel<functor::Log> log{"log"};
-inline constexpr Kernel<functor::Sqrt> sqrt{"sqrt"};
-inline constexpr Kernel<functor::Clamp> clamp{"clamp"};
+inline constexpr Kernel<functor::Relu> relu{.name = "relu", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Relu6> relu6{.name = "relu6", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Hardsigmoid> hardsigmoid{.name = "hardsigmoid",
+                                                          .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Hardswish> hardswish{.name = "hardswish",
+                                                      .by_rows = kElementwise1};
+inline constexpr Kernel<functor::LeakyRelu> leaky_relu{.name = "leaky_relu",
+                                                       .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Sigmoid> sigmoid{.name = "sigmoid", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Tanh> tanh{.name = "tanh", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Gelu> gelu{.name = "gelu", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Silu> silu{.name = "silu", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Neg> neg{.name = "neg", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Scale> scale{.name = "scale", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Abs> abs{.name = "abs", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Exp> exp{.name = "exp", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Log> log{.name = "log", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Sqrt> sqrt{.name = "sqrt", .by_rows = kElementwise1};
+inline constexpr Kernel<functor::Clamp> clamp{.name = "clamp", .by_rows = kElementwise1};
 
 // in: dy, and x or y as the functor says; out: dx, which may be dy. Contiguous.
-inline constexpr Kernel<functor::ReluBackward> relu_backward{"relu_backward"};
-inline constexpr Kernel<functor::Relu6Backward> relu6_backward{"relu6_backward"};
-inline constexpr Kernel<functor::HardsigmoidBackward> hardsigmoid_backward{"hardsigmoid_backward"};
-inline constexpr Kernel<functor::HardswishBackward> hardswish_backward{"hardswish_backward"};
-inline constexpr Kernel<functor::LeakyReluBackward> leaky_relu_backward{"leaky_relu_backward"};
-inline constexpr Kernel<functor::SigmoidBackward> sigmoid_backward{"sigmoid_backward"};
-inline constexpr Kernel<functor::TanhBackward> tanh_backward{"tanh_backward"};
-inline constexpr Kernel<functor::GeluBackward> gelu_backward{"gelu_backward"};
-inline constexpr Kernel<functor::SiluBackward> silu_backward{"silu_backward"};
-inline constexpr Kernel<functor::AbsBackward> abs_backward{"abs_backward"};
-inline constexpr Kernel<functor::SqrtBackward> sqrt_backward{"sqrt_backward"};
-inline constexpr Kernel<functor::ClampBackward> clamp_backward{"clamp_backward"};
+inline constexpr Kernel<functor::ReluBackward> relu_backward{.name = "relu_backward",
+                                                             .by_rows = kElementwise2};
+inline constexpr Kernel<functor::Relu6Backward> relu6_backward{.name = "relu6_backward",
+                                                               .by_rows = kElementwise2};
+inline constexpr Kernel<functor::HardsigmoidBackward> hardsigmoid_backward{
+    .name = "hardsigmoid_backward", .by_rows = kElementwise2};
+inline constexpr Kernel<functor::HardswishBackward> hardswish_backward{.name = "hardswish_backward",
+                                                                       .by_rows = kElementwise2};
+inline constexpr Kernel<functor::LeakyReluBackward> leaky_relu_backward{
+    .name = "leaky_relu_backward", .by_rows = kElementwise2};
+inline constexpr Kernel<functor::SigmoidBackward> sigmoid_backward{.name = "sigmoid_backward",
+                                                                   .by_rows = kElementwise2};
+inline constexpr Kernel<functor::TanhBackward> tanh_backward{.name = "tanh_backward",
+                                                             .by_rows = kElementwise2};
+inline constexpr Kernel<functor::GeluBackward> gelu_backward{.name = "gelu_backward",
+                                                             .by_rows = kElementwise2};
+inline constexpr Kernel<functor::SiluBackward> silu_backward{.name = "silu_backward",
+                                                             .by_rows = kElementwise2};
+inline constexpr Kernel<functor::AbsBackward> abs_backward{.name = "abs_backward",
+                                                           .by_rows = kElementwise2};
+inline constexpr Kernel<functor::SqrtBackward> sqrt_backward{.name = "sqrt_backward",
+                                                             .by_rows = kElementwise2};
+inline constexpr Kernel<functor::ClampBackward> clamp_backward{.name = "clamp_backward",
+                                                               .by_rows = kElementwise2};
 // exp: dy * y. log: dy / x.
-inline constexpr Kernel<functor::Mul> exp_backward{"exp_backward"};
-inline constexpr Kernel<functor::Div> log_backward{"log_backward"};
+inline constexpr Kernel<functor::Mul> exp_backward{.name = "exp_backward",
+                                                   .by_rows = kElementwise2};
+inline constexpr Kernel<functor::Div> log_backward{.name = "log_backward",
+                                                   .by_rows = kElementwise2};
 
 // in: a, b, any strides; out: y of the shape that they broadcast to, contiguous, which may be an
 // input.
-inline constexpr Kernel<functor::Add> add{"add"};
-inline constexpr Kernel<functor::Sub> sub{"sub"};
-inline constexpr Kernel<functor::Mul> mul{"mul"};
-inline constexpr Kernel<functor::Div> div{"div"};
+inline constexpr Kernel<functor::Add> add{.name = "add", .by_rows = kElementwise2};
+inline constexpr Kernel<functor::Sub> sub{.name = "sub", .by_rows = kElementwise2};
+inline constexpr Kernel<functor::Mul> mul{.name = "mul", .by_rows = kElementwise2};
+inline constexpr Kernel<functor::Div> div{.name = "div", .by_rows = kElementwise2};
 
 }  // namespace kernel
 

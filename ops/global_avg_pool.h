@@ -14,9 +14,11 @@ Tensor global_avg_pool(Tensor x, Where where = Where::current());
 
 namespace kernel {
 /// in: x; out: y. Contiguous.
-inline constexpr Kernel<NoAttributes> global_avg_pool{"global_avg_pool"};
+inline constexpr Kernel<NoAttributes> global_avg_pool{.name = "global_avg_pool",
+                                                      .by_rows = {.in = 0b1, .out = 0b1}};
 /// in: dy; out: dx.
-inline constexpr Kernel<NoAttributes> global_avg_pool_backward{"global_avg_pool_backward"};
+inline constexpr Kernel<NoAttributes> global_avg_pool_backward{.name = "global_avg_pool_backward",
+                                                               .by_rows = {.in = 0b1, .out = 0b1}};
 }  // namespace kernel
 
 }  // namespace brim

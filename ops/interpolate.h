@@ -58,9 +58,11 @@ struct Interpolation {
 
 namespace kernel {
 /// in: x; out: y. Contiguous.
-inline constexpr Kernel<Interpolation> interpolate{"interpolate"};
+inline constexpr Kernel<Interpolation> interpolate{.name = "interpolate",
+                                                   .by_rows = {.in = 0b1, .out = 0b1}};
 /// in: dy; out: dx. Contiguous.
-inline constexpr Kernel<Interpolation> interpolate_backward{"interpolate_backward"};
+inline constexpr Kernel<Interpolation> interpolate_backward{.name = "interpolate_backward",
+                                                            .by_rows = {.in = 0b1, .out = 0b1}};
 }  // namespace kernel
 
 }  // namespace brim

@@ -29,9 +29,11 @@ Tensor max_pool2d(Tensor x, MaxPool2dOptions options, Where where = Where::curre
 
 namespace kernel {
 /// in: x; out: y, index (uint8, r * kernel.w + s) or absent. Contiguous.
-inline constexpr Kernel<PoolWindow> max_pool2d{"max_pool2d"};
+inline constexpr Kernel<PoolWindow> max_pool2d{.name = "max_pool2d",
+                                               .by_rows = {.in = 0b1, .out = 0b11}};
 /// in: dy, index; out: dx.
-inline constexpr Kernel<PoolWindow> max_pool2d_backward{"max_pool2d_backward"};
+inline constexpr Kernel<PoolWindow> max_pool2d_backward{.name = "max_pool2d_backward",
+                                                        .by_rows = {.in = 0b11, .out = 0b1}};
 }  // namespace kernel
 
 }  // namespace brim

@@ -29,7 +29,8 @@ struct NormalizeAttributes {
   std::array<double, kMaxChannels> scale{}, shift{};
 };
 /// in: x, uint8 [N,H,W,C]; out: y of the same shape. Contiguous. Keyed by the output's dtype.
-inline constexpr Kernel<NormalizeAttributes> normalize{"normalize"};
+inline constexpr Kernel<NormalizeAttributes> normalize{.name = "normalize",
+                                                       .by_rows = {.in = 0b1, .out = 0b1}};
 }  // namespace kernel
 
 }  // namespace brim

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "brim/core/strided_loop.h"
@@ -15,13 +16,15 @@ bool has_non_finite(const Tensor& tensor) {
   if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.device().is_meta()) return false;
   return visit_dtype(tensor.dtype(), [&]<class T>() {
     const T* values = tensor.data<T>();
-    bool found = false;
+    std::atomic<bool> found = false;
     StridedLoop<1>(tensor.shape(), {tensor.strides()})
         .run([&](const Steps<1>& at, int64_t count, const Steps<1>& step) {
-          for (int64_t i = 0; i < count && !found; ++i)
-            found = !std::isfinite(convert<double>(values[at[0] + i * step[0]]));
+          if (found.load(std::memory_order_relaxed)) return;
+          for (int64_t i = 0; i < count; ++i)
+            if (!std::isfinite(convert<double>(values[at[0] + i * step[0]])))
+              return found.store(true, std::memory_order_relaxed);
         });
-    return found;
+    return found.load();
   });
 }
 

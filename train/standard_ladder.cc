@@ -118,6 +118,21 @@ class MicroBatches final : public Remedy {
   }
 };
 
+// Products in bfloat16, whose range is float32's, so that nothing else need change.
+class MixedPrecision final : public Remedy {
+ public:
+  std::string name() const override { return "precision"; }
+  bool changes_numbers() const override { return true; }
+  Offer offer(const TrainingSetup& setup, int64_t) const override {
+    const Dtype precision = setup.rehearsal.trainer.precision;
+    if (is_low_precision(precision))
+      return {{}, fmt::format("{} is in force already", to_string(precision))};
+    TrainingSetup changed = setup;
+    changed.rehearsal.trainer.precision = Dtype::bfloat16;
+    return {std::move(changed), "bfloat16 mixed precision"};
+  }
+};
+
 // Gradients are never all held at once.
 class FusedUpdate final : public Remedy {
  public:
@@ -150,6 +165,7 @@ Ladder standard_ladder() {
       .add(std::make_unique<Recompute>())
       .add(std::make_unique<OffloadSaved>())
       .add(std::make_unique<FusedUpdate>())
+      .add(std::make_unique<MixedPrecision>())
       .add(std::make_unique<MicroBatches>());
   return ladder;
 }

@@ -214,6 +214,10 @@ namespace {
 void check_precision(const TrainFlags& f) {
   expect<ValueError>(f.loss_scale == "dynamic" || f.precision() == Dtype::float16, "flags",
                      "--loss-scale is for --precision f16: {} has no need of it", f.precision_text);
+  expect<ValueError>(f.precision_text != "auto" || !is_found(f.batch_text), "flags",
+                     "--precision auto is what the batch needs, and --batch {} what the precision "
+                     "leaves room for: give one of them",
+                     f.batch_text);
 }
 
 void check_fused_update(const TrainFlags& f) {

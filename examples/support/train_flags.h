@@ -83,7 +83,7 @@ struct TrainFlags {
     return offload_text == "auto" || (offload_text.empty() && budget > 0 && device.is_cuda());
   }
   bool finds_batch() const { return batch_text == kAutoBatch || batch_text == kFastestBatch; }
-  /// What forward computes in.
+  /// What forward computes in; float32 until `choose_precision`, where the text is "auto".
   Dtype precision() const;
   /// Images of an update; 0 until there is a batch.
   int64_t update_images() const { return effective_batch > 0 ? effective_batch : batch; }

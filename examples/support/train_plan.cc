@@ -226,6 +226,18 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
              in_mib(tuned.memory.peak_reserved), beyond, tuned.rehearsals, seconds.count());
 }
 
+void choose_precision(TrainFlags& flags, const TrainData& data, const Events& events) {
+  if (flags.precision_text != "auto") return;
+  flags.precision_text = "f32";
+  TrainFlags wide = flags;
+  set_segments(wide, data);
+  const int64_t peak = predict_memory(wide, data, wide.batch).predicted.peak_reserved;
+  if (peak <= flags.limit()) return;
+  flags.precision_text = "bf16";
+  if (flags.quiet || events.owns_stdout()) return;
+  fmt::print("bf16: in float32 a step would take {} of {}\n", in_mib(peak), in_mib(flags.limit()));
+}
+
 std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainData& data,
                                                 Events& events) {
   set_segments(flags, data);

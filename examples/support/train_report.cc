@@ -67,6 +67,11 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
       fmt::format("{} ({} parameters) on {}: {}, {} classes, {}x{}, {}, {} steps, {} threads",
                   flags.model, model.parameter_count(), flags.data, images, data.classes,
                   flags.size, flags.size, batches_of(flags), data.steps(flags), num_threads()));
+  if (is_low_precision(flags.precision()))
+    progress_.say(
+        fmt::format("precision: {} between ops; this processor computes in float32, so it takes "
+                    "fewer bytes and more time",
+                    to_string(flags.precision())));
   progress_.say(describe(flags.optimizer, flags.update_images(), flags.warmup, model));
   if (flags.update_images() > flags.batch && has_batch_norm(model))
     progress_.say(

@@ -19,21 +19,22 @@ struct Moments {
   // The mean of some pixels, far apart as neighbours are alike. With k of n the squares of d sum
   // to at most n / k times those around the true mean, whatever the values: so much can rounding
   // grow.
-  void choose_shift(const T* x, const ChannelRows& rows, int64_t pixels) const {
+  template <class S>
+  void choose_shift(const S* x, const ChannelRows& rows, int64_t pixels) const {
     int64_t count = std::min<int64_t>(pixels, 16);
     double* total = sums.total_first;
     std::fill_n(total, rows.channels, 0.0);
     for (int64_t i = 0; i < count; ++i) {
-      const T* pixel = x + (2 * i + 1) * pixels / (2 * count) * rows.channels;
-      for (int64_t c = 0; c < rows.channels; ++c) total[c] += static_cast<double>(pixel[c]);
+      const S* pixel = x + (2 * i + 1) * pixels / (2 * count) * rows.channels;
+      for (int64_t c = 0; c < rows.channels; ++c) total[c] += convert<double>(pixel[c]);
     }
     for (int64_t c = 0; c < rows.channels; ++c)
       shift[c] = static_cast<T>(total[c] / static_cast<double>(count));
     rows.repeat(shift);
   }
 
-  template <int kRows>
-  void add(const T* x, int64_t length, int64_t width) const {
+  template <int kRows, class S>
+  void add(const S* x, int64_t length, int64_t width) const {
     for_lanes<T>(width, [&]<class V>(int64_t i) {
       V at = load<V>(shift + i), sum{}, square{};
       prefetch_next<kRows>(x, length, i);
@@ -48,8 +49,9 @@ struct Moments {
   }
 };
 
-template <class T>
+template <class S>
 int64_t statistics_scratch(const KernelCall& call, const NoAttributes&) {
+  using T = Compute<S>;
   ChannelRows rows(call.in[0]);
   ScratchCursor scratch(nullptr);
   Moments<T> one(scratch, rows);
@@ -88,13 +90,14 @@ void join(const ChannelRows& rows, int64_t pieces, const MomentsOf& moments_of, 
   for (int64_t c = 0; c < rows.channels; ++c) variance[c] = std::max(variance[c] / n, 0.0);
 }
 
-template <class T>
+template <class S>
 void statistics(const KernelCall& call, const NoAttributes&) {
+  using T = Compute<S>;
   ChannelRows rows(call.in[0]);
-  const T* x = call.in[0].as<T>();
+  const S* x = call.in[0].as<S>();
   double *mean = call.out[0].as<double>(), *variance = call.out[1].as<double>();
   int64_t pieces = std::min(rows.pieces(), std::max<int64_t>(rows.count, 1));
-  int64_t each = statistics_scratch<T>(call, {}) / rows.pieces();
+  int64_t each = statistics_scratch<S>(call, {}) / rows.pieces();
   auto moments_of = [&](int64_t piece) {
     ScratchCursor scratch(static_cast<char*>(call.scratch) + piece * each);
     return Moments<T>(scratch, rows);
@@ -119,18 +122,19 @@ void statistics(const KernelCall& call, const NoAttributes&) {
   join<T>(rows, pieces, moments_of, mean, variance);
 }
 
-template <class T>
+template <class S>
 int64_t normalize_scratch(const KernelCall& call, const kernel::BatchNormAttributes&) {
   ScratchCursor scratch(nullptr);
-  NormCoefficients<T>(scratch, ChannelRows(call.in[0]));
+  NormCoefficients<Compute<S>>(scratch, ChannelRows(call.in[0]));
   return scratch.used();
 }
 
-template <class T, Activation activation, bool kResidual, bool kStream>
+template <class S, Activation activation, bool kResidual, bool kStream>
 void normalize_rows(const KernelCall& call, const ChannelRows& rows,
-                    const NormCoefficients<T>& by) {
-  const T *x = call.in[0].as<T>(), *residual = call.in[5].as<T>();
-  T* y = call.out[0].as<T>();
+                    const NormCoefficients<Compute<S>>& by) {
+  using T = Compute<S>;
+  const S *x = call.in[0].as<S>(), *residual = call.in[5].as<S>();
+  S* y = call.out[0].as<S>();
   for_rows_backwards(rows, [=](int64_t at, int64_t width) {
     for_lanes<T>(width, [=]<class V>(int64_t i) {
       V value = normalized(load<V>(x + at + i), load<V>(by.mean + i), load<V>(by.scale + i),
@@ -141,38 +145,38 @@ void normalize_rows(const KernelCall& call, const ChannelRows& rows,
   });
 }
 
-template <class T, Activation activation>
+template <class S, Activation activation>
 void normalize_with(const KernelCall& call, const ChannelRows& rows,
-                    const NormCoefficients<T>& by) {
-  const T* y = call.out[0].as<T>();
+                    const NormCoefficients<Compute<S>>& by) {
+  const S* y = call.out[0].as<S>();
   const bool residual = call.in[5].present;
-  const bool in_place = y == call.in[0].as<T>() || (residual && y == call.in[5].as<T>());
+  const bool in_place = y == call.in[0].as<S>() || (residual && y == call.in[5].as<S>());
   const bool stream = !in_place && worth_streaming(rows, y);
   if (residual && stream)
-    normalize_rows<T, activation, true, true>(call, rows, by);
+    normalize_rows<S, activation, true, true>(call, rows, by);
   else if (residual)
-    normalize_rows<T, activation, true, false>(call, rows, by);
+    normalize_rows<S, activation, true, false>(call, rows, by);
   else if (stream)
-    normalize_rows<T, activation, false, true>(call, rows, by);
+    normalize_rows<S, activation, false, true>(call, rows, by);
   else
-    normalize_rows<T, activation, false, false>(call, rows, by);
+    normalize_rows<S, activation, false, false>(call, rows, by);
 }
 
-template <class T>
+template <class S>
 void normalize(const KernelCall& call, const kernel::BatchNormAttributes& attributes) {
   ChannelRows rows(call.in[0]);
   ScratchCursor scratch(call.scratch);
-  NormCoefficients<T> by(scratch, rows);
+  NormCoefficients<Compute<S>> by(scratch, rows);
   by.set(rows, call.in[1], call.in[2], call.in[3], call.in[4], attributes.epsilon);
   switch (attributes.activation) {
     case Activation::none:
-      return normalize_with<T, Activation::none>(call, rows, by);
+      return normalize_with<S, Activation::none>(call, rows, by);
     case Activation::relu:
-      return normalize_with<T, Activation::relu>(call, rows, by);
+      return normalize_with<S, Activation::relu>(call, rows, by);
     case Activation::relu6:
-      return normalize_with<T, Activation::relu6>(call, rows, by);
+      return normalize_with<S, Activation::relu6>(call, rows, by);
     case Activation::hardswish:
-      return normalize_with<T, Activation::hardswish>(call, rows, by);
+      return normalize_with<S, Activation::hardswish>(call, rows, by);
   }
 }
 
@@ -214,19 +218,30 @@ void update_running_statistics(const KernelCall& call,
   by.before > 0 ? pool_running<T>(call, by) : update_running<T>(call, by);
 }
 
-template <class T>
-void register_for(Dtype dtype) {
+template <class S>
+void register_for() {
   constexpr DeviceType kCpu = DeviceType::cpu;
-  register_kernel(kernel::batch_norm_statistics, kCpu, dtype, statistics<T>, statistics_scratch<T>);
-  register_kernel(kernel::batch_norm, kCpu, dtype, normalize<T>, normalize_scratch<T>);
-  register_kernel(kernel::running_statistics, kCpu, dtype, update_running_statistics<T>);
+  constexpr Dtype kDtype = dtype_of<S>;
+  register_kernel(kernel::batch_norm_statistics, kCpu, kDtype, statistics<S>,
+                  statistics_scratch<S>);
+  register_kernel(kernel::batch_norm, kCpu, kDtype, normalize<S>, normalize_scratch<S>);
+}
+
+template <class T>
+void register_running() {
+  register_kernel(kernel::running_statistics, DeviceType::cpu, dtype_of<T>,
+                  update_running_statistics<T>);
 }
 
 }  // namespace
 
 void register_batch_norm() {
-  register_for<float>(Dtype::float32);
-  register_for<double>(Dtype::float64);
+  register_for<float>();
+  register_for<double>();
+  register_for<BFloat16>();
+  register_for<Float16>();
+  register_running<float>();
+  register_running<double>();
 }
 
 }  // namespace brim::cpu

@@ -11,30 +11,34 @@ using kernel::BatchNormAttributes;
 /// or from x and the residual, or y, read.
 enum class At { nothing, x, x_and_residual, y };
 
-template <class T>
+template <class S>
 struct Buffers {
   explicit Buffers(const KernelCall& call)
-      : dy(call.in[0].as<T>()),
-        x(call.in[1].as<T>()),
-        beside(call.in[call.in[6].present ? 6 : 7].as<T>()),
-        dx(call.out[0].as<T>()),
-        dresidual(call.out[3].as<T>()) {
+      : dy(call.in[0].as<S>()),
+        x(call.in[1].as<S>()),
+        beside(call.in[call.in[6].present ? 6 : 7].as<S>()),
+        dx(call.out[0].as<S>()),
+        dresidual(call.out[3].as<S>()) {
     // Without x its sums mean nothing and nobody asks for them; anything that can be read will do.
     if (x == nullptr) x = dy;
   }
-  const T *dy, *x;
-  const T* beside;  ///< y or the residual, as `At` says
-  T *dx, *dresidual;
+  const S *dy, *x;
+  const S* beside;  ///< y or the residual, as `At` says
+  S *dx, *dresidual;
 };
 
 /// g: the gradient of what went into the activation.
-template <class V, At at, Activation activation, class T>
-inline V gradient(const NormCoefficients<T>& by, const T* dy, V x, const T* beside, int64_t i) {
+template <class V, At at, Activation activation, class S>
+inline V gradient(const NormCoefficients<Compute<S>>& by, const S* dy, V x, const S* beside,
+                  int64_t i) {
   V g = load<V>(dy);
   if constexpr (at == At::y) return activate_backward<activation>(g, load<V>(beside));
   if constexpr (at == At::x || at == At::x_and_residual) {
     V z = normalized(x, load<V>(by.mean + i), load<V>(by.scale + i), load<V>(by.shift + i));
     if constexpr (at == At::x_and_residual) z += load<V>(beside);
+    // As y tells, which has been rounded.
+    if constexpr (at == At::x_and_residual && activation != Activation::hardswish)
+      z = rounded<S>(z);
     return activate_backward<activation>(g, z);
   }
   return g;
@@ -42,9 +46,11 @@ inline V gradient(const NormCoefficients<T>& by, const T* dy, V x, const T* besi
 
 /// Adds `kRows` rows from element `first` to the sums of g and of g * (x - mean); keeps g if asked
 /// to.
-template <int kRows, At at, Activation activation, bool kKeep, class T>
-void add_rows(const ChannelSums<T>& sums, const Buffers<T>& b, const NormCoefficients<T>& by,
-              int64_t first, int64_t length, int64_t width) {
+template <int kRows, At at, Activation activation, bool kKeep, class S>
+void add_rows(const ChannelSums<Compute<S>>& sums, const Buffers<S>& b,
+              const NormCoefficients<Compute<S>>& by, int64_t first, int64_t length,
+              int64_t width) {
+  using T = Compute<S>;
   for_lanes<T>(width, [&]<class V>(int64_t i) {
     V mean = load<V>(by.mean + i), sum_g{}, sum_gx{};
     prefetch_next<kRows>(b.x + first, length, i);
@@ -90,14 +96,17 @@ struct Scratch {
   int64_t pieces;
 };
 
-template <class T>
+template <class S>
 int64_t backward_scratch(const KernelCall& call, const BatchNormAttributes&) {
+  using T = Compute<S>;
   ChannelRows rows(call.in[0]);
   return Scratch<T>(nullptr, rows).pieces + rows.pieces() * Scratch<T>::bytes_of_sums(rows);
 }
 
-template <class T, At at, Activation activation>
+template <class S, At at, Activation activation>
 class Backward {
+  using T = Compute<S>;
+
  public:
   Backward(const KernelCall& call, const BatchNormAttributes& attributes)
       : call_(call),
@@ -198,7 +207,7 @@ class Backward {
   }
 
   template <At from>
-  void write(const T* dy) {
+  void write(const S* dy) {
     // Where dx takes the place of the gradient, its lines are in the cache.
     bool stream = buffers_.dx != dy && worth_streaming(rows_, buffers_.dx);
     if (attributes_.training && stream)
@@ -212,7 +221,7 @@ class Backward {
   }
 
   template <At from, bool kTraining, bool kStream>
-  void write(const T* dy) {
+  void write(const S* dy) {
     for_rows_backwards(rows_, [=, b = buffers_, by = scratch_.forward, to = scratch_.backward](
                                   int64_t first, int64_t width) {
       for_lanes<T>(width, [&]<class V>(int64_t i) {
@@ -230,40 +239,44 @@ class Backward {
   const BatchNormAttributes& attributes_;
   ChannelRows rows_;
   Scratch<T> scratch_;
-  Buffers<T> buffers_;
+  Buffers<S> buffers_;
 };
 
-template <class T, Activation activation>
+template <class S, Activation activation>
 void backward_with(const KernelCall& call, const BatchNormAttributes& attributes) {
   if constexpr (activation != Activation::hardswish)  // whose y does not tell
-    if (call.in[6].present) return Backward<T, At::y, activation>(call, attributes).run();
+    if (call.in[6].present) return Backward<S, At::y, activation>(call, attributes).run();
   if (call.in[7].present)
-    Backward<T, At::x_and_residual, activation>(call, attributes).run();
+    Backward<S, At::x_and_residual, activation>(call, attributes).run();
   else
-    Backward<T, At::x, activation>(call, attributes).run();
+    Backward<S, At::x, activation>(call, attributes).run();
 }
 
-template <class T>
+template <class S>
 void backward(const KernelCall& call, const BatchNormAttributes& attributes) {
   switch (attributes.activation) {
     case Activation::none:
-      return Backward<T, At::nothing, Activation::none>(call, attributes).run();
+      return Backward<S, At::nothing, Activation::none>(call, attributes).run();
     case Activation::relu:
-      return backward_with<T, Activation::relu>(call, attributes);
+      return backward_with<S, Activation::relu>(call, attributes);
     case Activation::relu6:
-      return backward_with<T, Activation::relu6>(call, attributes);
+      return backward_with<S, Activation::relu6>(call, attributes);
     case Activation::hardswish:
-      return backward_with<T, Activation::hardswish>(call, attributes);
+      return backward_with<S, Activation::hardswish>(call, attributes);
   }
 }
 
 }  // namespace
 
 void register_batch_norm_backward() {
-  register_kernel(kernel::batch_norm_backward, DeviceType::cpu, Dtype::float32, backward<float>,
-                  backward_scratch<float>);
-  register_kernel(kernel::batch_norm_backward, DeviceType::cpu, Dtype::float64, backward<double>,
-                  backward_scratch<double>);
+  auto add = []<class S>(S) {
+    register_kernel(kernel::batch_norm_backward, DeviceType::cpu, dtype_of<S>, backward<S>,
+                    backward_scratch<S>);
+  };
+  add(float());
+  add(double());
+  add(BFloat16());
+  add(Float16());
 }
 
 }  // namespace brim::cpu

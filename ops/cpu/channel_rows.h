@@ -67,7 +67,8 @@ struct ChannelRows {
 template <class T>
 bool worth_streaming(const ChannelRows& rows, const T* to) {
   constexpr int64_t kLarge = int64_t{24} << 20;  // bytes
-  return rows.length % kLanes<Vector<T>> == 0 &&
+  if (is_low_precision(dtype_of<T>)) return false;
+  return rows.length % kLanes<Vector<Compute<T>>> == 0 &&
          rows.elements * static_cast<int64_t>(sizeof(T)) >= kLarge &&
          reinterpret_cast<uintptr_t>(to) % kVectorBytes == 0;
 }
@@ -95,15 +96,33 @@ void for_rows_backwards(const ChannelRows& rows, const Body& body) {
                });
 }
 
-/// Element c of a float32 or float64 buffer.
+/// Element c of a floating buffer.
 inline double element(const View& view, int64_t c) {
-  return view.dtype == Dtype::float64 ? view.as<double>()[c] : view.as<float>()[c];
+  switch (view.dtype) {
+    case Dtype::float64:
+      return view.as<double>()[c];
+    case Dtype::float16:
+      return convert<double>(view.as<Float16>()[c]);
+    case Dtype::bfloat16:
+      return convert<double>(view.as<BFloat16>()[c]);
+    default:
+      return view.as<float>()[c];
+  }
 }
 inline void set_element(const View& view, int64_t c, double value) {
-  if (view.dtype == Dtype::float64)
-    view.as<double>()[c] = value;
-  else
-    view.as<float>()[c] = static_cast<float>(value);
+  switch (view.dtype) {
+    case Dtype::float64:
+      view.as<double>()[c] = value;
+      break;
+    case Dtype::float16:
+      view.as<Float16>()[c] = convert<Float16>(value);
+      break;
+    case Dtype::bfloat16:
+      view.as<BFloat16>()[c] = convert<BFloat16>(value);
+      break;
+    default:
+      view.as<float>()[c] = static_cast<float>(value);
+  }
 }
 
 }  // namespace brim::cpu

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "brim/base/parallel.h"
+#include "brim/core/half_simd.h"
 #include "brim/ops/conv_slices.h"
 #include "brim/ops/cpu/conv2d_generic.h"
 #include "brim/ops/cpu/conv2d_weight.h"
@@ -161,6 +162,96 @@ class WeightGradient {
   bool adds_;
 };
 
+/// In halves: slices are widened one by one, the sum is in float32, and rounded once.
+template <class S>
+class HalfWeightGradient {
+ public:
+  HalfWeightGradient(const KernelCall& call, const Conv2dOptions& options)
+      : call_(call),
+        shape_(weight_shape(call, options)),
+        images_(std::max<int64_t>(std::min(images_of_slice(shape_), shape_.n), 1)) {}
+
+  int64_t scratch_bytes() const {
+    ScratchCursor cursor(nullptr);
+    Parts(*this, cursor);
+    return cursor.used() + inner_scratch();
+  }
+
+  void run() const {
+    ScratchCursor cursor(call_.scratch);
+    const Parts parts(*this, cursor);
+    void* rest = cursor.take<char>(0);
+    const S *x = call_.in[0].as<S>(), *dy = call_.in[1].as<S>();
+    for (int64_t begin = 0; begin == 0 || begin < shape_.n; begin += images_) {
+      const ConvShape shape = slice(std::min(images_, shape_.n - begin));
+      const int64_t of_x = elements_of_x(shape), of_dy = elements_of_dy(shape);
+      convert_all(parts.x, x, of_x);
+      convert_all(parts.dy, dy, of_dy);
+      slice_gradient<float>(shape, parts.x, parts.dy, begin == 0 ? parts.sum : parts.part, rest);
+      if (begin > 0) add(parts);
+      x += of_x;
+      dy += of_dy;
+    }
+    convert_all(call_.out[0].as<S>(), parts.sum, weights());
+  }
+
+ private:
+  struct Parts {
+    float *x, *dy, *sum, *part;
+    Parts(const HalfWeightGradient& gradient, ScratchCursor& cursor) {
+      const ConvShape most = gradient.slice(gradient.images_);
+      x = cursor.take<float>(elements_of_x(most));
+      dy = cursor.take<float>(elements_of_dy(most));
+      sum = cursor.take<float>(gradient.weights());
+      part = gradient.shape_.n > gradient.images_ ? cursor.take<float>(gradient.weights()) : sum;
+    }
+  };
+  static int64_t elements_of_x(const ConvShape& shape) {
+    return shape.n * shape.h * shape.w * shape.c;
+  }
+  static int64_t elements_of_dy(const ConvShape& shape) { return shape.pixels() * shape.k; }
+  int64_t weights() const { return call_.out[0].numel(); }
+
+  ConvShape slice(int64_t images) const {
+    ConvShape one = shape_;
+    one.n = images;
+    return one;
+  }
+  int64_t inner_scratch() const {
+    const int64_t rest = shape_.n % images_;
+    int64_t most = shape_.n >= images_ ? slice_scratch<float>(slice(images_)) : 0;
+    if (rest > 0 || shape_.n == 0) most = std::max(most, slice_scratch<float>(slice(rest)));
+    return most;
+  }
+  template <class To, class From>
+  static void convert_all(To* to, const From* from, int64_t count) {
+    parallel_for(count, 16384, [=](int64_t begin, int64_t end) {
+      convert_row(to + begin, from + begin, end - begin);
+    });
+  }
+  void add(const Parts& parts) const {
+    parallel_for(weights(), 16384, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) parts.sum[i] += parts.part[i];
+    });
+  }
+
+  const KernelCall& call_;
+  ConvShape shape_;
+  int64_t images_;
+};
+
+template <class S>
+void register_half() {
+  register_kernel(
+      kernel::conv2d_backward_weight, DeviceType::cpu, dtype_of<S>,
+      [](const KernelCall& call, const Conv2dOptions& options) {
+        HalfWeightGradient<S>(call, options).run();
+      },
+      [](const KernelCall& call, const Conv2dOptions& options) {
+        return HalfWeightGradient<S>(call, options).scratch_bytes();
+      });
+}
+
 template <class T, bool kAdds>
 int64_t backward_weight_scratch(const KernelCall& call, const Conv2dOptions& options) {
   return WeightGradient<T>(call, options, kAdds).scratch_bytes();
@@ -210,6 +301,8 @@ template void conv2d_backward_data(const ConvShape&, const double*, const double
 void register_conv2d() {
   register_for<float>();
   register_for<double>();
+  register_half<BFloat16>();
+  register_half<Float16>();
 }
 
 }  // namespace brim::cpu

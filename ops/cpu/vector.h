@@ -7,6 +7,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+
+#include "brim/core/half_simd.h"
 
 #ifdef __SSE__
 #include <immintrin.h>
@@ -48,6 +51,52 @@ inline V load(const T* from) {
 template <class V, class T>
 inline void store(T* to, V value) {
   std::memcpy(to, &value, sizeof(V));
+}
+
+// Halves are loaded as floats, and rounded as they are stored.
+template <class V>
+inline V load(const BFloat16* from) {
+  if constexpr (is_vector<V>)
+    return widen<V>(from);
+  else
+    return convert<V>(*from);
+}
+template <class V>
+inline V load(const Float16* from) {
+  if constexpr (is_vector<V>)
+    return widen<V>(from);
+  else
+    return convert<V>(*from);
+}
+template <class V>
+inline void store(BFloat16* to, V value) {
+  if constexpr (is_vector<V>)
+    narrow(to, value);
+  else
+    *to = convert<BFloat16>(value);
+}
+template <class V>
+inline void store(Float16* to, V value) {
+  if constexpr (is_vector<V>)
+    narrow(to, value);
+  else
+    *to = convert<Float16>(value);
+}
+
+/// What elements of type S are computed in.
+template <class S>
+using Compute = std::conditional_t<is_low_precision(dtype_of<S>), float, S>;
+
+/// As it would be if it had been stored as S.
+template <class S, class V>
+inline V rounded(V value) {
+  if constexpr (is_low_precision(dtype_of<S>)) {
+    S stored[kLanes<V>];
+    store(stored, value);
+    return load<V>(stored);
+  } else {
+    return value;
+  }
 }
 
 template <class V, class T>
@@ -102,6 +151,7 @@ inline T* opaque(T* pointer) {
 /// series of these with `stream_fence`.
 template <class V, class T>
 inline void stream(T* to, V value) {
+  if constexpr (is_low_precision(dtype_of<T>)) return store(to, value);
 #if defined(__AVX512F__)
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)value);
 #elif defined(__AVX__)

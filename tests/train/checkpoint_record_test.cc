@@ -20,6 +20,9 @@ CheckpointRecord record() {
           .updates = 4,
           .optimizer_steps = 5,
           .ema_updates = 6,
+          .loss_scale = 0.5,
+          .finite_in_a_row = 7,
+          .skipped_updates = 8,
           .checksum = UINT64_MAX,
           .plan = "1 2 3 {}"};
 }
@@ -36,6 +39,9 @@ TEST_CASE("a record comes back") {
   CHECK(record_of(to_metadata(record()), "here") == record());
   CheckpointRecord less = record();
   less.ema_updates.reset();
+  less.loss_scale.reset();
+  less.finite_in_a_row.reset();
+  less.skipped_updates.reset();
   less.progress.best.reset();
   less.identity.clear();
   less.plan.clear();
@@ -46,8 +52,9 @@ TEST_CASE("a record comes back") {
 TEST_CASE("an entry that is missing or unknown is named") {
   for (const auto& [name, value] : to_metadata(record())) {
     bool may_be_missing = name == "progress.best" || name == "progress.ema_updates" ||
-                          name == "checkpoint.plan" || name.starts_with("identity.") ||
-                          name.starts_with("notes.");
+                          name == "progress.loss_scale" || name == "progress.finite_in_a_row" ||
+                          name == "progress.skipped_updates" || name == "checkpoint.plan" ||
+                          name.starts_with("identity.") || name.starts_with("notes.");
     if (may_be_missing) continue;
     io::Metadata metadata = to_metadata(record());
     metadata.erase(name);

@@ -1,0 +1,111 @@
+// Trainings in mixed precision hold what was predicted, to the byte, under every planner, in one
+// part or several, with updates that are skipped in the run; and whatever is kept for backward, the
+// bits are the same.
+#include <doctest/doctest.h>
+
+#include "brim/memory/arena_planner.h"
+#include "brim/tests/support/instrumented.h"
+#include "brim/tests/train/train_with.h"
+#include "brim/train/recompute_plan.h"
+
+using namespace brim;
+using namespace brim::testing;
+
+namespace {
+
+/// A scale at which the first updates overflow float16, but not float32.
+constexpr double kOverflows = 0x1p30;
+
+struct Precision {
+  Dtype dtype;
+  double scale = 0;         ///< to begin with; 0 for no scaler
+  int64_t micro_batch = 0;  ///< 0: an update in one part
+};
+
+const Precision kPrecisions[] = {{Dtype::float32, 0, 3},       {Dtype::bfloat16},
+                                 {Dtype::bfloat16, 0, 3},      {Dtype::float16, 1024},
+                                 {Dtype::float16, kOverflows}, {Dtype::float16, kOverflows, 3}};
+
+const TrainingCase kCases[] = {{"resnet20", 32, 8}, {"mobilenet_v2", 64, 8}};
+
+std::string name_of(const Precision& precision) {
+  return fmt::format("{}, scale {}, parts of {}", to_string(precision.dtype), precision.scale,
+                     precision.micro_batch);
+}
+
+RehearsalOptions rehearsal_for(const TrainingCase& c, const Precision& precision,
+                               const RecomputeOptions& recompute) {
+  RehearsalOptions options = rehearsal_options(c);
+  options.trainer.precision = precision.dtype;
+  options.trainer.recompute = recompute;
+  if (precision.micro_batch == 0) return options;
+  options.batch = precision.micro_batch;
+  options.effective_batch = options.evaluation_batch = c.batch;
+  return options;
+}
+
+Trained train_for(const TrainingCase& c, const Precision& precision,
+                  const RecomputeOptions& recompute, const memory::MakePlanner& planner) {
+  TrainerOptions options = trainer_options(c);
+  options.precision = precision.dtype;
+  options.recompute = recompute;
+  options.micro_batch = precision.micro_batch;
+  // Two updates from the one that overflows to one that does not.
+  optim::LossScaler scaler({.initial = std::max(precision.scale, 1.0), .backoff = 0x1p-6});
+  if (precision.scale > 0) options.scaler = &scaler;
+  return train_as(c, options, planner);
+}
+
+}  // namespace
+
+TEST_CASE("mixed precision holds what was predicted, and recomputation keeps its bits") {
+  for (const TrainingCase& c : kCases)
+    for (const Precision& precision : kPrecisions) {
+      if (is_instrumented() && &precision != &kPrecisions[5]) continue;
+      CAPTURE(c.name());
+      CAPTURE(name_of(precision));
+      const Trained kept = train_for(c, precision, {}, memory::planner_named("direct"));
+      if (precision.scale == kOverflows) CHECK(!kept.skipped.empty());
+      CHECK(kept.skipped.size() < kept.losses.size());
+      int64_t most = 0;
+      auto check_same = [&](const RecomputeOptions& recompute, const char* planner) {
+        CAPTURE(recompute.name);
+        CAPTURE(planner);
+        const RehearsalOptions rehearsal = rehearsal_for(c, precision, recompute);
+        const TrainingPlan plan =
+            plan_under(planner, [&](const auto& held) { rehearse(rehearsal, held); });
+        const Trained with = train_for(
+            c, precision, recompute,
+            plan.plan ? memory::arena_planner(plan.plan) : memory::planner_named(planner));
+        CHECK(with.losses.size() == kept.losses.size());
+        CHECK(with.state == kept.state);
+        CHECK(with.skipped.size() == kept.skipped.size());
+        CHECK(with.stats.peak_reserved == plan.predicted.peak_reserved);
+        CHECK(with.stats.peak_live == plan.predicted.peak_live);
+        CHECK(with.stats.mismatches == 0);
+        return plan.predicted.peak_reserved;
+      };
+      most = check_same({}, "arena");
+      CHECK(check_same(free_recomputation(), "arena") < most);
+      const RehearsalOptions free = rehearsal_for(c, precision, free_recomputation());
+      const int64_t calls = std::ssize(record_step(free).values);
+      CHECK(check_same(segmented_recomputation(4, calls / 4 + 1), "caching") > 0);
+      const RecomputeChoice planned = choose_recomputation({free, "arena"}, most * 3 / 5);
+      CHECK(check_same(planned.recompute, "arena") <= most);
+    }
+}
+
+TEST_CASE("halves take fewer bytes than float32") {
+  for (const TrainingCase& c : {TrainingCase{"resnet20", 32, 64}, {"mobilenet_v2", 64, 16}}) {
+    auto peak = [&](Dtype dtype) {
+      const RehearsalOptions options = rehearsal_for(c, {dtype}, free_recomputation());
+      return plan_under("arena", [&](const auto& held) { rehearse(options, held); })
+          .predicted.peak_reserved;
+    };
+    const double share =
+        static_cast<double>(peak(Dtype::bfloat16)) / static_cast<double>(peak(Dtype::float32));
+    CAPTURE(share);
+    CHECK(share < 0.7);
+    CHECK(peak(Dtype::float16) == peak(Dtype::bfloat16));
+  }
+}
