@@ -152,9 +152,9 @@ void add_budget_flags(CLI::App& app, TrainFlags& f) {
 void add_saving_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--precision", f.precision_text,
                  "f32; bf16 or f16: mixed precision, products in halves and parameters in float32, "
-                 "fewer bytes and other numbers")
+                 "fewer bytes and other numbers; auto: f32 where that fits, else bf16")
       ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "auto"}));
   app.add_flag(
       "--fused-update", f.fused_update,
       "update parameters during backward: fewer gradients at once, the same numbers, but a "

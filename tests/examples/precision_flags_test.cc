@@ -99,5 +99,5 @@ TEST_CASE("a run that was resumed has the scale and the skips of one that was no
   CHECK(rest == std::vector<double>(all.begin() + 4, all.end()));
   check_error("--batch 8" + kModel + " --precision bf16 --steps 8 --resume --checkpoint " +
                   folder.path() + "/part",
-              "precision");
+              "its loss scale is \"dynamic\", but \"none\" here");
 }
