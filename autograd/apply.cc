@@ -116,6 +116,7 @@ Tensor result_again(const std::shared_ptr<Node>& node, const Tensors& inputs) {
   if (value != nullptr && value->is_resident()) {
     result = value->get(node->op->name());
   } else {
+    memory::SiteScope site(node->site(memory::Phase::forward));
     result = node->op->forward(inputs, node->context).front();
     if (value != nullptr) value->renew(result);
   }

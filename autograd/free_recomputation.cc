@@ -53,7 +53,9 @@ std::optional<Pass> pass_for_input(const RecordedCall& call, size_t i) {
   if (must_be_made(*value)) return pass_for(*value);
   if (static_cast<int>(i) == call.overwritten) return {};
   if (is_small(*value, call.node)) return Pass();
-  if (call.node.edges[i].leaf != nullptr) return Pass{.sources = 1};  // a parameter stays
+  // Of a cast parameter: it stays as it is until backward has run.
+  const bool is_cast = call.node.inputs[i].dtype != call.node.outputs.front().dtype;
+  if (is_cast && call.node.edges[i].leaf != nullptr) return Pass{.sources = 1};
   const bool is_saved = std::ranges::count(call.saves.inputs, static_cast<int>(i)) > 0;
   if (!is_saved && !value->is_held()) return {};
   return Pass{.sources = 1};

@@ -62,14 +62,17 @@ void Node::make_saved_resident() {
 }
 
 void Node::release_saved() {
-  released = true;
+  // What saved nothing has lost nothing: another backward may come through it, from another loss.
+  if (!saved_inputs.empty() || !saved_outputs.empty()) released = true;
   std::deque<SavedTensor> readers;
   for (auto* saved : {&saved_inputs, &saved_outputs}) {
     for (auto& [i, reader] : *saved) readers.push_back(std::move(reader));
     saved->clear();
   }
-  std::ranges::move(replay_inputs, std::back_inserter(readers));
-  replay_inputs.clear();
+  if (is_unread()) {  // else a reader is left that may want it made again
+    std::ranges::move(replay_inputs, std::back_inserter(readers));
+    replay_inputs.clear();
+  }
   hooks.clear();  // one may have captured its own tensor, which holds this node
   release(std::move(readers));
 }

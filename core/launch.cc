@@ -144,9 +144,16 @@ void run_widened(const detail::Invocation& invocation, const detail::TableEntry&
       [&](const KernelCall& inner) { invocation.run(entry.run, inner, invocation.attributes); });
 }
 
+/// The meta device stands for the CPU.
+DeviceType kind_of(Device device) { return device.is_meta() ? DeviceType::cpu : device.type; }
+
+bool is_widened(const detail::Invocation& invocation, Device device) {
+  return is_low_precision(invocation.dtype) &&
+         find_entry(invocation.name, kind_of(device), invocation.dtype) == nullptr;
+}
+
 void run(const detail::Invocation& invocation, const KernelCall& call) {
-  // The meta device stands for the CPU.
-  DeviceType kind = call.device.is_meta() ? DeviceType::cpu : call.device.type;
+  const DeviceType kind = kind_of(call.device);
   if (const detail::TableEntry* entry = find_entry(invocation.name, kind, invocation.dtype))
     return run_native(invocation, *entry, call);
   const detail::TableEntry* entry = nullptr;
@@ -166,7 +173,8 @@ void detail::launch(const Invocation& invocation) {
   Device device = device_of(invocation);
   require_one_device(invocation, device);
   Views in(invocation.in), out(invocation.out);
-  const LaunchEvent event{invocation.name, invocation.updates, in.span(), out.span()};
+  LaunchEvent event{invocation.name, invocation.updates, in.span(), out.span()};
+  if (observers != nullptr && is_widened(invocation, device)) event.widened = invocation.dtype;
   for (auto* scope = observers; scope != nullptr; scope = scope->before_)
     scope->observer_.launched(event);
   KernelCall call{.in = in.span(), .out = out.span(), .device = device};

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -146,6 +147,7 @@ struct LaunchEvent {
   const char* kernel;  ///< lives for ever
   bool updates;        ///< it reads its outputs too
   std::span<const View> in, out;
+  std::optional<Dtype> widened;  ///< halves of this type run through the float32 kernel
 };
 
 /// Sees launches, for profiles and traces.

@@ -112,7 +112,7 @@ class Table {
   };
 };
 
-bool is_cast(const Tensor& tensor) { return tensor.defined() && is_floating(tensor.dtype()); }
+bool may_cast(const Tensor& tensor) { return tensor.defined() && is_floating(tensor.dtype()); }
 
 bool has_float64(const Tensors& inputs) {
   return std::ranges::any_of(inputs, [](const Tensor& input) {
@@ -123,7 +123,7 @@ bool has_float64(const Tensors& inputs) {
 Dtype widest(const Tensors& inputs) {
   std::optional<Dtype> wide;
   for (const Tensor& input : inputs)
-    if (is_cast(input))
+    if (may_cast(input))
       wide = wide.value_or(input.dtype()) == input.dtype() ? input.dtype() : Dtype::float32;
   return wide.value_or(Dtype::float32);
 }
@@ -132,13 +132,19 @@ bool is_parameter(const Tensor& tensor) {
   return tensor.is_leaf() && tensor.requires_grad() && autograd::grad_enabled();
 }
 
+// Not where an earlier backward has let go of what its values could be made again from.
+bool can_share(const autograd::Node& node) {
+  const auto& value = node.values.front();
+  return value == nullptr || !autograd::is_made_again(value->fate()) || value->can_be_made_again();
+}
+
 /// The casts of parameters on the tape. Held by those who read them, not by this.
 class SharedCasts {
  public:
   Tensor cast_of(const Tensor& parameter, Dtype dtype, const Where& where) {
     Known& known = casts_[{parameter.body(), dtype}];
     const uint32_t version = parameter.storage()->version();
-    if (auto node = known.node.lock(); node && known.version == version)
+    if (auto node = known.node.lock(); node && can_share(*node) && known.version == version)
       return autograd::result_again(node, {parameter});
     Tensor low = cast(parameter, dtype, where);
     known = {autograd::producer_of(low), version};
@@ -162,10 +168,11 @@ class Autocast::Rule final : public autograd::InputRule {
   void prepare(const autograd::Op& op, Tensors& inputs, const Where& where) override {
     const AutocastRule rule = Table::get().at(op.name());
     if (rule == kAsGiven || inputs.empty() || has_float64(inputs)) return;
+    if (rule == kLikeFirst && !may_cast(inputs.front())) return;
     const Dtype to = target(rule, inputs);
-    const int like = inputs.front().defined() ? inputs.front().dim() : 0;
+    const int like = rule == kLikeFirst ? inputs.front().dim() : 0;
     for (Tensor& input : inputs)
-      if (is_cast(input) && input.dtype() != to && (rule != kLikeFirst || input.dim() == like))
+      if (may_cast(input) && input.dtype() != to && (rule != kLikeFirst || input.dim() == like))
         input = is_parameter(input) ? casts_->cast_of(input, to, where)
                                     : cast(std::move(input), to, where);
   }

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "brim/ops/add.h"
+#include "brim/ops/autocast.h"
+#include "brim/ops/cast.h"
 #include "brim/ops/dropout.h"
 #include "brim/ops/matmul.h"
 #include "brim/ops/op.h"
@@ -59,6 +61,14 @@ Tensor causal_bias(const Tensor& q, const Shape& scores) {
   return bias;
 }
 
+// The products take their operands so; here the checks are to see it, and the mask goes along.
+Tensor as_autocast(Tensor x, Where where) {
+  const Dtype low = autocast_dtype();
+  const bool casts =
+      x.defined() && is_low_precision(low) && is_floating(x.dtype()) && x.dtype() != Dtype::float64;
+  return casts ? cast(std::move(x), low, where) : x;
+}
+
 Tensor transposed(Tensor x, Where where) {
   std::vector<int> axes;
   for (int i = 0; i < x.dim(); ++i) axes.push_back(i);
@@ -72,6 +82,7 @@ Tensor scaled_dot_product_attention(Tensor q, Tensor k, Tensor v, AttentionOptio
                                     Where where) {
   expect<ValueError>(options.dropout >= 0 && options.dropout <= 1, kTag,
                      "expected a dropout in [0, 1], got {}", options.dropout);
+  for (Tensor* each : {&q, &k, &v, &options.mask}) *each = as_autocast(std::move(*each), where);
   Shape shape = scores_shape(q, k, v);
   Tensor mask, causal;
   if (options.mask.defined()) mask = bias_of(std::move(options.mask), q, shape);

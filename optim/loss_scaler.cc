@@ -19,7 +19,8 @@ void require(bool holds, const char* what, double value) {
 
 LossScaler::LossScaler(const LossScalerOptions& options)
     : options_(options), state_{.scale = options.initial} {
-  require(options.floor > 0 && options.floor <= kLargest, "a floor above 0", options.floor);
+  require(options.floor >= std::numeric_limits<float>::min() && options.floor <= kLargest,
+          "a floor that is a normal float32 above 0", options.floor);
   require(options.initial >= options.floor && options.initial <= kLargest,
           "an initial scale from the floor to float32's largest number", options.initial);
   require(options.growth >= 1 && std::isfinite(options.growth), "a growth of at least 1",
@@ -31,10 +32,8 @@ LossScaler::LossScaler(const LossScalerOptions& options)
 }
 
 LossScaler LossScaler::fixed(double scale) {
-  return LossScaler({.initial = scale,
-                     .growth = 1,
-                     .backoff = 1,
-                     .floor = std::numeric_limits<float>::denorm_min()});
+  return LossScaler(
+      {.initial = scale, .growth = 1, .backoff = 1, .floor = std::numeric_limits<float>::min()});
 }
 
 std::optional<std::string> LossScaler::prepare(Optimizer& optimizer, UpdateOptions options) {

@@ -29,7 +29,8 @@ struct LossScalerOptions {
   double growth = 2;     ///< after `growth_interval` updates in a row without an overflow
   double backoff = 0.5;  ///< after one with
   int64_t growth_interval = 2000;
-  double floor = 1;  ///< at which an overflow is an error: the gradients themselves are too large
+  /// At which an overflow is an error: the gradients themselves are too large. Normal as a float.
+  double floor = 1;
 };
 
 /// What an update changes of a scaler: what a checkpoint keeps.

@@ -110,7 +110,9 @@ std::optional<std::string> Optimizer::prepare_if_finite(const UpdateOptions& opt
 
 std::optional<std::string> Optimizer::find_non_finite() {
   cancel();
-  return measure(take_gradients(), {});
+  std::optional<std::string> parameter = measure(take_gradients(), {});
+  gradient_norm_.reset();  // of a part
+  return parameter;
 }
 
 std::vector<Optimizer::Update> Optimizer::take_gradients() {

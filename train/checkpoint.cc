@@ -173,7 +173,7 @@ void require_averages(const CheckpointRecord& record, const TrainingState& state
 void require_scaler(const CheckpointRecord& record, const TrainingState& state,
                     const std::string& path) {
   const optim::LossScaler* scaler = state.step.scaler();
-  const bool there = record.loss_scale && record.finite_in_a_row && record.skipped_updates;
+  const bool there = record.loss_scale.has_value();
   expect<FileError>((scaler != nullptr) == there, kTag, "'{}' is of another training: it has {}",
                     path, there ? "a loss scale" : "no loss scale");
   if (!there) return;

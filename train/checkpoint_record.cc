@@ -96,6 +96,15 @@ class Reader {
     return strings;
   }
 
+  void require_scaling(const CheckpointRecord& record) const {
+    const bool any = record.loss_scale || record.finite_in_a_row || record.skipped_updates;
+    const bool all = record.loss_scale && record.finite_in_a_row && record.skipped_updates;
+    if (any != all) refuse("the state of its loss scaler is not complete");
+    int64_t attempts = 0;
+    if (all && __builtin_add_overflow(record.updates, *record.skipped_updates, &attempts))
+      refuse("'{}skipped_updates' is too large", kProgress);
+  }
+
   void require_empty() const {
     if (!left_.empty()) refuse("'{}' is not known", left_.begin()->first);
   }
@@ -145,6 +154,7 @@ CheckpointRecord record_of(const io::Metadata& metadata, const std::string& path
   record.identity = reader.strings(kIdentity);
   record.notes = reader.strings(kNotes);
   reader.require_empty();
+  reader.require_scaling(record);
   return record;
 }
 

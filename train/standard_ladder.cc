@@ -146,6 +146,8 @@ class FusedUpdate final : public Remedy {
       return {{}, "gradients of several micro-batches are added up"};
     if (training.trainer.clip.norm < optim::ClipOptions::kNone)
       return {{}, "gradients are clipped by the norm of all of them"};
+    if (training.trainer.precision == Dtype::float16)
+      return {{}, "an update that overflows in float16 could not be skipped"};
     if (setup.planner != "arena")
       return {{},
               "it needs the bytes of the whole step beforehand, which is for the arena planner"};

@@ -18,6 +18,10 @@ namespace {
 constexpr const char* kFiniteAgain =
     "a second run of the same step was finite: the loss is not a function of its inputs";
 
+std::string not_finite(const std::string& parameter) {
+  return fmt::format("the gradient of '{}' is not finite, and no op's result was not", parameter);
+}
+
 // 0 where there are no values.
 double value_of(const Tensor& result) {
   return result.device().is_meta() ? 0 : result.item<double>();
@@ -66,6 +70,9 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
                      "parameters are updated before the last one is known. Clip by value, or leave "
                      "fused_update off",
                      options_.clip.norm);
+  expect<ValueError>(options_.precision == Dtype::float32 || is_low_precision(options_.precision),
+                     "train step", "expected a precision of float32, float16 or bfloat16, got {}",
+                     to_string(options_.precision));
   expect<ValueError>(!options_.fused_update || options_.scaler == nullptr, "train step",
                      "a fused update takes no loss scaler: an overflow would be found after the "
                      "first parameter was updated. Train in bfloat16, or leave fused_update off");
@@ -187,8 +194,9 @@ double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& o
   return or_undo([&] {
     const double value = run_part(loss, options);
     // Here, where what overflows can be run again; `prepare` reads the sum of all parts.
-    if (options_.scaler != nullptr && (!std::isfinite(value) || optimizer_.find_non_finite()))
-      note_overflow(loss, options);
+    if (options_.scaler == nullptr) return value;
+    const std::optional<std::string> parameter = optimizer_.find_non_finite();
+    if (parameter || !std::isfinite(value)) note_overflow(loss, options, parameter);
     return value;
   });
 }
@@ -198,7 +206,9 @@ double TrainStep::run_scaled(double rate, const LossFunction& loss,
                              const MicroStepOptions& options) {
   const double value = or_undo([&] {
     const double result = run_part(loss, options);
-    if (!std::isfinite(result) || prepare_update(rate)) note_overflow(loss, options);
+    std::optional<std::string> parameter;
+    if (std::isfinite(result)) parameter = prepare_update(rate);
+    if (parameter || !std::isfinite(result)) note_overflow(loss, options, parameter);
     if (overflow_) skip();
     return result;
   });
@@ -317,7 +327,8 @@ void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& option
 
 // The part runs again under observation, in the bytes that are planned for it: the first one as
 // that of an update begun anew, another one on top of the gradients that are there.
-void TrainStep::note_overflow(const LossFunction& loss, const MicroStepOptions& options) {
+void TrainStep::note_overflow(const LossFunction& loss, const MicroStepOptions& options,
+                              const std::optional<std::string>& parameter) {
   update_.reset();
   if (part_.kind == memory::SectionKind::first_micro_step) {
     drop_gradients();
@@ -333,7 +344,8 @@ void TrainStep::note_overflow(const LossFunction& loss, const MicroStepOptions& 
     overflow_->phase = found->phase;
     overflow_->text = std::move(found->text);
   } else {
-    overflow_->text = kFiniteAgain;
+    // A sum of several gradients, or what a hook made of one.
+    overflow_->text = parameter ? not_finite(*parameter) : kFiniteAgain;
   }
 }
 
@@ -363,10 +375,12 @@ const StepOutcome& TrainStep::prepare(double rate) {
   or_undo([&] {
     if (!overflow_)
       if (const std::optional<std::string> parameter = prepare_update(rate))
-        overflow_ = {.step = attempts(),
-                     .scale = options_.scaler->scale(),
-                     .text = fmt::format("the gradient of '{}' is not finite", *parameter)};
-    if (overflow_) skip();
+        overflow_ = {
+            .step = attempts(), .scale = options_.scaler->scale(), .text = not_finite(*parameter)};
+    if (overflow_)
+      skip();
+    else
+      outcome_ = Applied{};
   });
   return outcome_;
 }
@@ -381,7 +395,10 @@ void TrainStep::commit() noexcept {
 void TrainStep::finish() noexcept {
   for (const auto& [buffer, shadow] : shadows_) copy_into(buffer, shadow);
   if (options_.ema != nullptr) options_.ema->update();
-  if (options_.scaler != nullptr) options_.scaler->update();
+  if (options_.scaler != nullptr) {
+    options_.scaler->forget_overflow();  // of others: nothing throws then
+    options_.scaler->update();
+  }
   outcome_ = Applied{};
   ++updates_;
   drop_gradients();

@@ -92,7 +92,8 @@ class TrainStep {
 
   /// Takes shadow copies of the buffers of modules in training mode, once and for all steps:
   /// others, those of frozen modules for one, do not change. Model and optimizer must outlive the
-  /// step; parameters and buffers are those that the model has now. Throws `ValueError` for
+  /// step; parameters and buffers are those that the model has now. Throws `ValueError` for another
+  /// `precision` than float32 and the half types, and for
   /// `fused_update` with `clip.norm` or a `scaler`, `DeviceError` for `offload` from a device that brim cannot
   /// copy from beside its work.
   TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options = {});
@@ -120,9 +121,9 @@ class TrainStep {
   /// parts after it run nothing and return NaN, and `prepare` skips.
   double micro_step(const LossFunction& loss, const MicroStepOptions& options = {});
   /// Checks the gradients, finds how far they are clipped (`Optimizer::gradient_norm` tells their
-  /// norm) and sets the learning rate. The last thing that can fail. With a scaler it may find that
-  /// the update is to be skipped: it has ended then, and `commit` does nothing. Throws `ValueError`,
-  /// naming the module, where gradients overflow at the scaler's floor.
+  /// norm) and sets the learning rate. The last thing that can fail. With a scaler it may find
+  /// that the update is to be skipped: it has ended then, and `commit` does nothing. Throws
+  /// `ValueError`, naming the module, where gradients overflow at the scaler's floor.
   const StepOutcome& prepare(double rate);
   /// Updates parameters, optimizer state, buffers and averages, counts the update, drops the
   /// gradients. Does nothing when nothing was prepared.
@@ -164,7 +165,8 @@ class TrainStep {
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
   std::optional<std::string> prepare_update(double rate);
   double run_scaled(double rate, const LossFunction& loss, const MicroStepOptions& options);
-  void note_overflow(const LossFunction& loss, const MicroStepOptions& options);
+  void note_overflow(const LossFunction& loss, const MicroStepOptions& options,
+                     const std::optional<std::string>& parameter);
   std::optional<NonFinite> observe(const LossFunction& loss, const MicroStepOptions& options);
   void skip();
   double run_fused(double rate, const LossFunction& loss, const MicroStepOptions& options);

@@ -180,11 +180,11 @@ void Trainer::end_epoch() {
 
 void Trainer::validate(EpochReport& report) {
   autograd::InPlaceScope in_place(options_.in_place);
-  std::optional<Autocast> autocast;
-  if (is_low_precision(options_.precision)) autocast.emplace(options_.precision);
   std::optional<optim::EmaScope> averaged;
   if (options_.ema != nullptr) averaged.emplace(*options_.ema);
   report.validation = surviving([&] {
+    std::optional<Autocast> autocast;
+    if (is_low_precision(options_.precision)) autocast.emplace(options_.precision);
     return evaluate(model_, *data_.validation, options_.input, on_evaluation, micro_batch_);
   });
   double accuracy = report.validation->accuracy;
@@ -244,7 +244,7 @@ StepReport Trainer::run_step(const HostBatch& batch) {
   report.loss = surviving([&] { return update(batch, report.rate); });
   if (const auto* skipped = std::get_if<Skipped>(&step_.outcome())) report.skipped = *skipped;
   report.step = step_.attempts();
-  report.gradient_norm = optimizer_.gradient_norm();
+  if (!report.skipped) report.gradient_norm = optimizer_.gradient_norm();
   return report;
 }
 

@@ -18,7 +18,7 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
   const optim::ScaledRate scaled = rate_for(o, flags.update_images(), flags.warmup);
   auto text = [](const auto& value) { return fmt::format("{}", value); };
   auto joined = [](const auto& values) { return fmt::format("{}", fmt::join(values, " ")); };
-  return {
+  std::vector<Setting> settings{
       {"model", flags.model, true},
       {"classes", text(data.classes), true},
       {"optimizer", o.name, true},
@@ -36,12 +36,14 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
       {"weight decay", text(o.weight_decay.value())},
       {"clip", fmt::format("norm {}, value {}", o.clip.norm, o.clip.value)},
       {"schedule", fmt::format("{}, warm-up {}", flags.schedule, scaled.warmup)},
-      {"precision", flags.precision_text},
-      {"loss scale", flags.precision() == Dtype::float16 ? flags.loss_scale : "none"},
       {"label smoothing", text(flags.label_smoothing)},
       {"augmentation", fmt::format("color {}, erasing {}, mixup {}, cutmix {}", a.color_jitter_text,
                                    a.random_erasing, a.mix.mixup, a.mix.cutmix)},
       {"bad images", flags.skip_bad_images ? "skipped" : "refused"}};
+  // Checkpoints of before there was another have none.
+  if (is_low_precision(flags.precision())) settings.push_back({"precision", flags.precision_text});
+  if (flags.precision() == Dtype::float16) settings.push_back({"loss scale", flags.loss_scale});
+  return settings;
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ void TrainReport::step(const StepReport& report) {
   rates_.push_back(rate);
   note_skipped();
   if (report.skipped)
-    progress_.say(fmt::format("step {} is skipped: with the loss times {}, an overflow was {}",
+    progress_.say(fmt::format("step {} is skipped, an overflow with the loss times {}: {}",
                               report.step, report.scale, report.skipped->text));
   progress_.step(report);
   events_.write({{"event", "step"},

@@ -203,6 +203,41 @@ TEST_CASE("autocast: in a function under checkpoint the same casts, and the same
   CHECK(run(false) == run(true));
 }
 
+TEST_CASE("autocast: two losses of one scope may go backward one after the other, or again") {
+  autograd::FreeRecomputation free;
+  for (autograd::SavePolicy* policy :
+       {static_cast<autograd::SavePolicy*>(nullptr), static_cast<autograd::SavePolicy*>(&free)}) {
+    autograd::SavePolicyScope saving(policy);
+    Tensor w = numbers({8, 8}, 1).set_requires_grad(), x = numbers({4, 8}, 2).set_requires_grad();
+    auto gradient_of = [&](bool together) {
+      w.set_grad(Tensor());
+      Autocast autocast(Dtype::bfloat16);
+      Tensor a = sum(matmul(x, w)), b = sum(tanh(matmul(x, w)));
+      if (together) {
+        backward(add(a, b));
+      } else {
+        backward(a);
+        backward(b);
+        Tensor again = sum(matmul(x, w));  // a and b are held still
+        backward(again, {.grad = zeros({})});
+      }
+      return w.grad().to_vector<float>();
+    };
+    const Values together = gradient_of(true), apart = gradient_of(false);
+    for (size_t i = 0; i < apart.size(); ++i)  // added up in float32, and in halves
+      CHECK(apart[i] == doctest::Approx(together[i]).epsilon(0.01));
+  }
+}
+
+TEST_CASE("autocast: attention takes operands and a mask of several dtypes") {
+  const Tensor wide = numbers({4, 8}, 1), low = cast(wide, Dtype::bfloat16);
+  const Tensor mask = zeros({4, 4});
+  Autocast autocast(Dtype::bfloat16);
+  const Tensor y = scaled_dot_product_attention(wide, low, low, {.mask = mask});
+  CHECK(y.dtype() == Dtype::bfloat16);
+  CHECK(y.to_vector<float>() == scaled_dot_product_attention(low, low, low).to_vector<float>());
+}
+
 TEST_CASE("autocast: a parameter that changed is cast again") {
   Tensor w = ones({2, 2}).set_requires_grad();
   const Tensor x = ones({1, 2});

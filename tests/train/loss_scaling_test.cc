@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "brim/memory/arena_planner.h"
 #include "brim/nn/models/registry.h"
 #include "brim/ops/cross_entropy.h"
 #include "brim/optim/sgd.h"
@@ -14,6 +15,7 @@
 #include "brim/tests/train/small_net.h"
 #include "brim/train/checkpoint.h"
 #include "brim/train/train_step.h"
+#include "brim/train/training_plan.h"
 
 using namespace brim;
 using namespace brim::testing;
@@ -195,10 +197,47 @@ TEST_CASE("one decision for all parts of an update") {
   CHECK(run.step->skipped() == 3);
   run.step->begin();
   for (int i = 0; i < 3; ++i) part(false);
-  run.step->prepare(0.05);
+  CHECK(std::holds_alternative<Applied>(run.step->prepare(0.05)));
   run.step->commit();
   CHECK(std::holds_alternative<Applied>(run.step->outcome()));
   CHECK(run.state() != before);
+}
+
+TEST_CASE("the part that overflowed runs again in the bytes that were planned for it") {
+  // Of 4, 4 and 2 images, on the meta device and then for real.
+  auto program = [](Device device, int updates, int bad) {
+    auto model = nn::make_model("resnet20", {.classes = 10, .device = device});
+    optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9});
+    optim::LossScaler scaler({.initial = 64});
+    TrainStep step(*model, sgd, {.precision = Dtype::float16, .scaler = &scaler});
+    for (int update = 0; update < updates; ++update) {
+      step.begin();
+      for (int part = 0; part < 3; ++part) {
+        const int64_t images = part == 2 ? 2 : 4;
+        const double value = part == bad && update == 1 ? 1e30 : 0.5;
+        step.micro_step(
+            [&] {
+              Tensor labels = zeros({images}, {.dtype = Dtype::int64, .device = device});
+              return cross_entropy((*model)(full({images, 8, 8, 3}, value, {.device = device})),
+                                   labels);
+            },
+            {.weight = static_cast<double>(images) / 10, .samples = images});
+      }
+      step.prepare(0.01);
+      step.commit();
+    }
+    return step.skipped();
+  };
+  const TrainingPlan planned = plan_on_meta([&](const auto&) { program(Device::meta(), 2, -1); });
+  for (int bad : {-1, 0, 1, 2}) {
+    CAPTURE(bad);
+    auto account = std::make_shared<memory::Account>(
+        Device::cpu(), std::make_unique<memory::HostSource>(), memory::arena_planner(planned.plan));
+    memory::AccountScope scope(account);
+    CHECK(program(Device::cpu(), 3, bad) == (bad < 0 ? 0 : 1));
+    CHECK(account->stats().mismatches == 0);
+    CHECK(account->stats().peak_reserved == planned.predicted.peak_reserved);
+  }
 }
 
 TEST_CASE("scales that are powers of two change no bit of what does not under- or overflow") {
