@@ -42,8 +42,8 @@ void check_refused(const Checkpoints& checkpoints, T& training, const Names& par
 TEST_CASE("a later version of the format is refused, not passed over") {
   TwoCheckpoints two;
   io::write_safetensors(two.paths[1], {},
-                        {{"checkpoint.version", "3"}, {"who.knows", "what this is"}});
-  check_refused(two.checkpoints, two.training, {"version 3", "later than 2"});
+                        {{"checkpoint.version", "4"}, {"who.knows", "what this is"}});
+  check_refused(two.checkpoints, two.training, {"version 4", "later than 3"});
   CHECK_THROWS_AS(two.checkpoints.newest(), FileError);
 }
 
