@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "brim/autograd/call_again.h"
 #include "brim/autograd/in_place.h"
 #include "brim/autograd/input_rule.h"
 #include "brim/autograd/node.h"
@@ -15,7 +14,6 @@ namespace {
 
 thread_local bool recording = true;
 thread_local OpObserver* observers = nullptr;
-thread_local InputRule* rule = nullptr;
 std::atomic<uint64_t> next_sequence = 1;
 
 TensorInfo info_of(const Tensor& tensor) {
@@ -106,27 +104,9 @@ void notify(const OpEvent& event) {
     observer->ran(event);
 }
 
-InputRule* input_rule() { return rule; }
-InputRuleScope::InputRuleScope(InputRule* now) : before_(rule) { rule = now; }
-InputRuleScope::~InputRuleScope() { rule = before_; }
-
-Tensor result_again(const std::shared_ptr<Node>& node, const Tensors& inputs) {
-  const std::shared_ptr<Value>& value = node->values.front();
-  Tensor result;
-  if (value != nullptr && value->is_resident()) {
-    result = value->get(node->op->name());
-  } else {
-    memory::SiteScope site(node->site(memory::Phase::forward));
-    result = node->op->forward(inputs, node->context).front();
-    if (value != nullptr) value->renew(result);
-  }
-  result.body()->producer = node;
-  return result;
-}
-
 Tensors apply(std::shared_ptr<const Op> op, Inputs given, Where where) {
   Tensors prepared = std::move(given).take();
-  if (rule != nullptr) rule->prepare(*op, prepared, where);
+  if (InputRule* rule = input_rule()) rule->prepare(*op, prepared, where);
   const Tensors inputs = std::move(prepared);
   bool record = recording && op->is_differentiable() &&
                 std::ranges::any_of(inputs, [](const Tensor& t) { return t.requires_grad(); });

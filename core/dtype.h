@@ -1,7 +1,8 @@
 // Element types of tensors, and the ways between a `Dtype` and its C++ type. `convert` is for one
 // element; for a tensor use `cast`, or `convert_to` where no gradient is wanted. `visit_dtype`
 // compiles its body for all nine types, which suits code that moves values. Kernels that compute
-// exist for float32 and float64; halves run through the former where they have none (core/launch.h).
+// exist for float32 and float64; halves run through the former where they have none
+// (core/launch.h).
 #pragma once
 
 #include <bit>

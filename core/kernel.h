@@ -21,7 +21,7 @@ struct Kernel {
   const char* name;
   /// The kernel reads its outputs before it writes them (accumulates, updates in place).
   bool updates = false;
-  ByRows by_rows = {};
+  ByRows by_rows = {};  ///< nothing: halves are widened as a whole (core/launch.h)
 };
 struct NoAttributes {};
 

@@ -147,17 +147,25 @@ void run_widened(const detail::Invocation& invocation, const detail::TableEntry&
 /// The meta device stands for the CPU.
 DeviceType kind_of(Device device) { return device.is_meta() ? DeviceType::cpu : device.type; }
 
-bool is_widened(const detail::Invocation& invocation, Device device) {
-  return is_low_precision(invocation.dtype) &&
-         find_entry(invocation.name, kind_of(device), invocation.dtype) == nullptr;
+/// The kernel for the very dtype of the call, if there is one that takes it.
+const detail::TableEntry* native_entry(const detail::Invocation& invocation,
+                                       const KernelCall& call) {
+  const detail::TableEntry* entry =
+      find_entry(invocation.name, kind_of(call.device), invocation.dtype);
+  if (entry == nullptr || entry->suits == nullptr) return entry;
+  return invocation.suits(entry->suits, call, invocation.attributes) ? entry : nullptr;
+}
+
+bool is_widened(const detail::Invocation& invocation, const KernelCall& call) {
+  return is_low_precision(invocation.dtype) && native_entry(invocation, call) == nullptr;
 }
 
 void run(const detail::Invocation& invocation, const KernelCall& call) {
-  const DeviceType kind = kind_of(call.device);
-  if (const detail::TableEntry* entry = find_entry(invocation.name, kind, invocation.dtype))
+  if (const detail::TableEntry* entry = native_entry(invocation, call))
     return run_native(invocation, *entry, call);
   const detail::TableEntry* entry = nullptr;
-  if (is_low_precision(invocation.dtype)) entry = find_entry(invocation.name, kind, Dtype::float32);
+  if (is_low_precision(invocation.dtype))
+    entry = find_entry(invocation.name, kind_of(call.device), Dtype::float32);
   expect<DtypeError>(entry != nullptr, invocation.name, "has no kernel for {} on {}",
                      to_string(invocation.dtype), to_string(call.device));
   run_widened(invocation, *entry, call);
@@ -173,11 +181,11 @@ void detail::launch(const Invocation& invocation) {
   Device device = device_of(invocation);
   require_one_device(invocation, device);
   Views in(invocation.in), out(invocation.out);
+  KernelCall call{.in = in.span(), .out = out.span(), .device = device};
   LaunchEvent event{invocation.name, invocation.updates, in.span(), out.span()};
-  if (observers != nullptr && is_widened(invocation, device)) event.widened = invocation.dtype;
+  if (observers != nullptr && is_widened(invocation, call)) event.widened = invocation.dtype;
   for (auto* scope = observers; scope != nullptr; scope = scope->before_)
     scope->observer_.launched(event);
-  KernelCall call{.in = in.span(), .out = out.span(), .device = device};
   cuda::DeviceScope scope(device);
   if (device.is_cuda()) call.stream = cuda::default_stream(device).handle();
   try {

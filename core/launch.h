@@ -4,9 +4,10 @@
 // On the meta device nothing runs: the scratch that the CPU's kernel would take is asked for and
 // returned, so that the account sees the same bytes.
 //
-// float16 and bfloat16 use their own kernel where the table has one. Otherwise the low-precision
-// buffers are widened to float32 in scratch, the float32 kernel runs, and results are rounded
-// (core/widened.h); some rows at a time where the kernel says that it works by rows.
+// float16 and bfloat16 use their own kernel where the table has one that suits the shapes.
+// Otherwise the low-precision buffers are widened to float32 in scratch, the float32 kernel runs,
+// and results are rounded (core/widened.h); some rows at a time where the kernel says that it works
+// by rows.
 #pragma once
 
 #include <cstdint>
@@ -49,12 +50,15 @@ using KernelFn = void (*)(const KernelCall&, const A&);
 /// Bytes of scratch for these shapes. Data pointers are not to be read.
 template <class A>
 using ScratchFn = int64_t (*)(const KernelCall&, const A&);
+/// Whether a kernel for halves takes these shapes. Data pointers are not to be read.
+template <class A>
+using SuitsFn = bool (*)(const KernelCall&, const A&);
 
 namespace detail {
 
 using AnyFn = void (*)();
 struct TableEntry {
-  AnyFn run = nullptr, scratch = nullptr;
+  AnyFn run = nullptr, scratch = nullptr, suits = nullptr;
 };
 struct Invocation {
   const char* name;
@@ -65,6 +69,7 @@ struct Invocation {
   const void* attributes;
   void (*run)(AnyFn, const KernelCall&, const void*);
   int64_t (*scratch)(AnyFn, const KernelCall&, const void*);
+  bool (*suits)(AnyFn, const KernelCall&, const void*);
 };
 void add_kernel(std::string_view name, DeviceType device, Dtype dtype, TableEntry entry);
 void launch(const Invocation& invocation);
@@ -72,14 +77,17 @@ void launch(const Invocation& invocation);
 }  // namespace detail
 
 /// Adds a kernel to the table. Throws `ValueError` when there is one for this name, device and
-/// dtype: begin the names of your own kernels with a prefix.
+/// dtype: begin the names of your own kernels with a prefix. `suits` is for halves, which have
+/// another way where it says no; null: it takes all shapes.
 template <class A>
 void register_kernel(const Kernel<A>& kernel, DeviceType device, Dtype dtype,
                      std::type_identity_t<KernelFn<A>> run,
-                     std::type_identity_t<ScratchFn<A>> scratch = nullptr) {
+                     std::type_identity_t<ScratchFn<A>> scratch = nullptr,
+                     std::type_identity_t<SuitsFn<A>> suits = nullptr) {
   detail::add_kernel(
       kernel.name, device, dtype,
-      {reinterpret_cast<detail::AnyFn>(run), reinterpret_cast<detail::AnyFn>(scratch)});
+      {reinterpret_cast<detail::AnyFn>(run), reinterpret_cast<detail::AnyFn>(scratch),
+       reinterpret_cast<detail::AnyFn>(suits)});
 }
 
 /// Runs `kernel` for `dtype` on the device of the first output. Undefined tensors become absent
@@ -102,6 +110,9 @@ void launch(const Kernel<A>& kernel, Dtype dtype, std::span<const Tensor> in,
       },
       [](detail::AnyFn fn, const KernelCall& call, const void* a) {
         return reinterpret_cast<ScratchFn<A>>(fn)(call, *static_cast<const A*>(a));
+      },
+      [](detail::AnyFn fn, const KernelCall& call, const void* a) {
+        return reinterpret_cast<SuitsFn<A>>(fn)(call, *static_cast<const A*>(a));
       }};
   detail::launch(invocation);
 }

@@ -44,10 +44,10 @@ bool set_autocast_rule(std::string_view op, AutocastRule rule);
 /// Switches this thread's ops to mixed precision until the scope ends. Scopes nest; one of float32
 /// switches it off inside.
 ///
-/// Casts of a parameter that wants a gradient are shared within the outermost scope: used twice, it
-/// is cast once, and its gradients add up in the half type. Nothing is held for it; whether backward
-/// keeps the cast or makes it again is its save policy's choice (autograd/save_policy.h), as for any
-/// result.
+/// Casts of a parameter that wants a gradient are shared within the outermost scope: used twice,
+/// it is cast once, and its gradients add up in the half type. Nothing is held for it; whether
+/// backward keeps the cast or makes it again is its save policy's choice (autograd/save_policy.h),
+/// as for any result.
 class Autocast {
  public:
   /// Throws `DtypeError` for what is neither float16, bfloat16 nor float32, and within a scope of

@@ -79,7 +79,8 @@ template <int kRows, class T>
 inline void prefetch_next(const T* rows, int64_t length, int64_t i) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
   const T* next = rows + kRows * (length + i);
-  for (int64_t at = 0; at < kRows * kLanes<Vector<Compute<T>>>; at += kLine) __builtin_prefetch(next + at);
+  constexpr int64_t kCount = kRows * kLanes<Vector<Compute<T>>>;
+  for (int64_t at = 0; at < kCount; at += kLine) __builtin_prefetch(next + at);
 }
 
 }  // namespace brim::cpu

@@ -103,24 +103,57 @@ void slice_gradient(const ConvShape& shape, const T* x, const T* dy, T* dweight,
   conv2d_generic_backward_weight(shape, x, dy, dweight, scratch);
 }
 
-/// The weight gradient of a batch, or what one adds to it: slice by slice.
+/// A weight gradient is computed from slices of the batch, which are added up.
+struct WeightSlices {
+  ConvShape shape;  ///< of the whole batch
+  int64_t images;   ///< of a slice; the last may have fewer
+
+  WeightSlices(const KernelCall& call, const Conv2dOptions& options)
+      : shape(weight_shape(call, options)),
+        images(std::max<int64_t>(std::min(images_of_slice(shape), shape.n), 1)) {}
+
+  bool several() const { return shape.n > images; }
+  ConvShape slice(int64_t count) const {
+    ConvShape one = shape;
+    one.n = count;
+    return one;
+  }
+  /// Calls `of_slice` with its shape and whether it is the first; once for no images.
+  template <class OfSlice>
+  void each(const OfSlice& of_slice) const {
+    for (int64_t begin = 0; begin == 0 || begin < shape.n; begin += images)
+      of_slice(slice(std::min(images, shape.n - begin)), begin == 0);
+  }
+  /// Enough for each.
+  template <class T>
+  int64_t scratch() const {
+    const int64_t rest = shape.n % images;
+    int64_t most = shape.n >= images ? slice_scratch<T>(slice(images)) : 0;
+    if (rest > 0 || shape.n == 0) most = std::max(most, slice_scratch<T>(slice(rest)));
+    return most;
+  }
+  static int64_t elements_of_x(const ConvShape& one) { return one.n * one.h * one.w * one.c; }
+  static int64_t elements_of_dy(const ConvShape& one) { return one.pixels() * one.k; }
+};
+
+template <class T>
+void add_to(T* sum, const T* part, int64_t count) {
+  parallel_for(count, 16384, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) sum[i] += part[i];
+  });
+}
+
+/// The weight gradient of a batch, or what one adds to it.
 template <class T>
 class WeightGradient {
  public:
   WeightGradient(const KernelCall& call, const Conv2dOptions& options, bool adds)
-      : call_(call),
-        shape_(weight_shape(call, options)),
-        images_(std::max<int64_t>(std::min(images_of_slice(shape_), shape_.n), 1)),
-        weights_(call.out[0].numel()),
-        adds_(adds) {}
+      : call_(call), slices_(call, options), weights_(call.out[0].numel()), adds_(adds) {}
 
   int64_t scratch_bytes() const {
     ScratchCursor cursor(nullptr);
     take_part(cursor);
-    const int64_t rest = shape_.n % images_;
-    int64_t most = shape_.n >= images_ ? slice_scratch<T>(slice(images_)) : 0;
-    if (rest > 0 || shape_.n == 0) most = std::max(most, slice_scratch<T>(slice(rest)));
-    return cursor.used() + most;
+    return cursor.used() + slices_.template scratch<T>();
   }
 
   void run() const {
@@ -128,53 +161,45 @@ class WeightGradient {
     T *part = take_part(cursor), *sum = call_.out[0].template as<T>();
     void* rest = cursor.take<char>(0);
     const T *x = call_.in[0].template as<T>(), *dy = call_.in[1].template as<T>();
-    int64_t begin = 0;
-    do {
-      const ConvShape shape = slice(std::min(images_, shape_.n - begin));
-      const bool adds = adds_ || begin > 0;
+    slices_.each([&](const ConvShape& shape, bool first) {
+      const bool adds = adds_ || !first;
       slice_gradient<T>(shape, x, dy, adds ? part : sum, rest);
-      if (adds) add(part, sum);
-      x += shape.n * shape.h * shape.w * shape.c;
-      dy += shape.pixels() * shape.k;
-      begin += images_;
-    } while (begin < shape_.n);
-  }
-
- private:
-  ConvShape slice(int64_t images) const {
-    ConvShape one = shape_;
-    one.n = images;
-    return one;
-  }
-  /// Where a slice's gradient goes that is added to another's.
-  T* take_part(ScratchCursor& cursor) const {
-    return adds_ || shape_.n > images_ ? cursor.take<T>(weights_) : nullptr;
-  }
-  void add(const T* part, T* sum) const {
-    parallel_for(weights_, 16384, [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) sum[i] += part[i];
+      if (adds) add_to(sum, part, weights_);
+      x += WeightSlices::elements_of_x(shape);
+      dy += WeightSlices::elements_of_dy(shape);
     });
   }
 
+ private:
+  /// Where a slice's gradient goes that is added to another's.
+  T* take_part(ScratchCursor& cursor) const {
+    return adds_ || slices_.several() ? cursor.take<T>(weights_) : nullptr;
+  }
+
   const KernelCall& call_;
-  ConvShape shape_;
-  int64_t images_, weights_;
+  WeightSlices slices_;
+  int64_t weights_;
   bool adds_;
 };
+
+template <class To, class From>
+void convert_all(To* to, const From* from, int64_t count) {
+  parallel_for(count, 16384, [=](int64_t begin, int64_t end) {
+    convert_row(to + begin, from + begin, end - begin);
+  });
+}
 
 /// In halves: slices are widened one by one, the sum is in float32, and rounded once.
 template <class S>
 class HalfWeightGradient {
  public:
   HalfWeightGradient(const KernelCall& call, const Conv2dOptions& options)
-      : call_(call),
-        shape_(weight_shape(call, options)),
-        images_(std::max<int64_t>(std::min(images_of_slice(shape_), shape_.n), 1)) {}
+      : call_(call), slices_(call, options), weights_(call.out[0].numel()) {}
 
   int64_t scratch_bytes() const {
     ScratchCursor cursor(nullptr);
     Parts(*this, cursor);
-    return cursor.used() + inner_scratch();
+    return cursor.used() + slices_.template scratch<float>();
   }
 
   void run() const {
@@ -182,62 +207,34 @@ class HalfWeightGradient {
     const Parts parts(*this, cursor);
     void* rest = cursor.take<char>(0);
     const S *x = call_.in[0].as<S>(), *dy = call_.in[1].as<S>();
-    for (int64_t begin = 0; begin == 0 || begin < shape_.n; begin += images_) {
-      const ConvShape shape = slice(std::min(images_, shape_.n - begin));
-      const int64_t of_x = elements_of_x(shape), of_dy = elements_of_dy(shape);
+    slices_.each([&](const ConvShape& shape, bool first) {
+      const int64_t of_x = WeightSlices::elements_of_x(shape),
+                    of_dy = WeightSlices::elements_of_dy(shape);
       convert_all(parts.x, x, of_x);
       convert_all(parts.dy, dy, of_dy);
-      slice_gradient<float>(shape, parts.x, parts.dy, begin == 0 ? parts.sum : parts.part, rest);
-      if (begin > 0) add(parts);
+      slice_gradient<float>(shape, parts.x, parts.dy, first ? parts.sum : parts.part, rest);
+      if (!first) add_to(parts.sum, parts.part, weights_);
       x += of_x;
       dy += of_dy;
-    }
-    convert_all(call_.out[0].as<S>(), parts.sum, weights());
+    });
+    convert_all(call_.out[0].as<S>(), parts.sum, weights_);
   }
 
  private:
   struct Parts {
     float *x, *dy, *sum, *part;
     Parts(const HalfWeightGradient& gradient, ScratchCursor& cursor) {
-      const ConvShape most = gradient.slice(gradient.images_);
-      x = cursor.take<float>(elements_of_x(most));
-      dy = cursor.take<float>(elements_of_dy(most));
-      sum = cursor.take<float>(gradient.weights());
-      part = gradient.shape_.n > gradient.images_ ? cursor.take<float>(gradient.weights()) : sum;
+      const ConvShape most = gradient.slices_.slice(gradient.slices_.images);
+      x = cursor.take<float>(WeightSlices::elements_of_x(most));
+      dy = cursor.take<float>(WeightSlices::elements_of_dy(most));
+      sum = cursor.take<float>(gradient.weights_);
+      part = gradient.slices_.several() ? cursor.take<float>(gradient.weights_) : sum;
     }
   };
-  static int64_t elements_of_x(const ConvShape& shape) {
-    return shape.n * shape.h * shape.w * shape.c;
-  }
-  static int64_t elements_of_dy(const ConvShape& shape) { return shape.pixels() * shape.k; }
-  int64_t weights() const { return call_.out[0].numel(); }
-
-  ConvShape slice(int64_t images) const {
-    ConvShape one = shape_;
-    one.n = images;
-    return one;
-  }
-  int64_t inner_scratch() const {
-    const int64_t rest = shape_.n % images_;
-    int64_t most = shape_.n >= images_ ? slice_scratch<float>(slice(images_)) : 0;
-    if (rest > 0 || shape_.n == 0) most = std::max(most, slice_scratch<float>(slice(rest)));
-    return most;
-  }
-  template <class To, class From>
-  static void convert_all(To* to, const From* from, int64_t count) {
-    parallel_for(count, 16384, [=](int64_t begin, int64_t end) {
-      convert_row(to + begin, from + begin, end - begin);
-    });
-  }
-  void add(const Parts& parts) const {
-    parallel_for(weights(), 16384, [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) parts.sum[i] += parts.part[i];
-    });
-  }
 
   const KernelCall& call_;
-  ConvShape shape_;
-  int64_t images_;
+  WeightSlices slices_;
+  int64_t weights_;
 };
 
 template <class S>
