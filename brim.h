@@ -38,6 +38,7 @@
 #include "brim/train/checkpoint.h"
 #include "brim/train/evaluate.h"
 #include "brim/train/ladder.h"
+#include "brim/train/numerics.h"
 #include "brim/train/rehearsal.h"
 #include "brim/train/step_memory.h"
 #include "brim/train/train_step.h"

@@ -7,6 +7,7 @@
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/program.h"
+#include "brim/examples/support/run_watch.h"
 #include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
@@ -51,6 +52,8 @@ void train(TrainFlags flags) {
     options.ema = updating.ema.get();
     const std::unique_ptr<optim::LossScaler> scaler = make_scaler(flags);
     options.scaler = scaler.get();
+    RunWatch watch(flags);
+    options.watch = watch.watch();
     TrainReport report(flags, data, *model, events);
     Trainer trainer(*model, *updating.optimizer, {*data.training, data.validation.get()}, options);
     trainer.on_step = [&](const StepReport& step) {
@@ -68,8 +71,14 @@ void train(TrainFlags flags) {
     trainer.should_stop = [&] { return checkpoints.stop_requested(); };
     report.say(checkpoints.resume(trainer));
     report.say(kept.said);
-    trainer.run();
+    try {
+      trainer.run();
+    } catch (const Error&) {
+      report.say(watch.finish());  // of a NaN too: what led to it
+      throw;
+    }
     trace.finish();
+    report.say(watch.finish());
     if (trainer.stopped()) throw Stopped{checkpoints.stopped_message(trainer)};
     save_trained_weights(flags, data, *model, updating.ema.get());
     report.done(plan.predicted, trainer);

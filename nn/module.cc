@@ -25,6 +25,11 @@ bool has_values(const Tensor& tensor) {
   return tensor.storage()->version() > 0 || tensor.device().is_meta() || tensor.numel() == 0;
 }
 
+TensorOptions options_of(const Shape& shape, bool is_parameter) {
+  const TensorOptions& options = creation_options();
+  return {.dtype = slot_dtype(options.dtype, shape, is_parameter), .device = options.device};
+}
+
 }  // namespace
 
 bool is_at_or_below(std::string_view name, std::string_view prefix) {
@@ -140,8 +145,9 @@ void Module::to(Dtype dtype) {
   std::vector<std::pair<Tensor*, Tensor>> converted;
   for_each_slot([&](const std::string&, const Slot& slot) {
     const Tensor& old = *slot.tensor;
-    if (old.dtype() == dtype) return;
-    Tensor tensor = empty_in_role(old, {.dtype = dtype, .device = old.device()});
+    const Dtype wanted = slot_dtype(dtype, old.shape(), slot.is_parameter);
+    if (old.dtype() == wanted) return;
+    Tensor tensor = empty_in_role(old, {.dtype = wanted, .device = old.device()});
     if (has_values(old)) copy_into(tensor, old);
     converted.emplace_back(slot.tensor, std::move(tensor));
   });
@@ -151,7 +157,7 @@ void Module::to(Dtype dtype) {
 void Module::register_parameter(std::string name, Tensor& member, const Shape& shape, Init init) {
   require_new_name(name);
   memory::CategoryScope category(memory::Category::parameters);
-  member = empty(shape, creation_options());
+  member = empty(shape, options_of(shape, /*is_parameter=*/true));
   member.set_requires_grad();
   slots_.push_back({std::move(name), &member, std::move(init), true, this});
 }
@@ -159,7 +165,7 @@ void Module::register_parameter(std::string name, Tensor& member, const Shape& s
 void Module::register_buffer(std::string name, Tensor& member, const Shape& shape, double value) {
   require_new_name(name);
   memory::CategoryScope category(memory::Category::other);
-  member = full(shape, value, creation_options());
+  member = full(shape, value, options_of(shape, /*is_parameter=*/false));
   slots_.push_back({std::move(name), &member, init::constant(value), false, this});
 }
 

@@ -98,7 +98,8 @@ class Module {
   /// Parameters ask for a gradient again, and modules there are in training mode: freeze("") and
   /// then unfreeze("fc") leaves the last layer to train.
   void unfreeze(std::string_view prefix);
-  /// Converts parameters and buffers to float32 or float64. They are new tensors then: make
+  /// Converts parameters and buffers to float32 or float64, or those to bfloat16 that have it in
+  /// modules of bfloat16 (`slot_dtype`), and the others to float32. They are new tensors then: make
   /// optimizers afterwards.
   void to(Dtype dtype);
 

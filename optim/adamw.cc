@@ -27,8 +27,8 @@ AdamW::AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& option
       options_(options) {
   require_kernel(kernel::adamw.name);
   for (size_t i = 0; i < this->parameters().size(); ++i) {
-    exp_avg_.push_back(make_state(i));
-    exp_avg_sq_.push_back(make_state(i));
+    exp_avg_.push_back(make_state(i, options_.state));
+    exp_avg_sq_.push_back(make_state(i, options_.state));
   }
 }
 
@@ -38,7 +38,10 @@ void AdamW::update(size_t i, const Tensor& gradient) noexcept {
           .beta1 = options_.beta1,
           .beta2 = options_.beta2,
           .epsilon = options_.epsilon,
-          .weight_decay = settings(i).weight_decay});
+          .weight_decay = settings(i).weight_decay,
+          .parameter_key = rounding_key(options_.seed, "parameter", i),
+          .exp_avg_key = rounding_key(options_.seed, "exp_avg", i),
+          .exp_avg_sq_key = rounding_key(options_.seed, "exp_avg_sq", i)});
 }
 
 std::vector<nn::NamedTensor> AdamW::named_state() const {

@@ -13,6 +13,9 @@ struct AdamWOptions {
   double beta2 = 0.999;        ///< of the average of their squares; in [0, 1)
   double epsilon = 1e-8;       ///< added to the root of the squares; above 0, also in float32
   double weight_decay = 0.01;  ///< from 0; in proportion to the rate
+  /// What m and v are kept in, as `SgdOptions::state`.
+  Dtype state = Dtype::float32;
+  uint64_t seed = 0;  ///< as `SgdOptions::seed`
   /// Parameters with a rate or decay of their own (optim/parameter_groups.h).
   std::vector<ParameterGroup> groups = {};
 };
@@ -31,8 +34,11 @@ class AdamW final : public Optimizer {
   explicit AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& options = {});
   /// "exp_avg.<parameter>" (m) and "exp_avg_sq.<parameter>" (v).
   std::vector<nn::NamedTensor> named_state() const override;
-  std::unique_ptr<Optimizer> like(std::vector<nn::NamedTensor> parameters) const override {
-    return std::make_unique<AdamW>(std::move(parameters), options_);
+  std::unique_ptr<Optimizer> like(std::vector<nn::NamedTensor> parameters,
+                                  std::optional<Dtype> state = {}) const override {
+    AdamWOptions options = options_;
+    options.state = state.value_or(options.state);
+    return std::make_unique<AdamW>(std::move(parameters), options);
   }
 
  private:
@@ -50,8 +56,10 @@ struct AdamWAttributes {
   double rate_factor = 1;  ///< of the rate in the scalars
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double weight_decay = 0;
+  RandomKey parameter_key, exp_avg_key, exp_avg_sq_key;  ///< of roundings to bfloat16
 };
-/// in: gradient, step scalars; out: parameter, m, v. Contiguous.
+/// in: gradient, step scalars; out: parameter, m, v. Contiguous. Gradient, m and v may be bfloat16
+/// for a parameter of float32 or bfloat16.
 inline constexpr Kernel<AdamWAttributes> adamw{"adamw", /*updates=*/true};
 
 }  // namespace brim::kernel

@@ -11,8 +11,7 @@ namespace brim::optim {
 namespace {
 
 bool changes(const nn::Module::Slot& slot, const EmaOptions& options) {
-  Dtype dtype = slot.tensor->dtype();
-  if (dtype != Dtype::float32 && dtype != Dtype::float64) return false;
+  if (!is_floating(slot.tensor->dtype())) return false;
   return slot.is_parameter ? slot.tensor->requires_grad()
                            : options.buffers && slot.owner->training();
 }
@@ -31,6 +30,9 @@ Ema::Ema(nn::Module& model, const EmaOptions& options) : options_(options) {
   std::set<const TensorBody*> taken;  // a tensor may be a member of several modules
   model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
     if (!changes(slot, options)) return;
+    expect<DtypeError>(!is_low_precision(slot.tensor->dtype()), "ema",
+                       "an average of {} would stand still: '{}' must be float32 or float64",
+                       to_string(slot.tensor->dtype()), name);
     for (const char* kernel : {kernel::ema.name, kernel::ema_swap.name})
       require_kernel("ema", kernel, slot.tensor->device(), slot.tensor->dtype());
     expect<ShapeError>(slot.tensor->is_contiguous(), "ema", "expected '{}' to be contiguous", name);

@@ -30,6 +30,10 @@ void require_valid(const char* name, const UpdateOptions& options) {
                      options.clip.value);
 }
 
+bool is_updated(Dtype dtype) {
+  return dtype == Dtype::float32 || dtype == Dtype::float64 || dtype == Dtype::bfloat16;
+}
+
 // PyTorch's, with its 1e-6; NaN for a norm that is NaN.
 double clip_factor(double norm, double limit) {
   double factor = limit / (norm + 1e-6);
@@ -55,9 +59,9 @@ Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, 
       scalars_(name, parameters_.front().tensor.device()) {
   Device device = scalars_.buffer().device();
   for (const auto& [parameter, tensor] : parameters_) {
-    expect<DtypeError>(tensor.dtype() == Dtype::float32 || tensor.dtype() == Dtype::float64, name_,
-                       "expected float32 or float64, got {} for '{}'", to_string(tensor.dtype()),
-                       parameter);
+    expect<DtypeError>(is_updated(tensor.dtype()), name_,
+                       "expected float32, float64 or bfloat16, got {} for '{}'",
+                       to_string(tensor.dtype()), parameter);
     expect<DeviceError>(tensor.device() == device, name_,
                         "expected all parameters on {}, got '{}' on {}", to_string(device),
                         parameter, to_string(tensor.device()));
@@ -78,10 +82,17 @@ void Optimizer::require_kernel(std::string_view kernel) const {
     optim::require_kernel(name_, kernel, parameter.tensor.device(), parameter.tensor.dtype());
 }
 
-Tensor Optimizer::make_state(size_t i) const {
+Tensor Optimizer::make_state(size_t i, Dtype dtype) const {
+  if (parameter(i).dtype() == Dtype::float64) dtype = Dtype::float64;
+  expect<DtypeError>(dtype != Dtype::float16 && is_updated(dtype), name_,
+                     "expected state of float32 or bfloat16, got {}", to_string(dtype));
   memory::CategoryScope category(memory::Category::optimizer);
   memory::SiteScope site({.op = name_, .module = &autograd::kept_path(parameters_[i].name)});
-  return zeros_like(parameter(i));
+  return zeros(parameter(i).shape(), {.dtype = dtype, .device = parameter(i).device()});
+}
+
+RandomKey Optimizer::rounding_key(uint64_t seed, const char* what, size_t i) const {
+  return derive(derive(RandomKey{seed}, what), parameters_[i].name);
 }
 
 void Optimizer::prepare(const UpdateOptions& options) {
@@ -132,7 +143,8 @@ void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gr
   expect<ShapeError>(gradient.shape() == tensor.shape(), name_,
                      "expected a gradient of shape {} for '{}', got {}", to_string(tensor.shape()),
                      parameter.name, to_string(gradient.shape()));
-  expect<DtypeError>(gradient.dtype() == tensor.dtype(), name_,
+  const bool narrow = tensor.dtype() == Dtype::float32 && gradient.dtype() == Dtype::bfloat16;
+  expect<DtypeError>(gradient.dtype() == tensor.dtype() || narrow, name_,
                      "expected a gradient of {} for '{}', got {}", to_string(tensor.dtype()),
                      parameter.name, to_string(gradient.dtype()));
   expect<DeviceError>(gradient.device() == tensor.device(), name_,

@@ -93,9 +93,10 @@ class Optimizer {
   /// Those that it updates: of the ones given, those that asked for a gradient at that time.
   const std::vector<nn::NamedTensor>& parameters() const { return parameters_; }
   /// Another one with the same options for these parameters, which have the same names: for a
-  /// rehearsal. Null where that is not known.
-  virtual std::unique_ptr<Optimizer> like(std::vector<nn::NamedTensor> parameters) const {
-    (void)parameters;
+  /// rehearsal. `state`: it keeps its state in that type instead. Null where that is not known.
+  virtual std::unique_ptr<Optimizer> like(std::vector<nn::NamedTensor> parameters,
+                                          std::optional<Dtype> state = {}) const {
+    (void)parameters, (void)state;
     return nullptr;
   }
   /// What a checkpoint keeps, beside `steps`: tensors to copy from or into.
@@ -110,8 +111,11 @@ class Optimizer {
   /// Throws `DeviceError` where a parameter's device has no kernel of this name for it. To be
   /// called in the constructor for what `update` launches.
   void require_kernel(std::string_view kernel) const;
-  /// Zeros like parameter i, in category `optimizer`.
-  Tensor make_state(size_t i) const;
+  /// Zeros like parameter i, in category `optimizer`; of type `dtype`, but float64 for one of
+  /// float64. Throws `DtypeError` where that is neither float32 nor bfloat16.
+  Tensor make_state(size_t i, Dtype dtype) const;
+  /// Where the roundings of bfloat16 parameter i, or of its state `what`, come from.
+  RandomKey rounding_key(uint64_t seed, const char* what, size_t i) const;
   /// Launches the update of parameter i. Must neither throw nor allocate.
   virtual void update(size_t i, const Tensor& gradient) noexcept = 0;
 

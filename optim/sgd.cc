@@ -24,7 +24,8 @@ Sgd::Sgd(std::vector<nn::NamedTensor> parameters, const SgdOptions& options)
       options_(options) {
   require_kernel(kernel::sgd.name);
   if (options_.momentum == 0) return;
-  for (size_t i = 0; i < this->parameters().size(); ++i) velocity_.push_back(make_state(i));
+  for (size_t i = 0; i < this->parameters().size(); ++i)
+    velocity_.push_back(make_state(i, options_.state));
 }
 
 void Sgd::update(size_t i, const Tensor& gradient) noexcept {
@@ -33,7 +34,9 @@ void Sgd::update(size_t i, const Tensor& gradient) noexcept {
          {.rate_factor = settings(i).rate_factor,
           .momentum = options_.momentum,
           .weight_decay = settings(i).weight_decay,
-          .nesterov = options_.nesterov});
+          .nesterov = options_.nesterov,
+          .parameter_key = rounding_key(options_.seed, "parameter", i),
+          .momentum_key = rounding_key(options_.seed, "momentum", i)});
 }
 
 std::vector<nn::NamedTensor> Sgd::named_state() const {

@@ -11,6 +11,10 @@ struct SgdOptions {
   double momentum = 0;  ///< in [0, 1)
   bool nesterov = false;
   double weight_decay = 0;  ///< from 0; added to the gradient, as L2 regularisation
+  /// What v is kept in: float32, or bfloat16, which is rounded stochastically
+  /// (optim/stochastic_rounding.h); float64 for parameters of float64 in any case.
+  Dtype state = Dtype::float32;
+  uint64_t seed = 0;  ///< of the roundings, of v and of parameters of bfloat16
   /// Parameters with a rate or decay of their own (optim/parameter_groups.h).
   std::vector<ParameterGroup> groups = {};
 };
@@ -20,6 +24,7 @@ struct SgdOptions {
 ///   v = momentum * v + g          v starts at 0, so the first v is g
 ///   p = p - rate * (nesterov ? g + momentum * v : v)
 /// Without momentum there is no v. Each product is added without rounding in between (fma).
+/// Parameters of bfloat16 are computed in float32 and rounded stochastically.
 class Sgd final : public Optimizer {
  public:
   /// Throws `ValueError` naming an option that is out of range, and for Nesterov without momentum;
@@ -27,8 +32,11 @@ class Sgd final : public Optimizer {
   explicit Sgd(std::vector<nn::NamedTensor> parameters, const SgdOptions& options = {});
   /// "momentum.<parameter>".
   std::vector<nn::NamedTensor> named_state() const override;
-  std::unique_ptr<Optimizer> like(std::vector<nn::NamedTensor> parameters) const override {
-    return std::make_unique<Sgd>(std::move(parameters), options_);
+  std::unique_ptr<Optimizer> like(std::vector<nn::NamedTensor> parameters,
+                                  std::optional<Dtype> state = {}) const override {
+    SgdOptions options = options_;
+    options.state = state.value_or(options.state);
+    return std::make_unique<Sgd>(std::move(parameters), options);
   }
 
  private:
@@ -47,8 +55,10 @@ struct SgdAttributes {
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
+  RandomKey parameter_key, momentum_key;  ///< of roundings to bfloat16
 };
-/// in: gradient, step scalars; out: parameter, v (absent without momentum). Contiguous.
+/// in: gradient, step scalars; out: parameter, v (absent without momentum). Contiguous. Gradient
+/// and v may be bfloat16 for a parameter of float32 or bfloat16.
 inline constexpr Kernel<SgdAttributes> sgd{"sgd", /*updates=*/true};
 
 }  // namespace brim::kernel

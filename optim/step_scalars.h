@@ -34,6 +34,11 @@ class StepScalars {
   Tensor buffer_;
 };
 
+/// The number of the update, of the buffer's values.
+inline uint64_t step_of(const double* scalars) {
+  return static_cast<uint64_t>(scalars[StepScalars::kStep]);
+}
+
 }  // namespace brim::optim
 
 namespace brim::kernel {

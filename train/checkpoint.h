@@ -1,7 +1,8 @@
 // Checkpoints of a training in a folder, from which it goes on as if it had never stopped, bit for
-// bit: parameters and buffers, optimizer state, averages, the loss scale, how far it was. No random state is saved
-// and none is missing: random numbers follow from the seed, the update and the place where they are
-// drawn. For the result of a training, which others load, write its weights (nn/weights.h).
+// bit: parameters and buffers, optimizer state, averages, the loss scale, how far it was. No random
+// state is saved and none is missing: random numbers follow from the seed, the update and the place
+// where they are drawn. For the result of a training, which others load, write its weights
+// (nn/weights.h).
 //
 //   Checkpoints checkpoints("runs/7", {.keep = 3, .identity = {{"model", "resnet18"}, ...}});
 //   TrainingState state{model, optimizer, step, &ema};
@@ -10,11 +11,11 @@
 //   ...
 //   checkpoints.save(state, progress);
 //
-// A checkpoint is a safetensors file, "step-00000123.safetensors" after update 123, those counted that
-// were skipped. Its tensors are
-// "model.<name>", "optimizer.<name>" and "ema.<name>", laid out as they are in memory, so PyTorch
-// sees convolution weights as [out,R,S,in]. The rest is in its metadata, with a checksum of all but
-// the memory plan, which has its own: a training can do without it.
+// A checkpoint is a safetensors file, "step-00000123.safetensors" after update 123, those counted
+// that were skipped. Its tensors are "model.<name>", "optimizer.<name>" and "ema.<name>", laid out as
+// they are in memory, so PyTorch sees convolution weights as [out,R,S,in]. The rest is in its
+// metadata, with a checksum of all but the memory plan, which has its own: a training can do without
+// it.
 #pragma once
 
 #include <cstdint>
@@ -118,9 +119,10 @@ class Checkpoints {
 
   /// Writes a checkpoint, replacing one of the same update, and returns its path. `plan` is what
   /// `Checkpoint::plan` gives back. Once it is on the disk, files beyond those to keep are removed,
-  /// the oldest first, this one never. Throws `FileError` where it cannot be written, and then those before it stay; `ValueError` for a
-  /// number out of range, parameters without values or inside an `EmaScope`; `DeviceError` as
-  /// `load_newest` does. Takes host memory for one tensor at a time, where one is not contiguous.
+  /// the oldest first, this one never. Throws `FileError` where it cannot be written, and then those
+  /// before it stay; `ValueError` for a number out of range, parameters without values or inside an
+  /// `EmaScope`; `DeviceError` as `load_newest` does. Takes host memory for one tensor at a time,
+  /// where one is not contiguous.
   std::string save(const TrainingState& state, const TrainingProgress& progress,
                    const std::string& plan = "") const;
 

@@ -1,8 +1,8 @@
 // Finds the first op whose result has a NaN or an infinity, forward or backward (PyTorch's anomaly
 // detection looks at backward alone). Slow: it reads every result. Put it in scope and run forward
-// and backward; `TrainStep` does so when a loss is not finite, and for an update that is skipped.
-// Without a loss scaler, where the loss is finite and a gradient is not, `Optimizer::prepare` names
-// the parameter.
+// and backward; `TrainStep` does so when a loss is not finite, or a gradient of an update in one
+// part. Where one of several parts had it, and there is no loss scaler, which looks at each, it
+// names the parameter.
 #pragma once
 
 #include <optional>

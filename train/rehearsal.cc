@@ -8,9 +8,9 @@
 #include "brim/base/parallel.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/eval_scope.h"
-#include "brim/ops/autocast.h"
 #include "brim/train/evaluate.h"
 #include "brim/train/parts.h"
+#include "brim/train/precision_scope.h"
 #include "brim/train/train_step.h"
 #include "brim/train/training_loss.h"
 #include "brim/train/upload.h"
@@ -22,7 +22,7 @@ class Rehearsal {
  public:
   explicit Rehearsal(const RehearsalOptions& options)
       : options_(options),
-        model_(make_model(options)),
+        model_(model_on_meta(options)),
         updating_(options.make_updating(*model_)),
         step_(*model_, *updating_.optimizer,
               without_scaler(step_options(options.trainer, updating_.ema.get()))) {
@@ -48,11 +48,6 @@ class Rehearsal {
   }
 
  private:
-  static std::shared_ptr<nn::Module> make_model(const RehearsalOptions& options) {
-    nn::CreationScope on_meta({.device = Device::meta()});
-    return options.make_model();
-  }
-
   // A rehearsal must not move it; it asks for no bytes.
   static TrainStepOptions without_scaler(TrainStepOptions options) {
     options.scaler = nullptr;
@@ -69,9 +64,7 @@ class Rehearsal {
   }
 
   void update(int64_t images) {
-    auto loss_of = [&](const Part& part) {
-      return [this, part] { return loss(part.count); };
-    };
+    auto loss_of = [&](const Part& part) { return [this, part] { return loss(part.count); }; };
     auto options_of = [&](const Part& part) {
       return MicroStepOptions{.first_sample = static_cast<uint64_t>(part.first),
                               .samples = part.count,
@@ -98,8 +91,7 @@ class Rehearsal {
 
   void evaluate() {
     autograd::InPlaceScope in_place(options_.trainer.in_place);
-    std::optional<Autocast> autocast;
-    if (is_low_precision(options_.trainer.precision)) autocast.emplace(options_.trainer.precision);
+    PrecisionScope precision(options_.trainer.precision);
     std::optional<optim::EmaScope> averaged;
     if (updating_.ema != nullptr) averaged.emplace(*updating_.ema);
     nn::EvalScope eval(*model_);
@@ -123,6 +115,11 @@ class Rehearsal {
   TrainStep step_;
 };
 
+// Plans of before there was another have none.
+std::string identity_of(const char* what, Dtype dtype) {
+  return dtype == Dtype::float32 ? "" : fmt::format(", {} {}", what, to_string(dtype));
+}
+
 std::string offload_identity(const OffloadOptions& options) {
   return options.enabled ? fmt::format("to {} bytes", options.host_bytes) : "off";
 }
@@ -137,21 +134,26 @@ RehearsalOptions RehearsalOptions::one_update(int64_t images) const {
   return one;
 }
 
+std::shared_ptr<nn::Module> model_on_meta(const RehearsalOptions& options) {
+  nn::CreationScope on_meta({.dtype = options.parameters, .device = Device::meta()});
+  std::shared_ptr<nn::Module> model = options.make_model();
+  if (is_low_precision(options.parameters)) model->to(options.parameters);
+  return model;
+}
+
 std::string plan_identity(const RehearsalOptions& options) {
   const TrainerOptions& t = options.trainer;
   return fmt::format(
       "{0}x{0}, batch {1}, {2} an update, {3} updates an epoch, {4} in a last one, {5} updates in "
       "all, {6} evaluated by {7}, {8} as {9}; clip norm {10}, value {11}, fused {12}, in place "
       "{13}, recompute {14}, offload {21}, mixup {15}, cutmix {16}, label smoothing {17}, class "
-      "weights {18}, precision {22}; "
-      "{19}, "
-      "{20} threads",
+      "weights {18}, precision {22}{23}{24}; {19}, {20} threads",
       options.size, options.batch, options.update_images(), options.updates, options.last_update,
       t.steps, options.evaluated, options.evaluation_batch, to_string(t.input.dtype),
       t.input.as_bytes ? "bytes" : "numbers", t.clip.norm, t.clip.value, t.fused_update, t.in_place,
       t.recompute.name, t.mix.mixup, t.mix.cutmix, t.label_smoothing, t.class_weights.defined(),
-      to_string(instructions()), num_threads(), offload_identity(t.offload),
-      to_string(t.precision));
+      to_string(instructions()), num_threads(), offload_identity(t.offload), to_string(t.precision),
+      identity_of("gradients", t.gradients), identity_of("parameters", options.parameters));
 }
 
 void rehearse(const RehearsalOptions& options, const std::function<void()>& state_is_held) {

@@ -23,10 +23,12 @@ struct Updating {
 };
 
 struct RehearsalOptions {
-  /// Called while new modules are on the meta device (nn/creation.h).
+  /// Called while new modules are on the meta device, and of type `parameters` (nn/creation.h).
   std::function<std::shared_ptr<nn::Module>()> make_model;
   std::function<Updating(nn::Module&)> make_updating;
   TrainerOptions trainer;   ///< `ema` and `micro_batch` are not looked at
+  /// bfloat16: a model that was made in another type all the same is converted.
+  Dtype parameters = Dtype::float32;
   int size = 0;             ///< of the images, in pixels
   int64_t batch = 0;        ///< images on the device at once
   int64_t updates = 1;      ///< in an epoch, whole ones
@@ -48,6 +50,9 @@ struct RehearsalOptions {
   /// default, of one micro-step.
   RehearsalOptions one_update(int64_t images = 0) const;
 };
+
+/// The model of the rehearsed training, without bytes.
+std::shared_ptr<nn::Module> model_on_meta(const RehearsalOptions& options);
 
 /// What the bytes of the rehearsed training follow from, beside the model and what updates it: the
 /// part of a plan's identity that any training has.

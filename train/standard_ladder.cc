@@ -1,6 +1,7 @@
 // The remedies that there are. Each is one class; another one joins in `standard_ladder`.
 #include "brim/train/batch_tuning.h"
 #include "brim/train/ladder.h"
+#include "brim/train/low_memory.h"
 #include "brim/train/parts.h"
 #include "brim/train/recompute_plan.h"
 
@@ -133,6 +134,54 @@ class MixedPrecision final : public Remedy {
   }
 };
 
+// Gradients wait for the update in half the bytes.
+class LowGradients final : public Remedy {
+ public:
+  std::string name() const override { return "gradients"; }
+  bool changes_numbers() const override { return true; }
+  Offer offer(const TrainingSetup& setup, int64_t) const override {
+    const TrainerOptions& trainer = setup.rehearsal.trainer;
+    if (trainer.gradients == Dtype::bfloat16) return {{}, "bfloat16 is in force already"};
+    if (trainer.fused_update) return {{}, "a fused update keeps none"};
+    TrainingSetup changed = setup;
+    changed.rehearsal.trainer.gradients = Dtype::bfloat16;
+    return {std::move(changed), "gradients in bfloat16"};
+  }
+};
+
+class LowState final : public Remedy {
+ public:
+  std::string name() const override { return "optimizer state"; }
+  bool changes_numbers() const override { return true; }
+  Offer offer(const TrainingSetup& setup, int64_t) const override {
+    const KeptTypes types = kept_types(setup.rehearsal);
+    if (!types.low_state) return {{}, "the optimizer has none, or cannot be made again with it"};
+    if (*types.low_state) return {{}, "bfloat16 is in force already"};
+    TrainingSetup changed = setup;
+    changed.rehearsal = with_low_state(std::move(changed.rehearsal));
+    return {std::move(changed), "optimizer state in bfloat16"};
+  }
+};
+
+// No copies in float32 of what products read.
+class LowParameters final : public Remedy {
+ public:
+  std::string name() const override { return "parameters"; }
+  bool changes_numbers() const override { return true; }
+  Offer offer(const TrainingSetup& setup, int64_t) const override {
+    const RehearsalOptions& training = setup.rehearsal;
+    if (training.trainer.precision == Dtype::float16)
+      return {{}, "the training is in float16, and parameters would be in bfloat16"};
+    const KeptTypes types = kept_types(training);
+    if (types.low_parameters) return {{}, "bfloat16 is in force already"};
+    if (types.has_averages) return {{}, "averages of parameters in bfloat16 would stand still"};
+    TrainingSetup changed = setup;
+    changed.rehearsal = with_low_parameters(std::move(changed.rehearsal));
+    if (types.low_state == false) changed.rehearsal = with_low_state(std::move(changed.rehearsal));
+    return {std::move(changed), "pure bfloat16: parameters, gradients and optimizer state"};
+  }
+};
+
 // Gradients are never all held at once.
 class FusedUpdate final : public Remedy {
  public:
@@ -146,6 +195,8 @@ class FusedUpdate final : public Remedy {
       return {{}, "gradients of several micro-batches are added up"};
     if (training.trainer.clip.norm < optim::ClipOptions::kNone)
       return {{}, "gradients are clipped by the norm of all of them"};
+    if (training.trainer.gradients != Dtype::float32)
+      return {{}, "gradients are kept in bfloat16"};
     if (training.trainer.precision == Dtype::float16)
       return {{}, "an update that overflows in float16 could not be skipped"};
     if (setup.planner != "arena")
@@ -168,6 +219,9 @@ Ladder standard_ladder() {
       .add(std::make_unique<OffloadSaved>())
       .add(std::make_unique<FusedUpdate>())
       .add(std::make_unique<MixedPrecision>())
+      .add(std::make_unique<LowGradients>())
+      .add(std::make_unique<LowState>())
+      .add(std::make_unique<LowParameters>())
       .add(std::make_unique<MicroBatches>());
   return ladder;
 }

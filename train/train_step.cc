@@ -1,41 +1,18 @@
 #include "brim/train/train_step.h"
 
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <utility>
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/effects.h"
 #include "brim/autograd/in_place.h"
-#include "brim/memory/reclaimer.h"
-#include "brim/ops/autocast.h"
-#include "brim/train/non_finite.h"
+#include "brim/train/narrow_gradients.h"
+#include "brim/train/precision_scope.h"
+#include "brim/train/step_saving.h"
 
 namespace brim {
 namespace {
-
-constexpr const char* kFiniteAgain =
-    "a second run of the same step was finite: the loss is not a function of its inputs";
-
-std::string not_finite(const std::string& parameter) {
-  return fmt::format("the gradient of '{}' is not finite, and no op's result was not", parameter);
-}
-
-// 0 where there are no values.
-double value_of(const Tensor& result) {
-  return result.device().is_meta() ? 0 : result.item<double>();
-}
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  } catch (...) {
-    return "an exception without a text";
-  }
-}
 
 // On the meta device the plan is about to be made.
 void require_planned(const memory::Account& account) {
@@ -73,6 +50,12 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
   expect<ValueError>(options_.precision == Dtype::float32 || is_low_precision(options_.precision),
                      "train step", "expected a precision of float32, float16 or bfloat16, got {}",
                      to_string(options_.precision));
+  expect<ValueError>(options_.gradients == Dtype::float32 || options_.gradients == Dtype::bfloat16,
+                     "train step", "expected gradients of float32 or bfloat16, got {}",
+                     to_string(options_.gradients));
+  expect<ValueError>(!options_.fused_update || options_.gradients == Dtype::float32, "train step",
+                     "a fused update keeps no gradients that could be {}",
+                     to_string(options_.gradients));
   expect<ValueError>(!options_.fused_update || options_.scaler == nullptr, "train step",
                      "a fused update takes no loss scaler: an overflow would be found after the "
                      "first parameter was updated. Train in bfloat16, or leave fused_update off");
@@ -101,21 +84,9 @@ Device TrainStep::device() const {
 double TrainStep::run(double rate, const LossFunction& loss, const MicroStepOptions& options) {
   begin();
   if (options_.fused_update) return run_fused(rate, loss, options);
-  if (options_.scaler != nullptr) return run_scaled(rate, loss, options);
-  double value = micro_step(loss, options);
-  prepare(rate);
+  const double value = or_undo([&] { return run_whole(rate, loss, options); });
   commit();
   return value;
-}
-
-template <class Part>
-auto TrainStep::or_undo(const Part& part) {
-  try {
-    return part();
-  } catch (...) {
-    undo();
-    throw;
-  }
 }
 
 void TrainStep::begin() {
@@ -158,23 +129,6 @@ void TrainStep::require_begun() const {
                      "no update is under way: call begin() first, also after a failure");
 }
 
-// What one forward pass saves for its backward, who moves it to the host, and who frees of it what
-// there is no room for, until both are done.
-class TrainStep::Saving {
- public:
-  explicit Saving(const TrainStep& step)
-      : moving_(step.offload_ != nullptr ? step.offload_.get() : autograd::offload()),
-        policy_(step.options_.recompute.make_policy ? step.options_.recompute.make_policy()
-                                                    : nullptr),
-        reclaiming_(*step.account_, policy_ == nullptr ? nullptr : policy_->reclaimer()) {}
-  autograd::SavePolicy* policy() const { return policy_.get(); }
-
- private:
-  autograd::OffloadScope moving_;
-  std::unique_ptr<autograd::SavePolicy> policy_;
-  memory::ReclaimerScope reclaiming_;
-};
-
 Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& options,
                           const Saving& saving) {
   autograd::RandomScope random(options_.seed, static_cast<uint64_t>(attempts()),
@@ -182,8 +136,7 @@ Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& opti
   autograd::EffectScope effects(shadows_, share_of(options));
   autograd::InPlaceScope in_place(options_.in_place);
   autograd::SavePolicyScope policy(saving.policy());
-  std::optional<Autocast> autocast;
-  if (is_low_precision(options_.precision)) autocast.emplace(options_.precision);
+  PrecisionScope precision(options_.precision);
   return loss();
 }
 
@@ -199,21 +152,6 @@ double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& o
     if (parameter || !std::isfinite(value)) note_overflow(loss, options, parameter);
     return value;
   });
-}
-
-// One part is the whole update, and its gradients are read once to find an overflow and the norm.
-double TrainStep::run_scaled(double rate, const LossFunction& loss,
-                             const MicroStepOptions& options) {
-  const double value = or_undo([&] {
-    const double result = run_part(loss, options);
-    std::optional<std::string> parameter;
-    if (std::isfinite(result)) parameter = prepare_update(rate);
-    if (parameter || !std::isfinite(result)) note_overflow(loss, options, parameter);
-    if (overflow_) skip();
-    return result;
-  });
-  commit();
-  return value;
 }
 
 double TrainStep::run_part(const LossFunction& loss, const MicroStepOptions& options) {
@@ -241,61 +179,24 @@ Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptio
   return result;
 }
 
+void TrainStep::backward_of(const Tensor& result, const MicroStepOptions& options) {
+  Tensor gradient = gradient_of(result, options);
+  if (options_.gradients == Dtype::float32) return backward(result, {.grad = std::move(gradient)});
+  NarrowGradients narrow(parameters_, options_.gradients);
+  backward(result, {.grad = std::move(gradient),
+                    .on_leaf_complete = [&](const Tensor& leaf) { narrow.complete(leaf); }});
+}
+
 double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOptions& options) {
   double value = 0;
   {
     Saving saving(*this);
     Tensor result = forward_checked(loss, options, saving);
-    backward(result, {.grad = gradient_of(result, options)});
+    backward_of(result, options);
     value = value_of(result);
   }
   if (!std::isfinite(value) && options_.scaler == nullptr) explain(loss, options, value);
   return value;
-}
-
-double TrainStep::run_fused(double rate, const LossFunction& loss,
-                            const MicroStepOptions& options) {
-  try {
-    double value = forward_backward_update(rate, loss, options);
-    // What an update does besides; reports and plans find a step's usual parts.
-    update_.emplace(account_, memory::Section{memory::SectionKind::update});
-    optimizer_.end_pieces();
-    finish();
-    return value;
-  } catch (...) {
-    if (optimizer_.pieces() > 0) tear();
-    undo();
-    throw;
-  }
-}
-
-double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
-                                          const MicroStepOptions& options) {
-  memory::SectionScope section(account_, {memory::SectionKind::first_micro_step, options.samples});
-  Saving saving(*this);
-  Tensor result = forward_checked(loss, options, saving);
-  double value = value_of(result);
-  if (!std::isfinite(value)) {
-    result = Tensor();
-    explain(loss, options, value);
-  }
-  optimizer_.begin_pieces({.rate = rate, .clip = options_.clip});
-  backward(result,
-           {.grad = gradient_of(result, options), .on_leaf_complete = [&](const Tensor& leaf) {
-              if (optimizer_.update_piece(leaf)) leaf.set_grad(Tensor());
-            }});
-  return value;
-}
-
-void TrainStep::tear() {
-  torn_ = fmt::format(
-      "update {} failed after {} of {} parameters had changed, which cannot be undone: put "
-      "parameters and the optimizer's state back from a checkpoint, then call set_updates(). The "
-      "cause: {}",
-      updates_, optimizer_.pieces(), optimizer_.parameters().size(),
-      text_of(std::current_exception()));
-  undo();
-  std::throw_with_nested(TornUpdate("train step", torn_));
 }
 
 void TrainStep::set_updates(int64_t updates, int64_t skipped) {
@@ -304,69 +205,12 @@ void TrainStep::set_updates(int64_t updates, int64_t skipped) {
   torn_.clear();
 }
 
-// Runs the part once more. Nobody wants the gradients, and with `fused_update` there is no room for
-// all.
-std::optional<NonFinite> TrainStep::observe(const LossFunction& loss,
-                                            const MicroStepOptions& options) {
-  NonFiniteFinder finder;
-  Saving saving(*this);
-  Tensor result = forward(loss, options, saving);
-  Tensor gradient = gradient_of(result, options);
-  backward(std::move(result),
-           {.grad = std::move(gradient),
-            .on_leaf_complete = [](const Tensor& leaf) { leaf.set_grad(Tensor()); }});
-  return finder.found();
-}
-
-void TrainStep::explain(const LossFunction& loss, const MicroStepOptions& options, double value) {
-  drop_gradients();  // room for the second run
-  const std::optional<NonFinite> found = observe(loss, options);
-  raise<ValueError>("train step", "the loss became {} at update {}; {}", value, updates_,
-                    found ? found->text : kFiniteAgain);
-}
-
-// The part runs again under observation, in the bytes that are planned for it: the first one as
-// that of an update begun anew, another one on top of the gradients that are there.
-void TrainStep::note_overflow(const LossFunction& loss, const MicroStepOptions& options,
-                              const std::optional<std::string>& parameter) {
-  update_.reset();
-  if (part_.kind == memory::SectionKind::first_micro_step) {
-    drop_gradients();
-    auto account = account_;
-    end_planner_step();
-    begin_planner_step(std::move(account));
-  }
-  overflow_ = {.step = attempts(), .scale = options_.scaler->scale()};
-  memory::SectionScope section(account_, part_);
-  if (std::optional<NonFinite> found = observe(loss, options)) {
-    overflow_->first_overflow_module = std::move(found->module);
-    overflow_->op = std::move(found->op);
-    overflow_->phase = found->phase;
-    overflow_->text = std::move(found->text);
-  } else {
-    // A sum of several gradients, or what a hook made of one.
-    overflow_->text = parameter ? not_finite(*parameter) : kFiniteAgain;
-  }
-}
-
-void TrainStep::skip() {
-  expect<ValueError>(!options_.scaler->is_at_floor(), "train step",
-                     "update {} overflows at every scale of the loss, down to {}; {}", attempts(),
-                     overflow_->scale, overflow_->text);
-  options_.scaler->note_overflow();
-  options_.scaler->update();
-  outcome_ = std::move(*overflow_);
-  ++skipped_;
-  undo();
-}
-
 std::optional<std::string> TrainStep::prepare_update(double rate) {
   update_.reset();  // where it is prepared again
   update_.emplace(account_, memory::Section{memory::SectionKind::update});
   const optim::UpdateOptions update{.rate = rate, .clip = options_.clip};
-  if (options_.scaler != nullptr) return options_.scaler->prepare(optimizer_, update);
-  optimizer_.prepare(update);
-  return {};
+  return options_.scaler != nullptr ? options_.scaler->prepare(optimizer_, update)
+                                    : optimizer_.prepare_if_finite(update);
 }
 
 const StepOutcome& TrainStep::prepare(double rate) {
@@ -374,9 +218,7 @@ const StepOutcome& TrainStep::prepare(double rate) {
   require_begun();
   or_undo([&] {
     if (!overflow_)
-      if (const std::optional<std::string> parameter = prepare_update(rate))
-        overflow_ = {
-            .step = attempts(), .scale = options_.scaler->scale(), .text = not_finite(*parameter)};
+      if (const std::optional<std::string> parameter = prepare_update(rate)) lose(*parameter);
     if (overflow_)
       skip();
     else

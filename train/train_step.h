@@ -52,6 +52,9 @@ struct TrainStepOptions {
   bool fused_update = false;
   /// float16 or bfloat16: forward runs in mixed precision (ops/autocast.h).
   Dtype precision = Dtype::float32;
+  /// What gradients of float32 parameters are kept in from the end of their backward to the update:
+  /// float32, or bfloat16, to which each part's are rounded, and so is their sum.
+  Dtype gradients = Dtype::float32;
   /// Multiplies the loss for backward, and skips updates that overflow, for float16; null for
   /// none. It must outlive the step.
   optim::LossScaler* scaler = nullptr;
@@ -93,9 +96,9 @@ class TrainStep {
   /// Takes shadow copies of the buffers of modules in training mode, once and for all steps:
   /// others, those of frozen modules for one, do not change. Model and optimizer must outlive the
   /// step; parameters and buffers are those that the model has now. Throws `ValueError` for another
-  /// `precision` than float32 and the half types, and for
-  /// `fused_update` with `clip.norm` or a `scaler`, `DeviceError` for `offload` from a device that brim cannot
-  /// copy from beside its work.
+  /// `precision` than float32 and the half types, for `gradients` other than float32 and bfloat16,
+  /// and for `fused_update` with `clip.norm`, `gradients` or a `scaler`, `DeviceError` for
+  /// `offload` from a device that brim cannot copy from beside its work.
   TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options = {});
 
   /// A whole update in one micro-step; returns the loss. With `fused_update`, a loss that is not
@@ -104,11 +107,11 @@ class TrainStep {
   /// `set_updates`.
   double run(double rate, const LossFunction& loss, const MicroStepOptions& options = {});
 
-  /// Drops gradients, forgets effects and overflows that were not committed. The planner of the parameters'
-  /// device is told that a step begins; `commit` and `undo` tell it that it ended. Throws
-  /// `ValueError` where a module with buffers was put into training mode since this was made (there
-  /// are no shadows for them), inside an `EmaScope` of its averages, and for `fused_update` off the
-  /// meta device where no plan is followed.
+  /// Drops gradients, forgets effects and overflows that were not committed. The planner of the
+  /// parameters' device is told that a step begins; `commit` and `undo` tell it that it ended.
+  /// Throws `ValueError` where a module with buffers was put into training mode since this was made
+  /// (there are no shadows for them), inside an `EmaScope` of its averages, and for `fused_update`
+  /// off the meta device where no plan is followed.
   void begin();
   /// Forward and backward of one part; returns its loss, unweighted. After it comes `prepare`, also
   /// where there was one before. A loss that is NaN or infinite throws `ValueError` naming the
@@ -152,7 +155,14 @@ class TrainStep {
  private:
   /// Calls `part`; when it throws, undoes the step first.
   template <class Part>
-  auto or_undo(const Part& part);
+  auto or_undo(const Part& part) {
+    try {
+      return part();
+    } catch (...) {
+      undo();
+      throw;
+    }
+  }
   void require_ready() const;
   void require_begun() const;
   void require_apart() const;
@@ -160,14 +170,17 @@ class TrainStep {
   Tensor forward(const LossFunction& loss, const MicroStepOptions& options, const Saving& saving);
   Tensor forward_checked(const LossFunction& loss, const MicroStepOptions& options,
                          const Saving& saving);
+  void backward_of(const Tensor& result, const MicroStepOptions& options);
   Tensor gradient_of(const Tensor& result, const MicroStepOptions& options) const;
   double run_part(const LossFunction& loss, const MicroStepOptions& options);
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
   std::optional<std::string> prepare_update(double rate);
-  double run_scaled(double rate, const LossFunction& loss, const MicroStepOptions& options);
+  double run_whole(double rate, const LossFunction& loss, const MicroStepOptions& options);
   void note_overflow(const LossFunction& loss, const MicroStepOptions& options,
                      const std::optional<std::string>& parameter);
   std::optional<NonFinite> observe(const LossFunction& loss, const MicroStepOptions& options);
+  std::optional<NonFinite> observe_again(const LossFunction& loss, const MicroStepOptions& options);
+  void lose(const std::string& parameter);
   void skip();
   double run_fused(double rate, const LossFunction& loss, const MicroStepOptions& options);
   double forward_backward_update(double rate, const LossFunction& loss,

@@ -5,8 +5,9 @@
 
 #include "brim/autograd/in_place.h"
 #include "brim/memory/out_of_memory.h"
-#include "brim/ops/autocast.h"
+#include "brim/train/numerics_watch.h"
 #include "brim/train/parts.h"
+#include "brim/train/precision_scope.h"
 #include "brim/train/upload.h"
 
 namespace brim {
@@ -183,8 +184,7 @@ void Trainer::validate(EpochReport& report) {
   std::optional<optim::EmaScope> averaged;
   if (options_.ema != nullptr) averaged.emplace(*options_.ema);
   report.validation = surviving([&] {
-    std::optional<Autocast> autocast;
-    if (is_low_precision(options_.precision)) autocast.emplace(options_.precision);
+    PrecisionScope precision(options_.precision);
     return evaluate(model_, *data_.validation, options_.input, on_evaluation, micro_batch_);
   });
   double accuracy = report.validation->accuracy;
@@ -238,11 +238,19 @@ double Trainer::update(const HostBatch& batch, double rate) {
   return sum / weight;
 }
 
+double Trainer::watched_update(const HostBatch& batch, const StepReport& report) {
+  NumericsWatch::Scope watching(options_.watch, step_.attempts(), report.scale);
+  const double loss = update(batch, report.rate);
+  if (std::holds_alternative<Applied>(step_.outcome())) watching.keep();
+  return loss;
+}
+
 StepReport Trainer::run_step(const HostBatch& batch) {
   StepReport report{.rate = options_.schedule.rate(step_.updates()), .images = batch.count()};
   if (options_.scaler != nullptr) report.scale = options_.scaler->scale();
-  report.loss = surviving([&] { return update(batch, report.rate); });
+  report.loss = surviving([&] { return watched_update(batch, report); });
   if (const auto* skipped = std::get_if<Skipped>(&step_.outcome())) report.skipped = *skipped;
+  if (report.skipped && options_.watch != nullptr) options_.watch->note_skipped(*report.skipped);
   report.step = step_.attempts();
   if (!report.skipped) report.gradient_norm = optimizer_.gradient_norm();
   return report;

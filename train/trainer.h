@@ -111,6 +111,7 @@ class Trainer {
   void checkpoint_after(const memory::OutOfMemory& shortage);
   StepReport run_step(const HostBatch& batch);
   double update(const HostBatch& batch, double rate);
+  double watched_update(const HostBatch& batch, const StepReport& report);
   void validate(EpochReport& report);
   bool is_done() const;
   TrainingState state() { return {model_, optimizer_, step_, options_.ema}; }

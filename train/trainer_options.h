@@ -14,6 +14,7 @@
 namespace brim {
 
 class Checkpoints;
+class NumericsWatch;
 
 struct TrainerOptions {
   /// Updates in all, those that are skipped counted; epochs follow each other until they are done.
@@ -42,8 +43,13 @@ struct TrainerOptions {
   bool fused_update = false;
   /// Of forward, as `TrainStepOptions::precision`; in evaluations too.
   Dtype precision = Dtype::float32;
+  /// As `TrainStepOptions::gradients`.
+  Dtype gradients = Dtype::float32;
   /// As `TrainStepOptions::scaler`: for float16. It must outlive the training.
   optim::LossScaler* scaler = nullptr;
+  /// Looks at the numbers of some updates (train/numerics_watch.h); null for none. It must outlive
+  /// the training.
+  NumericsWatch* watch = nullptr;
   /// Elementwise ops write in place, as `TrainStepOptions::in_place`; in evaluations too.
   bool in_place = true;
   /// What is dropped and made again for backward: the same numbers in fewer bytes, and more time.
@@ -66,6 +72,7 @@ inline TrainStepOptions step_options(const TrainerOptions& options, optim::Ema* 
           .ema = ema,
           .fused_update = options.fused_update,
           .precision = options.precision,
+          .gradients = options.gradients,
           .scaler = options.scaler,
           .in_place = options.in_place,
           .recompute = options.recompute,

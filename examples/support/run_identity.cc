@@ -42,6 +42,10 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
       {"bad images", flags.skip_bad_images ? "skipped" : "refused"}};
   // Checkpoints of before there was another have none.
   if (is_low_precision(flags.precision())) settings.push_back({"precision", flags.precision_text});
+  if (flags.gradients_text != "f32") settings.push_back({"gradients", flags.gradients_text});
+  if (flags.parameters_text != "f32")
+    settings.push_back({"parameters", flags.parameters_text, true});
+  if (o.state_text != "f32") settings.push_back({"optimizer state", o.state_text, true});
   if (flags.precision() == Dtype::float16) settings.push_back({"loss scale", flags.loss_scale});
   return settings;
 }

@@ -17,6 +17,7 @@
 #include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"
 #include "brim/io/atomic_file.h"
+#include "brim/nn/creation.h"
 #include "brim/train/parts.h"
 
 namespace brim::examples {
@@ -155,6 +156,18 @@ void add_saving_flags(CLI::App& app, TrainFlags& f) {
                  "fewer bytes and other numbers; auto: f32 where that fits, else bf16")
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16", "f16", "auto"}));
+  app.add_option(
+         "--gradients", f.gradients_text,
+         "what gradients of parameters wait for the update in: f32, or bf16: half the bytes "
+         "and other numbers")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option(
+         "--parameters", f.parameters_text,
+         "f32; or bf16, with --precision bf16: weights of products without a copy in f32, "
+         "rounded stochastically by the update (with --optimizer-state bf16: pure bfloat16)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_flag(
       "--fused-update", f.fused_update,
       "update parameters during backward: fewer gradients at once, the same numbers, but a "
@@ -176,6 +189,24 @@ void add_saving_flags(CLI::App& app, TrainFlags& f) {
          "there they stay in the same memory, beyond the budget)")
       ->check(CLI::IsMember({"off", "auto"}));
   add_op_times_flag(app, f);
+}
+
+void add_watch_flags(CLI::App& app, TrainFlags& f) {
+  app.add_option_function<std::string>(
+         "--watch-numerics",
+         [&f](const std::string& page) {
+           f.watch_numerics = true;
+           f.watch_page = page;
+         },
+         "look at the sizes of activations and gradients now and then, and say at the end what "
+         "they lose in the run's 16-bit type, or in f32 would lose in float16; with FILE.html, as "
+         "a page with histograms too")
+      ->type_name("[FILE.html]")
+      ->expected(0, 1)
+      ->trigger_on_parse();
+  app.add_option("--watch-every", f.watch_every, "with --watch-numerics: each so many updates")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
 }
 
 }  // namespace
@@ -206,6 +237,7 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--plan", f.plan, "take a kept plan, if it is of the same run, and do not plan");
   app.add_option("--trace", f.trace,
                  "draw what the first updates did: .html for a browser, .json for Perfetto");
+  add_watch_flags(app, f);
   app.add_option("--json", f.json, "write events to this file, - for standard output");
 }
 
@@ -218,6 +250,24 @@ void check_precision(const TrainFlags& f) {
                      "--precision auto is what the batch needs, and --batch {} what the precision "
                      "leaves room for: give one of them",
                      f.batch_text);
+}
+
+void check_low_memory(const TrainFlags& f) {
+  expect<ValueError>(f.gradients_text == "f32" || !f.fused_update, "flags",
+                     "--fused-update keeps no gradients: --gradients {} would save nothing",
+                     f.gradients_text);
+  if (f.parameters_text == "f32") return;
+  expect<ValueError>(f.precision() == Dtype::bfloat16, "flags",
+                     "--parameters bf16 is for --precision bf16, not for {}", f.precision_text);
+  expect<ValueError>(f.optimizer.ema == 0, "flags",
+                     "--ema averages parameters, and in bf16 the averages would stand still");
+}
+
+void check_watch(const TrainFlags& f) {
+  if (f.watch_page.empty()) return;
+  expect<ValueError>(f.watch_page.ends_with(".html"), "flags",
+                     "--watch-numerics writes .html, got '{}'", f.watch_page);
+  io::check_writable(f.watch_page, "numerics");
 }
 
 void check_fused_update(const TrainFlags& f) {
@@ -308,6 +358,7 @@ void check_flags(TrainFlags& f) {
   }
   if (f.epochs == 0) f.epochs = f.data == "shapes" ? 3 : 10;
   check_optimizer_flags(f.optimizer);
+  f.optimizer.seed = f.seed;
   const std::vector<std::string> planners{"arena", "caching", "direct"};
   expect<ValueError>(std::ranges::find(planners, f.planner) != planners.end(), "flags",
                      "expected arena, caching or direct, got --planner '{}'{}", f.planner,
@@ -315,6 +366,7 @@ void check_flags(TrainFlags& f) {
   expect<ValueError>(f.planner == "arena" || (f.plan.empty() && f.save_plan.empty()), "flags",
                      "--plan and --save-plan are for the arena planner, not for {}", f.planner);
   check_precision(f);
+  check_low_memory(f);
   check_fused_update(f);
   expect<ValueError>(f.recompute_text != "auto" || f.batch_text != kFastestBatch, "flags",
                      "--batch fastest times steps that keep everything or recompute for free: give "
@@ -328,6 +380,7 @@ void check_flags(TrainFlags& f) {
   expect<ValueError>(f.early_stop == 0 || f.data != "synthetic", "flags",
                      "--early-stop needs images to validate, and {} has none", f.data);
   if (!f.trace.empty()) check_trace_file(f.trace);
+  check_watch(f);
   if (!f.save_plan.empty()) io::check_writable(f.save_plan, "plan");
 }
 
@@ -345,7 +398,9 @@ std::unique_ptr<optim::LossScaler> make_scaler(const TrainFlags& flags) {
 }
 
 nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, Device device) {
-  return {.classes = data.classes, .seed = flags.seed, .device = device};
+  const Dtype dtype =
+      flags.parameters_text == "bf16" ? Dtype::bfloat16 : nn::creation_options().dtype;
+  return {.classes = data.classes, .seed = flags.seed, .dtype = dtype, .device = device};
 }
 
 TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
@@ -367,6 +422,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .micro_batch = flags.batch,
           .fused_update = flags.fused_update,
           .precision = flags.precision(),
+          .gradients = flags.gradients_text == "bf16" ? Dtype::bfloat16 : Dtype::float32,
           .in_place = flags.in_place,
           .recompute = flags.recompute,
           .offload = {.enabled = flags.offloads()},

@@ -66,8 +66,12 @@ struct TrainFlags {
   bool resume = false;
   bool new_head = false;
   std::string precision_text = "f32", loss_scale = "dynamic";
+  std::string gradients_text = "f32", parameters_text = "f32";  ///< or "bf16"
   std::string budget_text, planner = "arena";
   std::string save_plan, plan, trace;  ///< files; "" for none
+  bool watch_numerics = false;
+  std::string watch_page;  ///< a file for what it saw; "" for none
+  int64_t watch_every = 20;
   int64_t budget = 0;                  ///< bytes; 0 for none
 
   /// Whether what is planned may drop saved tensors. A batch that is found is the largest that

@@ -31,15 +31,21 @@ bool exempts(const OptimizerFlags& flags, const char* kind) {
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerFlags& flags, nn::Module& model) {
   auto groups =
       optim::no_decay(model, {.norms = exempts(flags, "norm"), .biases = exempts(flags, "bias")});
-  double decay = flags.weight_decay.value();
+  const double decay = flags.weight_decay.value();
+  const Dtype state = flags.state_text == "bf16" ? Dtype::bfloat16 : Dtype::float32;
   if (flags.name == "adamw")
     return std::make_unique<optim::AdamW>(
-        model.named_parameters(), optim::AdamWOptions{.weight_decay = decay, .groups = groups});
+        model.named_parameters(),
+        optim::AdamWOptions{
+            .weight_decay = decay, .state = state, .seed = flags.seed, .groups = groups});
   double momentum = flags.momentum.value();
-  return std::make_unique<optim::Sgd>(
-      model.named_parameters(),
-      optim::SgdOptions{
-          .momentum = momentum, .nesterov = momentum > 0, .weight_decay = decay, .groups = groups});
+  return std::make_unique<optim::Sgd>(model.named_parameters(),
+                                      optim::SgdOptions{.momentum = momentum,
+                                                        .nesterov = momentum > 0,
+                                                        .weight_decay = decay,
+                                                        .state = state,
+                                                        .seed = flags.seed,
+                                                        .groups = groups});
 }
 
 /// The rate is the recipe's, or this program's own for 64 images.
@@ -78,6 +84,11 @@ void add_optimizer_flags(CLI::App& app, OptimizerFlags& f) {
   app.add_option("--weight-decay", f.weight_decay,
                  "sgd: L2 penalty (default 0.0005); adamw: decoupled (default 0.01)")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--optimizer-state", f.state_text,
+                 "what momentum and averages of gradients are kept in: f32, or bf16, rounded "
+                 "stochastically: half the bytes and other numbers")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option("--no-decay", f.no_decay, "norm, bias or norm,bias: those do not decay")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -137,6 +148,7 @@ std::string describe(const OptimizerFlags& flags, int64_t batch, int64_t warmup,
   if (flags.momentum.value_or(0) > 0)
     text += fmt::format(", Nesterov momentum {:.4g}", *flags.momentum);
   text += fmt::format(", weight decay {:.4g}", flags.weight_decay.value());
+  if (flags.state_text != "f32") text += ", its state in bfloat16";
   if (!flags.no_decay.empty()) text += fmt::format(" but for {}", fmt::join(flags.no_decay, ", "));
   if (flags.clip.value < optim::ClipOptions::kNone)
     text += fmt::format("; gradients clipped to {:.4g}", flags.clip.value);

@@ -28,6 +28,8 @@ struct OptimizerFlags {
   std::vector<std::string> no_decay;   ///< "norm", "bias"
   optim::ClipOptions clip = {};
   double ema = 0;  ///< the decay of averages; 0 for none
+  std::string state_text = "f32";  ///< or "bf16"
+  uint64_t seed = 0;               ///< of roundings; the run's
   std::vector<std::string> freeze;
 };
 

@@ -8,6 +8,8 @@ namespace brim::memory {
 
 /// HTML in which {{title}} and {{data}} are to be replaced, each once.
 extern const std::string_view kPage;
+/// With {{title}}, {{subtitle}}, {{summary}}, {{scale}}, {{columns}} and {{rows}}.
+extern const std::string_view kNumericsPage;
 /// With {{title}}, {{subtitle}}, {{view}}, {{label}}, {{drawing}}, {{rows}} and {{data}}.
 extern const std::string_view kRecomputePage;
 /// SVG with {{title}}, {{view}}, {{label}} and {{drawing}}.

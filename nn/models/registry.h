@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "brim/nn/creation.h"
 #include "brim/nn/module.h"
 
 namespace brim::nn {
@@ -19,7 +20,7 @@ struct ModelOptions {
   int64_t classes = 1000;
   /// Of the initial values. Without one there are none, for a model that is loaded from a file.
   std::optional<uint64_t> seed = 0;
-  Dtype dtype = Dtype::float32;
+  Dtype dtype = creation_options().dtype;  ///< float32, unless a scope says otherwise
   Device device = Device::cpu();
   std::optional<double> dropout;    ///< instead of the model's own, where it has one
   bool zero_init_residual = false;  ///< of ResNets: residual branches start at 0

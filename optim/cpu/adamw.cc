@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "brim/base/parallel.h"
+#include "brim/optim/cpu/float_row.h"
 #include "brim/optim/cpu/gradient_reader.h"
 #include "brim/optim/cpu/register.h"
 
@@ -50,10 +51,29 @@ void update(T* __restrict p, T* __restrict m, T* __restrict v, const T* __restri
   }
 }
 
+/// With some of the buffers in bfloat16.
+void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
+               const kernel::AdamWAttributes& a) {
+  const uint64_t step = optim::step_of(call.in[1].as<double>());
+  parallel_for(call.out[0].numel(), kGrain, [&](int64_t begin, int64_t end) {
+    FloatRow gradient(call.in[0]), p(call.out[0]), m(call.out[1]), v(call.out[2]);
+    for (int64_t at = begin; at < end; at += FloatRow::kMost) {
+      const int64_t count = std::min(FloatRow::kMost, end - at);
+      update(p.read(at, count), m.read(at, count), v.read(at, count), gradient.read(at, count), 0,
+             count, numbers);
+      p.write(at, count, {a.parameter_key, step});
+      m.write(at, count, {a.exp_avg_key, step});
+      v.write(at, count, {a.exp_avg_sq_key, step});
+    }
+  });
+}
+
 template <class T>
 void adamw(const KernelCall& call, const kernel::AdamWAttributes& a) {
-  const T* gradient = call.in[0].as<T>();
   Numbers<T> numbers = numbers_of<T>(call.in[1].as<double>(), a);
+  if constexpr (std::is_same_v<T, float>)
+    if (has_bfloat16(call)) return run_mixed(call, numbers, a);
+  const T* gradient = call.in[0].as<T>();
   T *p = call.out[0].as<T>(), *m = call.out[1].as<T>(), *v = call.out[2].as<T>();
   parallel_for(call.out[0].numel(), kGrain,
                [&](int64_t begin, int64_t end) { update(p, m, v, gradient, begin, end, numbers); });
@@ -63,6 +83,7 @@ void adamw(const KernelCall& call, const kernel::AdamWAttributes& a) {
 
 void register_adamw() {
   register_kernel(kernel::adamw, DeviceType::cpu, Dtype::float32, adamw<float>);
+  register_kernel(kernel::adamw, DeviceType::cpu, Dtype::bfloat16, adamw<float>);
   register_kernel(kernel::adamw, DeviceType::cpu, Dtype::float64, adamw<double>);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "brim/base/parallel.h"
+#include "brim/optim/cpu/float_row.h"
 #include "brim/optim/cpu/gradient_reader.h"
 #include "brim/optim/cpu/register.h"
 
@@ -44,6 +45,30 @@ void run(const KernelCall& call, const Numbers<T>& numbers) {
   });
 }
 
+/// With some of the buffers in bfloat16.
+template <Kind kind>
+void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
+               const kernel::SgdAttributes& a) {
+  const uint64_t step = optim::step_of(call.in[1].as<double>());
+  parallel_for(call.out[0].numel(), kGrain, [&](int64_t begin, int64_t end) {
+    FloatRow gradient(call.in[0]), p(call.out[0]), v(call.out[1]);
+    for (int64_t at = begin; at < end; at += FloatRow::kMost) {
+      const int64_t count = std::min(FloatRow::kMost, end - at);
+      update<float, kind>(p.read(at, count), v.read(at, count), gradient.read(at, count), 0, count,
+                          numbers);
+      p.write(at, count, {a.parameter_key, step});
+      v.write(at, count, {a.momentum_key, step});
+    }
+  });
+}
+
+template <class T, Kind kind>
+void run_any(const KernelCall& call, const Numbers<T>& numbers, const kernel::SgdAttributes& a) {
+  if constexpr (std::is_same_v<T, float>)
+    if (has_bfloat16(call)) return run_mixed<kind>(call, numbers, a);
+  run<T, kind>(call, numbers);
+}
+
 template <class T>
 void sgd(const KernelCall& call, const kernel::SgdAttributes& a) {
   using optim::StepScalars;
@@ -52,17 +77,18 @@ void sgd(const KernelCall& call, const kernel::SgdAttributes& a) {
                      static_cast<T>(a.momentum), static_cast<T>(a.weight_decay),
                      GradientReader<T>::from(scalars)};
   if (!call.out[1].present)
-    run<T, Kind::plain>(call, numbers);
+    run_any<T, Kind::plain>(call, numbers, a);
   else if (a.nesterov)
-    run<T, Kind::nesterov>(call, numbers);
+    run_any<T, Kind::nesterov>(call, numbers, a);
   else
-    run<T, Kind::momentum>(call, numbers);
+    run_any<T, Kind::momentum>(call, numbers, a);
 }
 
 }  // namespace
 
 void register_sgd() {
   register_kernel(kernel::sgd, DeviceType::cpu, Dtype::float32, sgd<float>);
+  register_kernel(kernel::sgd, DeviceType::cpu, Dtype::bfloat16, sgd<float>);
   register_kernel(kernel::sgd, DeviceType::cpu, Dtype::float64, sgd<double>);
 }
 

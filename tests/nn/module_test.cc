@@ -229,7 +229,7 @@ TEST_CASE("module: to converts everything, and keeps roles") {
   CHECK(net(uniform({2, 6, 6, 3}, -1, 1, RandomKey{7}, {.dtype = Dtype::float64})).dtype() ==
         Dtype::float64);
   CHECK_THROWS_WITH_AS(net.to(Dtype::float16),
-                       "module: expected float32 or float64 parameters, got float16", DtypeError);
+                       "module: expected float32, float64 or bfloat16 parameters, got float16", DtypeError);
   // What had no values has none afterwards.
   Net empty;
   empty.to(Dtype::float64);

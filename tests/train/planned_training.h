@@ -16,20 +16,37 @@ struct TrainingCase {
   int64_t batch = 4;
   std::string optimizer = "sgd";  ///< with momentum; or adamw
   int64_t epochs = 2;
+  Dtype parameters = Dtype::float32, state = Dtype::float32;  ///< what they are kept in
 
-  TrainingCase with_batch(int64_t other) const { return {model, size, other, optimizer, epochs}; }
-  TrainingCase with_epochs(int64_t other) const { return {model, size, batch, optimizer, other}; }
+  TrainingCase with_batch(int64_t other) const {
+    TrainingCase changed = *this;
+    changed.batch = other;
+    return changed;
+  }
+  TrainingCase with_epochs(int64_t other) const {
+    TrainingCase changed = *this;
+    changed.epochs = other;
+    return changed;
+  }
   int64_t smaller() const { return batch - batch / 3 - 1; }  // of 4: 2
   std::string name() const {
     return fmt::format("{} at {} pixels, batch {}, {}", model, size, batch, optimizer);
   }
 };
 
+inline std::unique_ptr<nn::Module> make_model(const TrainingCase& c, Device device) {
+  const bool low = c.parameters != Dtype::float32;
+  return nn::make_model(c.model, {.classes = 10,
+                                  .dtype = low ? c.parameters : nn::creation_options().dtype,
+                                  .device = device});
+}
+
 inline Updating make_updating(const TrainingCase& c, nn::Module& model) {
   if (c.optimizer == "adamw")
-    return {std::make_unique<optim::AdamW>(model.named_parameters(), optim::AdamWOptions{})};
-  return {
-      std::make_unique<optim::Sgd>(model.named_parameters(), optim::SgdOptions{.momentum = 0.9})};
+    return {std::make_unique<optim::AdamW>(model.named_parameters(),
+                                           optim::AdamWOptions{.state = c.state})};
+  return {std::make_unique<optim::Sgd>(model.named_parameters(),
+                                       optim::SgdOptions{.momentum = 0.9, .state = c.state})};
 }
 
 inline TrainerOptions trainer_options(const TrainingCase& c = {}) {
@@ -37,8 +54,7 @@ inline TrainerOptions trainer_options(const TrainingCase& c = {}) {
 }
 
 inline RehearsalOptions rehearsal_options(const TrainingCase& c) {
-  return {.make_model =
-              [c] { return nn::make_model(c.model, {.classes = 10, .device = Device::meta()}); },
+  return {.make_model = [c] { return make_model(c, Device::meta()); },
           .make_updating = [c](nn::Module& model) { return make_updating(c, model); },
           .trainer = trainer_options(c),
           .size = c.size,
@@ -91,7 +107,7 @@ inline memory::AccountStats train(const TrainingCase& c, const memory::MakePlann
       Device::cpu(), std::make_unique<memory::HostSource>(cap), planner);
   memory::AccountScope scope(account);
   {
-    auto model = nn::make_model(c.model, {.classes = 10});
+    auto model = make_model(c, Device::cpu());
     Updating updating = make_updating(c, *model);
     UnevenSource source(c);
     data::Loader validation(std::make_shared<data::Shapes>(data::ShapesOptions{

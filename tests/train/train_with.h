@@ -30,7 +30,7 @@ inline Trained train_as(const TrainingCase& c, const TrainerOptions& options,
   autograd::OffloadHostScope offloading(host);
   Trained result;
   {
-    auto model = nn::make_model(c.model, {.classes = 10});
+    auto model = make_model(c, Device::cpu());
     Updating updating = make_updating(c, *model);
     UnevenSource source(c);
     data::Loader validation(std::make_shared<data::Shapes>(data::ShapesOptions{

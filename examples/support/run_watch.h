@@ -1,0 +1,25 @@
+// `train --watch-numerics`: what the numbers of a run lose in 16 bits, as a table for people and,
+// with a file, as a page. In a program of your own use `NumericsWatch` (train/numerics_watch.h).
+#pragma once
+
+#include <optional>
+
+#include "brim/examples/support/train_flags.h"
+
+namespace brim::examples {
+
+class RunWatch {
+ public:
+  /// Does nothing without the flag. `flags` must outlive it.
+  explicit RunWatch(const TrainFlags& flags);
+  /// For `TrainerOptions`; null without the flag.
+  NumericsWatch* watch() { return watch_ ? &*watch_ : nullptr; }
+  /// Writes the page, if one was asked for; returns the text, "" without the flag.
+  std::string finish() const;
+
+ private:
+  const TrainFlags& flags_;
+  std::optional<NumericsWatch> watch_;
+};
+
+}  // namespace brim::examples

@@ -1,0 +1,69 @@
+// Updates during backward: `TrainStep` with `fused_update`.
+#include <cmath>
+#include <exception>
+
+#include "brim/autograd/backward.h"
+#include "brim/train/step_saving.h"
+#include "brim/train/train_step.h"
+
+namespace brim {
+namespace {
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an exception without a text";
+  }
+}
+
+}  // namespace
+
+double TrainStep::run_fused(double rate, const LossFunction& loss,
+                            const MicroStepOptions& options) {
+  try {
+    double value = forward_backward_update(rate, loss, options);
+    // What an update does besides; reports and plans find a step's usual parts.
+    update_.emplace(account_, memory::Section{memory::SectionKind::update});
+    optimizer_.end_pieces();
+    finish();
+    return value;
+  } catch (...) {
+    if (optimizer_.pieces() > 0) tear();
+    undo();
+    throw;
+  }
+}
+
+double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
+                                          const MicroStepOptions& options) {
+  memory::SectionScope section(account_, {memory::SectionKind::first_micro_step, options.samples});
+  Saving saving(*this);
+  Tensor result = forward_checked(loss, options, saving);
+  double value = value_of(result);
+  if (!std::isfinite(value)) {
+    result = Tensor();
+    explain(loss, options, value);
+  }
+  optimizer_.begin_pieces({.rate = rate, .clip = options_.clip});
+  backward(result,
+           {.grad = gradient_of(result, options), .on_leaf_complete = [&](const Tensor& leaf) {
+              if (optimizer_.update_piece(leaf)) leaf.set_grad(Tensor());
+            }});
+  return value;
+}
+
+void TrainStep::tear() {
+  torn_ = fmt::format(
+      "update {} failed after {} of {} parameters had changed, which cannot be undone: put "
+      "parameters and the optimizer's state back from a checkpoint, then call set_updates(). The "
+      "cause: {}",
+      updates_, optimizer_.pieces(), optimizer_.parameters().size(),
+      text_of(std::current_exception()));
+  undo();
+  std::throw_with_nested(TornUpdate("train step", torn_));
+}
+
+}  // namespace brim
