@@ -32,7 +32,8 @@ struct NormalAttributes {
 inline constexpr Kernel<NormalAttributes> normal{"normal"};
 
 /// out[0] += in[0]; same shape, any strides; floating dtypes.
-inline constexpr Kernel<NoAttributes> accumulate{"accumulate", /*updates=*/true};
+inline constexpr Kernel<NoAttributes> accumulate{
+    "accumulate", /*updates=*/true, kElementwise1};
 
 }  // namespace brim::kernel
 

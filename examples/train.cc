@@ -74,7 +74,7 @@ void train(TrainFlags flags) {
     try {
       trainer.run();
     } catch (const Error&) {
-      report.say(watch.finish());  // of a NaN too: what led to it
+      report.say(watch.finish_after_error());  // a NaN, say: what led to it
       throw;
     }
     trace.finish();

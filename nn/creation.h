@@ -15,9 +15,10 @@ namespace brim::nn {
 /// What parameters and buffers of modules made on this thread get: float32 on the CPU unless a
 /// scope says otherwise.
 const TensorOptions& creation_options();
-/// The type that one of this shape has where modules are of `dtype`. Of bfloat16 are the weights of
-/// products, parameters of two dimensions or more: those of one, of norms and biases, are a
-/// thousandth of the bytes, and running statistics would stand still; they stay float32.
+/// The type that one of this shape has where modules are of `dtype`. Of bfloat16 are parameters of
+/// two dimensions or more, the weights of products and embeddings. Those of one, of norms and
+/// biases, are a thousandth of the bytes, and running statistics would stand still; they stay
+/// float32.
 Dtype slot_dtype(Dtype dtype, const Shape& shape, bool is_parameter);
 
 /// Sets it until the scope ends. Throws `DtypeError` for anything but float32, float64 and bfloat16.

@@ -83,9 +83,9 @@ void Optimizer::require_kernel(std::string_view kernel) const {
 }
 
 Tensor Optimizer::make_state(size_t i, Dtype dtype) const {
-  if (parameter(i).dtype() == Dtype::float64) dtype = Dtype::float64;
-  expect<DtypeError>(dtype != Dtype::float16 && is_updated(dtype), name_,
+  expect<DtypeError>(dtype == Dtype::float32 || dtype == Dtype::bfloat16, name_,
                      "expected state of float32 or bfloat16, got {}", to_string(dtype));
+  if (parameter(i).dtype() == Dtype::float64) dtype = Dtype::float64;
   memory::CategoryScope category(memory::Category::optimizer);
   memory::SiteScope site({.op = name_, .module = &autograd::kept_path(parameters_[i].name)});
   return zeros(parameter(i).shape(), {.dtype = dtype, .device = parameter(i).device()});

@@ -47,8 +47,9 @@ class ExponentHistogram {
   /// Of the finite numbers other than 0; nothing where there are none.
   std::optional<int> lowest() const;
   std::optional<int> highest() const;
-  /// Of the numbers times 2^`shift`, such as a loss scale; to the power of two: of those from half
-  /// of the smallest number on, the very half counts as subnormal, and becomes 0.
+  /// Of the numbers times 2^`shift`, such as a loss scale. To the power of two: the very half of
+  /// the smallest number, which becomes 0, counts as subnormal, those that round up to infinity
+  /// (65,520 and more in float16) as near, and all below 2^-126 as subnormal in bfloat16.
   RangeShares shares(const FloatRange& range, int shift = 0) const;
 
  private:

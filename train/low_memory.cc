@@ -8,7 +8,7 @@ namespace brim {
 namespace {
 
 /// An account for what is made only to be asked.
-std::shared_ptr<memory::Account> apart() {
+std::shared_ptr<memory::Account> separate_account() {
   return std::make_shared<memory::Account>(
       Device::meta(), std::make_unique<memory::NullSource>(memory::Source::kUnlimited),
       memory::direct_planner);
@@ -22,21 +22,21 @@ bool any_low(const std::vector<nn::NamedTensor>& tensors) {
 }  // namespace
 
 KeptTypes kept_types(const RehearsalOptions& rehearsal) {
-  memory::AccountScope scope(apart());
+  memory::AccountScope scope(separate_account());
   const std::shared_ptr<nn::Module> model = model_on_meta(rehearsal);
   const Updating updating = rehearsal.make_updating(*model);
   const optim::Optimizer& optimizer = *updating.optimizer;
   KeptTypes types{.low_parameters = any_low(model->named_parameters()),
                   .has_averages = updating.ema != nullptr};
-  const std::vector<nn::NamedTensor> state = optimizer.named_state();
-  if (!state.empty() && optimizer.like(optimizer.parameters()) != nullptr)
-    types.low_state = any_low(state);
+  const auto low = optimizer.like(optimizer.parameters(), Dtype::bfloat16);
+  if (low != nullptr && any_low(low->named_state()))
+    types.low_state = any_low(optimizer.named_state());
   return types;
 }
 
 RehearsalOptions with_low_state(RehearsalOptions rehearsal) {
   rehearsal.make_updating = [make = std::move(rehearsal.make_updating)](nn::Module& model) {
-    std::optional<memory::AccountScope> scope(std::in_place, apart());
+    std::optional<memory::AccountScope> scope(std::in_place, separate_account());
     Updating updating = make(model);
     const std::unique_ptr<optim::Optimizer> wide = std::move(updating.optimizer);
     scope.reset();

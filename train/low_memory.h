@@ -13,7 +13,8 @@ namespace brim {
 /// What a training keeps its numbers in.
 struct KeptTypes {
   bool low_parameters = false, has_averages = false;
-  std::optional<bool> low_state;  ///< nothing: the optimizer has no state, or cannot be made again
+  /// Nothing: the optimizer has no state, or cannot be made again with another type of it.
+  std::optional<bool> low_state;
 };
 /// Makes model and optimizer, without bytes.
 KeptTypes kept_types(const RehearsalOptions& rehearsal);

@@ -1,12 +1,11 @@
 #include "brim/train/narrow_gradients.h"
 
-#include <utility>
-
 namespace brim {
 
 NarrowGradients::NarrowGradients(const std::vector<Tensor>& parameters, Dtype dtype)
     : dtype_(dtype) {
   for (const Tensor& parameter : parameters) {
+    parameters_.insert(parameter.body());
     if (!parameter.grad().defined()) continue;
     before_.emplace(parameter.body(), std::pair(parameter, parameter.grad()));
     parameter.set_grad(Tensor());
@@ -18,6 +17,7 @@ NarrowGradients::~NarrowGradients() {
 }
 
 void NarrowGradients::complete(const Tensor& leaf) {
+  if (!parameters_.contains(leaf.body())) return;
   Tensor gradient = leaf.grad();
   leaf.set_grad(Tensor());
   if (gradient.dtype() == Dtype::float32) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <tuple>
 
 #include "brim/memory/report/numerics_page.h"
 #include "brim/ops/autocast.h"
@@ -26,7 +28,16 @@ int best_shift(const ExponentHistogram& gradients, const FloatRange& range) {
   return std::clamp(range.largest - 1 - *highest, 0, kMost);
 }
 
-bool is_float32_anyway(const std::string& op) { return autocast_rule(op) == AutocastRule::float32; }
+/// Autocast leaves the parameters of norms as they are, and with them their gradients.
+bool stays_float32(const WatchedValues& values) {
+  return values.kind == WatchedKind::parameter_gradients &&
+         autocast_rule(values.op) == AutocastRule::like_first;
+}
+
+/// Whether autocast computes it in float32 as it is. What goes on to a half is cast then.
+bool is_float32_anyway(const WatchedValues& values) {
+  return stays_float32(values) || autocast_rule(values.op) == AutocastRule::float32;
+}
 
 std::string percent(double share) {
   if (share == 0) return "0";
@@ -39,14 +50,14 @@ double zeros_of(const ExponentHistogram& exponents) {
   return all == 0 ? 0 : static_cast<double>(exponents.zeros()) / static_cast<double>(all);
 }
 
-std::string range_of(const ExponentHistogram& exponents) {
+std::string text_of_range(const ExponentHistogram& exponents) {
   const std::optional<int> low = exponents.lowest();
   return low ? fmt::format("2^{} to 2^{}", *low, *exponents.highest()) : "none but 0";
 }
 
 std::vector<std::string> cells_of(const NumericsRow& row) {
   const ExponentHistogram& exponents = row.values->exponents;
-  return {range_of(exponents),           percent(zeros_of(exponents)), percent(row.shares.lost),
+  return {text_of_range(exponents),      percent(zeros_of(exponents)), percent(row.shares.lost),
           percent(row.shares.subnormal), percent(row.shares.near),     percent(row.shares.over)};
 }
 
@@ -110,23 +121,25 @@ void add_needs(std::vector<std::string>& lines, const NumericsReport& report) {
 }  // namespace
 
 NumericsReport numerics_report(const NumericsWatch& watch, Dtype type) {
-  const FloatRange range = brim::range_of(type);
+  const FloatRange range = range_of(type);
   ExponentHistogram activations, gradients;
   for (const WatchedValues& one : watch.values())
-    (one.kind == WatchedKind::activations ? activations : gradients).add(one.exponents);
-  const int shift = is_scaled(watch) ? 0 : best_shift(gradients, range);
+    if (!stays_float32(one))
+      (one.kind == WatchedKind::activations ? activations : gradients).add(one.exponents);
+  const bool scales = type == Dtype::float16 && !is_scaled(watch);
+  const int shift = scales ? best_shift(gradients, range) : 0;
   NumericsReport report{.type = type,
-                        .loss_scale = type == Dtype::float16 ? std::ldexp(1.0, shift) : 1,
+                        .loss_scale = std::ldexp(1.0, shift),
                         .activations = activations.shares(range),
                         .gradients = gradients.shares(range),
                         .scaled_gradients = gradients.shares(range, shift)};
   for (const WatchedValues& one : watch.values()) {
-    const int by = one.kind == WatchedKind::activations || report.loss_scale == 1 ? 0 : shift;
+    const int by = one.kind == WatchedKind::activations ? 0 : shift;
     const RangeShares shares = one.exponents.shares(range, by);
     report.rows.push_back(
         {.values = &one,
          .shares = shares,
-         .needs_float32 = (shares.over > 0 || shares.lost > kMuch) && !is_float32_anyway(one.op)});
+         .needs_float32 = (shares.over > 0 || shares.lost > kMuch) && !is_float32_anyway(one)});
   }
   return report;
 }
@@ -174,13 +187,13 @@ std::string table_of(const NumericsReport& report, size_t most) {
     table += line(name_of(row->values->module), row->values->op, to_string(row->values->kind),
                   cells_of(*row));
   if (rows.size() < report.rows.size())
-    table += fmt::format("and {} rows that lose less\n", report.rows.size() - rows.size());
+    table += fmt::format("and {} rows that lose no more\n", report.rows.size() - rows.size());
   return table;
 }
 
 std::string numerics_page(const NumericsReport& report, const NumericsWatch& watch,
                           const std::vector<std::string>& about) {
-  const FloatRange range = brim::range_of(report.type);
+  const FloatRange range = range_of(report.type);
   memory::NumericsPage page{
       .title = fmt::format("Numbers of a training, and {}", to_string(report.type)),
       .subtitle = about,

@@ -20,10 +20,11 @@ struct NumericsRow {
 
 struct NumericsReport {
   Dtype type = Dtype::float16;
-  /// A power of two: the largest that the gradients looked at leave room for, by half of it. 1
-  /// where the type needs none, or the losses were scaled as they were looked at.
+  /// A power of two: the largest, up to 2^24, that the gradients looked at leave room for, by half
+  /// of it. 1 where the type needs none, or the losses were scaled as they were looked at.
   double loss_scale = 1;
-  /// Of all values of a kind together; gradients as they were, and with `loss_scale`.
+  /// Of all values of a kind together, but gradients of parameters that autocast leaves in float32;
+  /// gradients as they were, and with `loss_scale`.
   RangeShares activations, gradients, scaled_gradients;
   /// As the watch has them.
   std::vector<NumericsRow> rows;
@@ -31,7 +32,8 @@ struct NumericsReport {
 
 /// An op wants float32 where values would overflow, or more than 1% of them (zeros apart) become 0,
 /// and autocast does not run it in float32 anyway. Throws `DtypeError` for a type that is none of
-/// float16, bfloat16 and float32. `watch` must outlive the report.
+/// float16, bfloat16 and float32. The report is of what `watch` saw so far: it must not look at
+/// more, nor end, while the report is used.
 NumericsReport numerics_report(const NumericsWatch& watch, Dtype type);
 
 /// For people: the summary in sentences, one a line.

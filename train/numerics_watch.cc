@@ -1,9 +1,7 @@
 #include "brim/train/numerics_watch.h"
 
 #include <algorithm>
-#include <memory>
 #include <string_view>
-#include <tuple>
 
 #include "brim/autograd/node.h"
 

@@ -1,7 +1,7 @@
 // Looks at the numbers of a training: how large the results and gradients of each module's ops are,
 // and so what they lose, or would lose, in a 16-bit type. Slow while it looks, as it reads every
-// result; so it looks at some updates only. `to_string` and memory/report/numerics_page.h show what
-// it saw; train/numerics.h says what it means.
+// result; so it looks at some updates only. train/numerics.h says what it means, as text, as a
+// table and as a page.
 //
 //   NumericsWatch watch({.every = 20});
 //   Trainer trainer(model, sgd, data, {..., .watch = &watch});
@@ -17,8 +17,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 

@@ -27,7 +27,8 @@ struct RehearsalOptions {
   std::function<std::shared_ptr<nn::Module>()> make_model;
   std::function<Updating(nn::Module&)> make_updating;
   TrainerOptions trainer;   ///< `ema` and `micro_batch` are not looked at
-  /// bfloat16: a model that was made in another type all the same is converted.
+  /// bfloat16: a model that was made in another type all the same is converted, and both are
+  /// counted while it is.
   Dtype parameters = Dtype::float32;
   int size = 0;             ///< of the images, in pixels
   int64_t batch = 0;        ///< images on the device at once

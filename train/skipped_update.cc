@@ -20,12 +20,16 @@ std::string not_finite(const std::string& parameter) {
 }  // namespace
 
 // Runs the part once more. Nobody wants the gradients, and with `fused_update` there is no room for
-// all.
+// all; in bfloat16 they are added to those that are there, as planned.
 std::optional<NonFinite> TrainStep::observe(const LossFunction& loss,
                                             const MicroStepOptions& options) {
   NonFiniteFinder finder;
   Saving saving(*this);
   Tensor result = forward(loss, options, saving);
+  if (options_.gradients != Dtype::float32) {
+    backward_of(result, options);
+    return finder.found();
+  }
   Tensor gradient = gradient_of(result, options);
   backward(std::move(result),
            {.grad = std::move(gradient),
@@ -70,9 +74,10 @@ void TrainStep::note_overflow(const LossFunction& loss, const MicroStepOptions& 
 }
 
 // Found in the sum of all parts.
-void TrainStep::lose(const std::string& parameter) {
+void TrainStep::note_lost_sum(const std::string& parameter) {
   if (options_.scaler == nullptr)
-    raise<ValueError>("train step", "at update {} {}", updates_, not_finite(parameter));
+    raise<ValueError>("train step", "at update {} the gradient of '{}' is not finite", updates_,
+                      parameter);
   overflow_ = {
       .step = attempts(), .scale = options_.scaler->scale(), .text = not_finite(parameter)};
 }

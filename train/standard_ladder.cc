@@ -178,7 +178,9 @@ class LowParameters final : public Remedy {
     TrainingSetup changed = setup;
     changed.rehearsal = with_low_parameters(std::move(changed.rehearsal));
     if (types.low_state == false) changed.rehearsal = with_low_state(std::move(changed.rehearsal));
-    return {std::move(changed), "pure bfloat16: parameters, gradients and optimizer state"};
+    return {std::move(changed), types.low_state
+                                    ? "pure bfloat16: parameters, gradients and optimizer state"
+                                    : "pure bfloat16: parameters and gradients"};
   }
 };
 
@@ -195,8 +197,7 @@ class FusedUpdate final : public Remedy {
       return {{}, "gradients of several micro-batches are added up"};
     if (training.trainer.clip.norm < optim::ClipOptions::kNone)
       return {{}, "gradients are clipped by the norm of all of them"};
-    if (training.trainer.gradients != Dtype::float32)
-      return {{}, "gradients are kept in bfloat16"};
+    if (training.trainer.gradients != Dtype::float32) return {{}, "gradients are kept in bfloat16"};
     if (training.trainer.precision == Dtype::float16)
       return {{}, "an update that overflows in float16 could not be skipped"};
     if (setup.planner != "arena")

@@ -218,7 +218,8 @@ const StepOutcome& TrainStep::prepare(double rate) {
   require_begun();
   or_undo([&] {
     if (!overflow_)
-      if (const std::optional<std::string> parameter = prepare_update(rate)) lose(*parameter);
+      if (const std::optional<std::string> parameter = prepare_update(rate))
+        note_lost_sum(*parameter);
     if (overflow_)
       skip();
     else

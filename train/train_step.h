@@ -126,7 +126,8 @@ class TrainStep {
   /// Checks the gradients, finds how far they are clipped (`Optimizer::gradient_norm` tells their
   /// norm) and sets the learning rate. The last thing that can fail. With a scaler it may find
   /// that the update is to be skipped: it has ended then, and `commit` does nothing. Throws
-  /// `ValueError`, naming the module, where gradients overflow at the scaler's floor.
+  /// `ValueError`, naming the module, where gradients overflow at the scaler's floor, and, naming
+  /// the parameter, for one that is not finite without a scaler.
   const StepOutcome& prepare(double rate);
   /// Updates parameters, optimizer state, buffers and averages, counts the update, drops the
   /// gradients. Does nothing when nothing was prepared.
@@ -180,7 +181,7 @@ class TrainStep {
                      const std::optional<std::string>& parameter);
   std::optional<NonFinite> observe(const LossFunction& loss, const MicroStepOptions& options);
   std::optional<NonFinite> observe_again(const LossFunction& loss, const MicroStepOptions& options);
-  void lose(const std::string& parameter);
+  void note_lost_sum(const std::string& parameter);
   void skip();
   double run_fused(double rate, const LossFunction& loss, const MicroStepOptions& options);
   double forward_backward_update(double rate, const LossFunction& loss,

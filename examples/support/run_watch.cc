@@ -26,4 +26,12 @@ std::string RunWatch::finish() const {
                      table_of(report));
 }
 
+std::string RunWatch::finish_after_error() const {
+  try {
+    return finish();
+  } catch (const Error& second) {
+    return second.what();
+  }
+}
+
 }  // namespace brim::examples

@@ -16,6 +16,8 @@ class RunWatch {
   NumericsWatch* watch() { return watch_ ? &*watch_ : nullptr; }
   /// Writes the page, if one was asked for; returns the text, "" without the flag.
   std::string finish() const;
+  /// The same; of a page that cannot be written the text says so.
+  std::string finish_after_error() const;
 
  private:
   const TrainFlags& flags_;

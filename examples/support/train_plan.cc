@@ -75,6 +75,9 @@ Json remedies_in_force(const TrainFlags& flags) {
   if (flags.offloaded > 0) remedies.push_back("offload");
   if (flags.update_images() > flags.batch) remedies.push_back("micro-batches");
   if (flags.fused_update) remedies.push_back("fused update");
+  if (flags.gradients_text != "f32") remedies.push_back("gradients");
+  if (flags.optimizer.state_text != "f32") remedies.push_back("optimizer state");
+  if (flags.parameters_text != "f32") remedies.push_back("parameters");
   return remedies;
 }
 

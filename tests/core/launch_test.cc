@@ -74,6 +74,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a kernel for halves takes what suits it, the float32 one the rest") {
+  static std::vector<Dtype> ran;
+  const Kernel<NoAttributes> kernel{"test_suits"};
+  const auto run = [](const KernelCall& call, const NoAttributes&) {
+    ran.push_back(call.out[0].dtype);
+  };
+  register_kernel(kernel, DeviceType::cpu, Dtype::float32, run);
+  register_kernel(
+      kernel, DeviceType::cpu, Dtype::bfloat16, run, nullptr,
+      [](const KernelCall& call, const NoAttributes&) { return call.out[0].numel() % 2 == 0; });
+  launch(kernel, {}, {zeros({4}, {.dtype = Dtype::bfloat16})});
+  launch(kernel, {}, {zeros({3}, {.dtype = Dtype::bfloat16})});
+  launch(kernel, {}, {zeros({4}, {.dtype = Dtype::float16})});
+  CHECK(ran == std::vector{Dtype::bfloat16, Dtype::float32, Dtype::float32});
+}
+
 TEST_CASE("a dtype without a kernel is refused by name") {
   Tensor x = zeros({5}, {.dtype = Dtype::int32}), y = empty({5}, {.dtype = Dtype::int32});
   CHECK_THROWS_WITH_AS(launch(scale, {x}, {y}), "test_scale: has no kernel for int32 on cpu",

@@ -128,8 +128,13 @@ TEST_CASE("the budget that a refusal names is enough, also beside a margin") {
     CHECK(train(flags + std::to_string(bytes - 4096)).code == 2);
     // With what is proposed, and was not asked for: the flags pin that nothing is recomputed.
     const int64_t fewer = bytes_after(refused.err, ", or ");
-    const bool fuses = refused.err.find("update fused into backward") != std::string::npos;
-    const std::string remedies = fuses ? " --recompute auto --fused-update" : " --recompute auto";
+    const auto proposes = [&](const char* text) {
+      return refused.err.find(text) != std::string::npos;
+    };
+    std::string remedies = " --recompute auto";
+    if (proposes("update fused into backward")) remedies += " --fused-update";
+    if (proposes("pure bfloat16"))
+      remedies += " --precision bf16 --parameters bf16 --optimizer-state bf16";
     CHECK(train(flags + std::to_string(fewer) + remedies).code == 0);
     CHECK(train(flags + std::to_string(fewer)).code == 2);
   }

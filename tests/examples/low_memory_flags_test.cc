@@ -39,7 +39,7 @@ TEST_CASE("each trains as predicted, in fewer bytes and with other numbers") {
   trained(" --steps 3 --micro-batches 2 --gradients bf16" + kPure);
 }
 
-TEST_CASE("the same seed rounds alike, another one otherwise") {
+TEST_CASE("the same run rounds alike, and says what it keeps in bfloat16") {
   const std::string run = " --steps 4" + kPure;
   CHECK(losses_of(trained(run)) == losses_of(trained(run)));
   Finished said = train("--batch 4 --steps 1" + kModel + " --optimizer-state bf16");

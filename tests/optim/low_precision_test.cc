@@ -19,7 +19,8 @@ using namespace brim::optim;
 
 namespace {
 
-constexpr int64_t kSize = 40001;  // several threads, and a stretch that is not whole
+// Several threads, that begin within a word of random bits, and a stretch that is not whole.
+constexpr int64_t kSize = 3 * 16384 + 3;
 
 float rounded(float value, uint16_t random) {
   return static_cast<float>(round_stochastically(value, random));
@@ -175,6 +176,15 @@ TEST_CASE("the same seed gives the same bits, on any number of threads; another 
   CHECK(bits(3, 1) == bits(3, 2));
   CHECK(bits(3, 1) == bits(3, 3));
   CHECK(bits(3, 1) != bits(4, 1));
+  const auto adamw = [](int threads) {
+    const int before = num_threads();
+    set_num_threads(threads);
+    AdamWWalk walk(Dtype::bfloat16, kLowAdamW);
+    for (int i = 0; i < 3; ++i) walk.step(Dtype::bfloat16);
+    set_num_threads(before);
+    return walk.bits();
+  };
+  CHECK(adamw(1) == adamw(4));
 }
 
 TEST_CASE("an update in pieces rounds like a whole one") {
@@ -224,6 +234,10 @@ TEST_CASE("types that make no sense are refused") {
                        DtypeError);
   CHECK_THROWS_WITH_AS(Sgd({{"p", wide}}, {.momentum = 0.9, .state = Dtype::float16}),
                        doctest::Contains("state of float32 or bfloat16, got float16"), DtypeError);
+  for (Dtype parameter : {Dtype::float32, Dtype::float64, Dtype::bfloat16})
+    CHECK_THROWS_WITH_AS(SgdWalk(parameter, {.momentum = 0.9, .state = Dtype::float64}),
+                         doctest::Contains("state of float32 or bfloat16, got float64"),
+                         DtypeError);
   wide.set_grad(ones({4}, {.dtype = Dtype::float16}));
   Sgd sgd({{"p", wide}}, {});
   CHECK_THROWS_WITH_AS(sgd.step(0.1),

@@ -102,6 +102,17 @@ TEST_CASE("shares are those that a cast to the type has") {
   }
 }
 
+TEST_CASE("near the end are those within a factor of 8, whatever their sign") {
+  const auto histogram =
+      histogram_of(from_vector<float>({8191, 8192, -16384, 65504, 65536, 1}, {6}));
+  const RangeShares shares = histogram.shares(range_of(Dtype::float16));
+  CHECK(shares.near == 3.0 / 6);
+  CHECK(shares.over == 1.0 / 6);
+  // What float32 has no normal numbers for, bfloat16 has not either.
+  const auto tiny = histogram_of(from_vector<float>({0x1p-126f, 0x1p-127f, -0x1p-130f, 1}, {4}));
+  CHECK(tiny.shares(range_of(Dtype::bfloat16)).subnormal == 2.0 / 4);
+}
+
 TEST_CASE("a shift is a loss scale") {
   const std::vector<float> values = spread(1000, -40, -20);
   std::vector<float> scaled = values;

@@ -163,8 +163,12 @@ TEST_CASE("at the floor an overflow is an error that names the module") {
 }
 
 TEST_CASE("one decision for all parts of an update") {
+  Dtype gradients = Dtype::float32;
+  SUBCASE("with gradients in float32") {}
+  SUBCASE("with gradients in bfloat16") { gradients = Dtype::bfloat16; }
   const Problem problem = random_problem(8, 8, 4);
-  Run run(std::make_unique<SmallNet>(/*dropout=*/0), {.initial = 1024});
+  Run run(std::make_unique<SmallNet>(/*dropout=*/0), {.initial = 1024},
+          {.precision = Dtype::float16, .gradients = gradients});
   int ran = 0;
   auto part = [&](bool overflows) {
     return run.step->micro_step(
@@ -204,12 +208,16 @@ TEST_CASE("one decision for all parts of an update") {
 }
 
 TEST_CASE("the part that overflowed runs again in the bytes that were planned for it") {
+  Dtype gradients = Dtype::float32;
+  SUBCASE("with gradients in float32") {}
+  SUBCASE("with gradients in bfloat16") { gradients = Dtype::bfloat16; }
   // Of 4, 4 and 2 images, on the meta device and then for real.
-  auto program = [](Device device, int updates, int bad) {
+  auto program = [gradients](Device device, int updates, int bad) {
     auto model = nn::make_model("resnet20", {.classes = 10, .device = device});
     optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9});
     optim::LossScaler scaler({.initial = 64});
-    TrainStep step(*model, sgd, {.precision = Dtype::float16, .scaler = &scaler});
+    TrainStep step(*model, sgd,
+                   {.precision = Dtype::float16, .gradients = gradients, .scaler = &scaler});
     for (int update = 0; update < updates; ++update) {
       step.begin();
       for (int part = 0; part < 3; ++part) {

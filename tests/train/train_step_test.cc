@@ -8,6 +8,8 @@
 
 #include "brim/memory/out_of_memory.h"
 #include "brim/nn/models/registry.h"
+#include "brim/ops/mul.h"
+#include "brim/ops/sqrt.h"
 #include "brim/optim/sgd.h"
 #include "brim/tests/train/small_net.h"
 #include "brim/train/step_memory.h"
@@ -210,6 +212,51 @@ TEST_CASE("an update is clipped by the norm of its micro-steps together") {
   CHECK(norm > 0.1);
 }
 
+namespace {
+
+/// The square root of 0 times x: its slope is infinite there.
+struct RootNet final : nn::Module {
+  RootNet() {
+    register_modules({{"first", first}, {"last", last}});
+    nn::initialize(*this, /*seed=*/1);
+  }
+  Tensor forward(Tensor x) override { return last(sqrt(mul(first(std::move(x)), zero))); }
+  nn::Linear first{4, 8}, last{8, 4};
+  Tensor zero = zeros({1});
+};
+
+}  // namespace
+
+TEST_CASE("a gradient that is not finite is traced to its module and op, and nothing has changed") {
+  RootNet model;
+  optim::Sgd sgd(model.named_parameters(), {.momentum = 0.9});
+  TrainStep step(model, sgd);
+  const Tensor images = uniform({6, 4}, -1, 1, RandomKey{2});
+  const Tensor labels = zeros({6}, {.dtype = Dtype::int64});
+  const auto loss = [&] { return cross_entropy(model(images), labels); };
+  const auto before = values_of(model.named_parameters());
+  std::string message;
+  try {
+    step.run(0.1, loss);
+  } catch (const ValueError& error) {
+    message = error.what();
+  }
+  CAPTURE(message);
+  CHECK(message.find("train step: at update 0 the gradient of 'first.") != message.npos);
+  CHECK(message.find("first seen in the backward pass of 'sqrt' in module (the root)") !=
+        message.npos);
+  CHECK(values_of(model.named_parameters()) == before);
+  CHECK(step.updates() == 0);
+  for (const nn::NamedTensor& parameter : model.named_parameters())
+    CHECK_FALSE(parameter.tensor.grad().defined());
+  // In several parts nobody looks at each.
+  step.begin();
+  for (double weight : {0.5, 0.5}) step.micro_step(loss, {.weight = weight});
+  CHECK_THROWS_WITH_AS(step.prepare(0.1), doctest::Contains("at update 0 the gradient of 'first."),
+                       ValueError);
+  CHECK(values_of(model.named_parameters()) == before);
+}
+
 TEST_CASE("two micro-steps that fail at any allocation are undone, and repeat bit for bit") {
   Problem problem = random_problem(4, 8, 4);
   auto update = [](Run& run, const Problem& data) {
@@ -310,7 +357,8 @@ TEST_CASE("what the meta device predicts is what the step holds, to the byte") {
       for (int i = 0; i < 2; ++i)
         step.run(0.1, [&] { return cross_entropy((*model)(images), labels); });
     };
-    StepMemory predicted = measure_on_meta(memory::planner_named(planner), [&](const auto&) { train(Device::meta()); });
+    StepMemory predicted = measure_on_meta(memory::planner_named(planner),
+                                           [&](const auto&) { train(Device::meta()); });
     auto account = memory::capped_host_account(planner);
     memory::AccountScope scope(account);
     train(Device::cpu());
