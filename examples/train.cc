@@ -52,7 +52,7 @@ void train(TrainFlags flags) {
     options.ema = updating.ema.get();
     const std::unique_ptr<optim::LossScaler> scaler = make_scaler(flags);
     options.scaler = scaler.get();
-    RunWatch watch(flags);
+    RunWatch watch(flags, events);
     options.watch = watch.watch();
     TrainReport report(flags, data, *model, events);
     Trainer trainer(*model, *updating.optimizer, {*data.training, data.validation.get()}, options);

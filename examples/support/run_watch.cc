@@ -7,7 +7,43 @@
 
 namespace brim::examples {
 
-RunWatch::RunWatch(const TrainFlags& flags) : flags_(flags) {
+namespace {
+
+Json json_of(const RangeShares& shares) {
+  return {{"lost", shares.lost},
+          {"subnormal", shares.subnormal},
+          {"near", shares.near},
+          {"over", shares.over}};
+}
+
+Json event_of(const NumericsReport& report, const NumericsWatch& watch) {
+  Json needs = Json::array(), skipped = Json::array();
+  for (const NumericsRow& row : report.rows)
+    if (row.needs_float32)
+      needs.push_back({{"module", row.values->module},
+                       {"op", row.values->op},
+                       {"values", to_string(row.values->kind)},
+                       {"shares", json_of(row.shares)}});
+  for (const Skipped& one : watch.skipped())
+    skipped.push_back({{"step", one.step + 1},
+                       {"module", one.first_overflow_module},
+                       {"op", one.op},
+                       {"phase", one.phase == autograd::Phase::forward ? "forward" : "backward"},
+                       {"scale", one.scale}});
+  return {{"event", "numerics"},
+          {"type", to_string(report.type)},
+          {"updates", watch.steps()},
+          {"activations", json_of(report.activations)},
+          {"gradients", json_of(report.gradients)},
+          {"loss_scale", report.loss_scale},
+          {"scaled_gradients", json_of(report.scaled_gradients)},
+          {"needs_float32", needs},
+          {"skipped", skipped}};
+}
+
+}  // namespace
+
+RunWatch::RunWatch(const TrainFlags& flags, Events& events) : flags_(flags), events_(events) {
   if (flags.watch_numerics) watch_.emplace(NumericsWatchOptions{.every = flags.watch_every});
 }
 
@@ -15,6 +51,7 @@ std::string RunWatch::finish() const {
   if (!watch_) return "";
   const Dtype type = is_low_precision(flags_.precision()) ? flags_.precision() : Dtype::float16;
   const NumericsReport report = numerics_report(*watch_, type);
+  events_.write(event_of(report, *watch_));
   if (!flags_.watch_page.empty())
     io::write_file(
         flags_.watch_page,

@@ -21,10 +21,19 @@ TEST_CASE("it says what float16 would lose, and changes neither bits nor bytes")
   CHECK(run.out.find("a loss scale of ") != std::string::npos);
   CHECK(run.out.find("batch_norm  gradients ") != std::string::npos);
   CHECK(run.out.find(" rows that lose no more\n") != std::string::npos);
-  const std::string json = " --steps 3 --json - --watch-every 1";
-  const auto watched = events_of(train(kModel + json + " --watch-numerics").out),
-             plain = events_of(train(kModel + json).out);
+  const std::string to_events = " --steps 3 --json - --watch-every 1";
+  const auto watched = events_of(train(kModel + to_events + " --watch-numerics").out),
+             plain = events_of(train(kModel + to_events).out);
   CHECK(losses_of(watched) == losses_of(plain));
+  const json numbers = watched[watched.size() - 2];
+  CHECK(numbers["event"] == "numerics");
+  CHECK(numbers["type"] == "float16");
+  CHECK(numbers["updates"] == json::array({0, 1, 2}));
+  CHECK(numbers["loss_scale"] > 1);
+  CHECK(numbers["gradients"]["subnormal"] > 0.01);
+  CHECK(numbers["scaled_gradients"]["lost"] <= numbers["gradients"]["lost"]);
+  CHECK(numbers["needs_float32"].empty());
+  CHECK(plain[plain.size() - 2]["event"] != "numerics");
   CHECK(watched.back()["peak_bytes"] == plain.back()["peak_bytes"]);
   CHECK(watched.back()["mismatches"] == 0);
 }
