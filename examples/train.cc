@@ -12,6 +12,7 @@
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
 #include "brim/examples/support/train_plan.h"
+#include "brim/examples/support/train_precision.h"
 #include "brim/examples/support/train_report.h"
 #include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"

@@ -15,8 +15,8 @@ bool leads_to_leaf(const autograd::Edge& edge) {
   return edge.node->edges.front().leaf != nullptr;
 }
 
-WatchedValues& find(std::vector<WatchedValues>& all, const std::string& module, std::string_view op,
-                    WatchedKind kind) {
+WatchedValues& find_or_add(std::vector<WatchedValues>& all, const std::string& module,
+                           std::string_view op, WatchedKind kind) {
   auto found = std::ranges::find_if(all, [&](const WatchedValues& one) {
     return one.kind == kind && one.op == op && one.module == module;
   });
@@ -66,7 +66,7 @@ class NumericsWatch::Scope::Observer final : public autograd::OpObserver {
   }
   void add(const autograd::OpEvent& event, WatchedKind kind, const Tensor& tensor) {
     if (!tensor.defined() || !is_floating(tensor.dtype())) return;
-    find(seen_, event.module, event.op.name(), kind).exponents.add(tensor);
+    find_or_add(seen_, event.module, event.op.name(), kind).exponents.add(tensor);
   }
 
   std::vector<WatchedValues> seen_;
@@ -79,7 +79,7 @@ NumericsWatch::NumericsWatch(const NumericsWatchOptions& options) : options_(opt
 
 void NumericsWatch::add(int64_t step, double scale, const std::vector<WatchedValues>& seen) {
   for (const WatchedValues& one : seen)
-    find(values_, one.module, one.op, one.kind).exponents.add(one.exponents);
+    find_or_add(values_, one.module, one.op, one.kind).exponents.add(one.exponents);
   least_scale_ = steps_.empty() ? scale : std::min(least_scale_, scale);
   most_scale_ = steps_.empty() ? scale : std::max(most_scale_, scale);
   steps_.push_back(step);

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
+
 #include "brim/io/atomic_file.h"
 
 namespace brim::examples {
-
 namespace {
 
 Json json_of(const RangeShares& shares) {
@@ -42,6 +43,30 @@ Json event_of(const NumericsReport& report, const NumericsWatch& watch) {
 }
 
 }  // namespace
+
+void add_watch_flags(CLI::App& app, TrainFlags& f) {
+  app.add_option_function<std::string>(
+         "--watch-numerics",
+         [&f](const std::string& page) {
+           f.watch_numerics = true;
+           f.watch_page = page;
+         },
+         "look at the sizes of activations and gradients now and then, and say at the end what "
+         "they lose in the run's 16-bit type, or in f32 would lose in float16; with FILE.html, as "
+         "a page with histograms too")
+      ->type_name("[FILE.html]")
+      ->expected(0, 1)
+      ->trigger_on_parse();
+  app.add_option("--watch-every", f.watch_every, "with --watch-numerics: each so many updates")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+}
+
+void check_watch_page(const std::string& path) {
+  expect<ValueError>(path.ends_with(".html"), "flags", "--watch-numerics writes .html, got '{}'",
+                     path);
+  io::check_writable(path, "numerics");
+}
 
 RunWatch::RunWatch(const TrainFlags& flags, Events& events) : flags_(flags), events_(events) {
   if (flags.watch_numerics) watch_.emplace(NumericsWatchOptions{.every = flags.watch_every});

@@ -10,6 +10,12 @@
 
 namespace brim::examples {
 
+/// Declares the flags; `flags` must outlive the parsing.
+void add_watch_flags(CLI::App& app, TrainFlags& flags);
+/// Before anything that takes long. Throws `ValueError` for another ending than .html, `FileError`
+/// where the file cannot be written.
+void check_watch_page(const std::string& path);
+
 class RunWatch {
  public:
   /// Does nothing without the flag. Both must outlive it.

@@ -5,15 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <optional>
 
 #include "brim/base/bytes.h"
 #include "brim/base/nearest.h"
 #include "brim/examples/support/device_flag.h"
+#include "brim/examples/support/dtype_flag.h"
 #include "brim/examples/support/op_times_flag.h"
+#include "brim/examples/support/run_watch.h"
 #include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
+#include "brim/examples/support/train_precision.h"
 #include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"
 #include "brim/io/atomic_file.h"
@@ -66,20 +68,6 @@ std::string check_recompute(const std::string& text) {
   return fmt::format("expected off, free, auto or segments=N, got {}", text);
 }
 
-/// Of a number above 0; else nothing.
-std::optional<double> parse_loss_scale(const std::string& text) {
-  double scale = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), scale);
-  const bool is_all = error == std::errc{} && end == text.data() + text.size();
-  if (!is_all || !(scale > 0 && scale <= std::numeric_limits<float>::max())) return {};
-  return scale;
-}
-
-std::string check_loss_scale(const std::string& text) {
-  if (text == "dynamic" || text == "none" || parse_loss_scale(text)) return {};
-  return fmt::format("expected dynamic, none or a number above 0, got {}", text);
-}
-
 void add_training_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--epochs", f.epochs, "passes over the data (default 10; shapes 3)")
       ->check(CLI::PositiveNumber);
@@ -88,11 +76,7 @@ void add_training_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--schedule", f.schedule, "constant, cosine, onecycle or step")
       ->capture_default_str();
   app.add_option("--warmup", f.warmup, "steps of linear warm-up before the schedule");
-  app.add_option("--loss-scale", f.loss_scale,
-                 "with --precision f16, what the loss is multiplied by so that small gradients are "
-                 "not 0: dynamic, a number, or none")
-      ->capture_default_str()
-      ->check(check_loss_scale);
+  add_loss_scale_flag(app, f);
   app.add_option("--early-stop", f.early_stop,
                  "end when the accuracy was not better for so many epochs")
       ->check(CLI::PositiveNumber);
@@ -151,23 +135,6 @@ void add_budget_flags(CLI::App& app, TrainFlags& f) {
 }
 
 void add_saving_flags(CLI::App& app, TrainFlags& f) {
-  app.add_option("--precision", f.precision_text,
-                 "f32; bf16 or f16: mixed precision, products in halves and parameters in float32, "
-                 "fewer bytes and other numbers; auto: f32 where that fits, else bf16")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "bf16", "f16", "auto"}));
-  app.add_option(
-         "--gradients", f.gradients_text,
-         "what gradients of parameters wait for the update in: f32, or bf16: half the bytes "
-         "and other numbers")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "bf16"}));
-  app.add_option(
-         "--parameters", f.parameters_text,
-         "f32; or bf16, with --precision bf16: weights of products without a copy in f32, "
-         "rounded stochastically by the update (with --optimizer-state bf16: pure bfloat16)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_flag(
       "--fused-update", f.fused_update,
       "update parameters during backward: fewer gradients at once, the same numbers, but a "
@@ -188,25 +155,8 @@ void add_saving_flags(CLI::App& app, TrainFlags& f) {
          "at a nominal 12 GB/s each way, whatever the machine; else alone. off (default on cpu: "
          "there they stay in the same memory, beyond the budget)")
       ->check(CLI::IsMember({"off", "auto"}));
+  add_precision_flags(app, f);
   add_op_times_flag(app, f);
-}
-
-void add_watch_flags(CLI::App& app, TrainFlags& f) {
-  app.add_option_function<std::string>(
-         "--watch-numerics",
-         [&f](const std::string& page) {
-           f.watch_numerics = true;
-           f.watch_page = page;
-         },
-         "look at the sizes of activations and gradients now and then, and say at the end what "
-         "they lose in the run's 16-bit type, or in f32 would lose in float16; with FILE.html, as "
-         "a page with histograms too")
-      ->type_name("[FILE.html]")
-      ->expected(0, 1)
-      ->trigger_on_parse();
-  app.add_option("--watch-every", f.watch_every, "with --watch-numerics: each so many updates")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
 }
 
 }  // namespace
@@ -242,33 +192,6 @@ void add_flags(CLI::App& app, TrainFlags& f) {
 }
 
 namespace {
-
-void check_precision(const TrainFlags& f) {
-  expect<ValueError>(f.loss_scale == "dynamic" || f.precision() == Dtype::float16, "flags",
-                     "--loss-scale is for --precision f16: {} has no need of it", f.precision_text);
-  expect<ValueError>(f.precision_text != "auto" || !is_found(f.batch_text), "flags",
-                     "--precision auto is what the batch needs, and --batch {} what the precision "
-                     "leaves room for: give one of them",
-                     f.batch_text);
-}
-
-void check_low_memory(const TrainFlags& f) {
-  expect<ValueError>(f.gradients_text == "f32" || !f.fused_update, "flags",
-                     "--fused-update keeps no gradients: --gradients {} would save nothing",
-                     f.gradients_text);
-  if (f.parameters_text == "f32") return;
-  expect<ValueError>(f.precision() == Dtype::bfloat16, "flags",
-                     "--parameters bf16 is for --precision bf16, not for {}", f.precision_text);
-  expect<ValueError>(f.optimizer.ema == 0, "flags",
-                     "--ema averages parameters, and in bf16 the averages would stand still");
-}
-
-void check_watch(const TrainFlags& f) {
-  if (f.watch_page.empty()) return;
-  expect<ValueError>(f.watch_page.ends_with(".html"), "flags",
-                     "--watch-numerics writes .html, got '{}'", f.watch_page);
-  io::check_writable(f.watch_page, "numerics");
-}
 
 void check_fused_update(const TrainFlags& f) {
   if (!f.fused_update) return;
@@ -365,8 +288,7 @@ void check_flags(TrainFlags& f) {
                      did_you_mean(f.planner, planners));
   expect<ValueError>(f.planner == "arena" || (f.plan.empty() && f.save_plan.empty()), "flags",
                      "--plan and --save-plan are for the arena planner, not for {}", f.planner);
-  check_precision(f);
-  check_low_memory(f);
+  check_precision_flags(f);
   check_fused_update(f);
   expect<ValueError>(f.recompute_text != "auto" || f.batch_text != kFastestBatch, "flags",
                      "--batch fastest times steps that keep everything or recompute for free: give "
@@ -380,26 +302,13 @@ void check_flags(TrainFlags& f) {
   expect<ValueError>(f.early_stop == 0 || f.data != "synthetic", "flags",
                      "--early-stop needs images to validate, and {} has none", f.data);
   if (!f.trace.empty()) check_trace_file(f.trace);
-  check_watch(f);
+  if (!f.watch_page.empty()) check_watch_page(f.watch_page);
   if (!f.save_plan.empty()) io::check_writable(f.save_plan, "plan");
-}
-
-Dtype TrainFlags::precision() const {
-  return precision_text == "bf16"  ? Dtype::bfloat16
-         : precision_text == "f16" ? Dtype::float16
-                                   : Dtype::float32;
-}
-
-std::unique_ptr<optim::LossScaler> make_scaler(const TrainFlags& flags) {
-  if (flags.precision() != Dtype::float16 || flags.loss_scale == "none") return nullptr;
-  if (const std::optional<double> scale = parse_loss_scale(flags.loss_scale))
-    return std::make_unique<optim::LossScaler>(optim::LossScaler::fixed(*scale));
-  return std::make_unique<optim::LossScaler>();
 }
 
 nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, Device device) {
   const Dtype dtype =
-      flags.parameters_text == "bf16" ? Dtype::bfloat16 : nn::creation_options().dtype;
+      flags.parameters_text == "f32" ? nn::creation_options().dtype : Dtype::bfloat16;
   return {.classes = data.classes, .seed = flags.seed, .dtype = dtype, .device = device};
 }
 
@@ -422,7 +331,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .micro_batch = flags.batch,
           .fused_update = flags.fused_update,
           .precision = flags.precision(),
-          .gradients = flags.gradients_text == "bf16" ? Dtype::bfloat16 : Dtype::float32,
+          .gradients = dtype_named(flags.gradients_text),
           .in_place = flags.in_place,
           .recompute = flags.recompute,
           .offload = {.enabled = flags.offloads()},

@@ -108,9 +108,6 @@ void add_flags(CLI::App& app, TrainFlags& flags);
 /// Fills in defaults that depend on other flags. Throws `ValueError` naming a bad value.
 void check_flags(TrainFlags& flags);
 
-/// For float16, unless `--loss-scale none`; null where none is needed.
-std::unique_ptr<optim::LossScaler> make_scaler(const TrainFlags& flags);
-
 nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, Device device);
 /// Without averages: they are of one model.
 TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "brim/base/nearest.h"
+#include "brim/examples/support/dtype_flag.h"
 
 namespace brim::examples {
 namespace {
@@ -32,7 +33,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerFlags& flags, nn
   auto groups =
       optim::no_decay(model, {.norms = exempts(flags, "norm"), .biases = exempts(flags, "bias")});
   const double decay = flags.weight_decay.value();
-  const Dtype state = flags.state_text == "bf16" ? Dtype::bfloat16 : Dtype::float32;
+  const Dtype state = dtype_named(flags.state_text);
   if (flags.name == "adamw")
     return std::make_unique<optim::AdamW>(
         model.named_parameters(),

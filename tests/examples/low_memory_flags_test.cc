@@ -7,17 +7,8 @@ using namespace brim::testing;
 
 namespace {
 
-const std::string kModel = " --data synthetic --model resnet20 --size 32 --classes 10 --threads 1";
-
 std::vector<json> trained(const std::string& arguments) {
-  CAPTURE(arguments);
-  Finished run = train("--json - --batch 4" + kModel + arguments);
-  CAPTURE(run.err);
-  REQUIRE(run.code == 0);
-  std::vector<json> events = events_of(run.out);
-  CHECK(events.back()["peak_bytes"] == events.back()["predicted_peak_bytes"]);
-  CHECK(events.back()["mismatches"] == 0);
-  return events;
+  return trained_as_predicted("--batch 4" + kSynthetic + arguments);
 }
 
 const std::string kPure = " --precision bf16 --parameters bf16 --optimizer-state bf16";
@@ -42,7 +33,7 @@ TEST_CASE("each trains as predicted, in fewer bytes and with other numbers") {
 TEST_CASE("the same run rounds alike, and says what it keeps in bfloat16") {
   const std::string run = " --steps 4" + kPure;
   CHECK(losses_of(trained(run)) == losses_of(trained(run)));
-  Finished said = train("--batch 4 --steps 1" + kModel + " --optimizer-state bf16");
+  Finished said = train("--batch 4 --steps 1" + kSynthetic + " --optimizer-state bf16");
   CHECK(said.out.find("its state in bfloat16") != std::string::npos);
 }
 
@@ -56,8 +47,9 @@ TEST_CASE("a run that was resumed has the bits of one that was not, and takes no
   const auto part = trained(run + " --resume --checkpoint " + folder.path() + "/part");
   const std::vector<double> all = losses_of(whole);
   CHECK(losses_of(part) == std::vector<double>(all.begin() + 3, all.end()));
-  check_error("--batch 4 --steps 6 --resume" + kModel + " --checkpoint " + folder.path() + "/part",
-              "is of another training");
+  check_error(
+      "--batch 4 --steps 6 --resume" + kSynthetic + " --checkpoint " + folder.path() + "/part",
+      "is of another training");
 }
 
 TEST_CASE("weights that were trained in bfloat16 are loaded into float32") {
@@ -71,7 +63,7 @@ TEST_CASE("weights that were trained in bfloat16 are loaded into float32") {
 TEST_CASE("what does not fit is offered them") {
   const int64_t wide = trained(" --steps 1").back()["peak_bytes"];
   Finished refused = train("--json - --batch 4 --steps 1 --recompute free --budget " +
-                           std::to_string(wide - 1) + kModel);
+                           std::to_string(wide - 1) + kSynthetic);
   CHECK(refused.code == 2);
   const json event = events_of(refused.out).back();
   for (const char* remedy : {"gradients in bfloat16", "optimizer state in bfloat16",
@@ -84,12 +76,12 @@ TEST_CASE("what does not fit is offered them") {
 }
 
 TEST_CASE("what makes no sense is refused by name") {
-  check_error("--gradients f16" + kModel, "--gradients");
-  check_error("--optimizer-state f16" + kModel, "--optimizer-state");
-  check_error("--parameters bf16" + kModel,
+  check_error("--gradients f16" + kSynthetic, "--gradients");
+  check_error("--optimizer-state f16" + kSynthetic, "--optimizer-state");
+  check_error("--parameters bf16" + kSynthetic,
               "--parameters bf16 is for --precision bf16, not for f32");
-  check_error("--parameters bf16 --precision f16" + kModel, "not for f16");
-  check_error("--parameters bf16 --precision bf16 --ema 0.9" + kModel,
+  check_error("--parameters bf16 --precision f16" + kSynthetic, "not for f16");
+  check_error("--parameters bf16 --precision bf16 --ema 0.9" + kSynthetic,
               "--ema averages parameters, and in bf16 the averages would stand still");
-  check_error("--gradients bf16 --fused-update" + kModel, "--fused-update keeps no gradients");
+  check_error("--gradients bf16 --fused-update" + kSynthetic, "--fused-update keeps no gradients");
 }

@@ -7,17 +7,8 @@ using namespace brim::testing;
 
 namespace {
 
-const std::string kModel = " --data synthetic --model resnet20 --size 32 --classes 10 --threads 1";
-
 std::vector<json> trained(const std::string& arguments) {
-  CAPTURE(arguments);
-  Finished run = train("--json - --batch 8" + kModel + arguments);
-  CAPTURE(run.err);
-  REQUIRE(run.code == 0);
-  std::vector<json> events = events_of(run.out);
-  CHECK(events.back()["peak_bytes"] == events.back()["predicted_peak_bytes"]);
-  CHECK(events.back()["mismatches"] == 0);
-  return events;
+  return trained_as_predicted("--batch 8" + kSynthetic + arguments);
 }
 
 json plan_event(const std::vector<json>& events) {
@@ -55,7 +46,7 @@ TEST_CASE("float16 skips what overflows, and says so") {
       CHECK(event["scale"] == 1e12);
     }
   CHECK(steps == 6);
-  Finished said = train("--batch 8 --steps 2 --precision f16 --loss-scale 1e12" + kModel);
+  Finished said = train("--batch 8 --steps 2 --precision f16 --loss-scale 1e12" + kSynthetic);
   CHECK(
       said.out.find("step 1 is skipped, an overflow with the loss times 1000000000000: first seen "
                     "in the backward pass of '") != std::string::npos);
@@ -71,19 +62,20 @@ TEST_CASE("auto takes float32 where it fits, else bfloat16") {
   CHECK(less["precision"] == "bf16");
   CHECK(less["peak_bytes"] < wide);
   // Proposed, never taken unasked.
-  Finished refused = train("--json - --batch 8 --steps 1" + kModel + budget);
+  Finished refused = train("--json - --batch 8 --steps 1" + kSynthetic + budget);
   CHECK(refused.code == 2);
   CHECK(refused.err.find("it fits with bfloat16 mixed precision") != std::string::npos);
 }
 
 TEST_CASE("what makes no sense is refused by name") {
-  check_error("--precision f8" + kModel, "--precision", 1);
-  check_error("--loss-scale 8" + kModel,
+  check_error("--precision f8" + kSynthetic, "--precision", 1);
+  check_error("--loss-scale 8" + kSynthetic,
               "--loss-scale is for --precision f16: f32 has no need of it");
-  check_error("--precision f16 --loss-scale -1" + kModel, "--loss-scale");
-  check_error("--precision f16 --fused-update" + kModel,
+  check_error("--precision f16 --loss-scale -1" + kSynthetic, "--loss-scale");
+  check_error("--precision f16 --fused-update" + kSynthetic,
               "--fused-update cannot skip an update that overflows");
-  check_error("--precision auto --batch auto" + kModel, "--precision auto is what the batch needs");
+  check_error("--precision auto --batch auto" + kSynthetic,
+              "--precision auto is what the batch needs");
 }
 
 TEST_CASE("a run that was resumed has the scale and the skips of one that was not") {
@@ -98,7 +90,7 @@ TEST_CASE("a run that was resumed has the scale and the skips of one that was no
   CHECK(part.back()["skipped_steps"] == whole.back()["skipped_steps"]);
   const std::vector<double> all = losses_of(whole), rest = losses_of(part);
   CHECK(rest == std::vector<double>(all.begin() + 4, all.end()));
-  check_error("--batch 8" + kModel + " --precision bf16 --steps 8 --resume --checkpoint " +
+  check_error("--batch 8" + kSynthetic + " --precision bf16 --steps 8 --resume --checkpoint " +
                   folder.path() + "/part",
               "is of another training: its loss scale is");
 }

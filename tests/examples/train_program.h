@@ -46,6 +46,21 @@ inline std::vector<double> losses_of(const std::vector<json>& events) {
   return losses;
 }
 
+/// The events of a run that ends well, having held what was predicted.
+inline std::vector<json> trained_as_predicted(const std::string& arguments) {
+  CAPTURE(arguments);
+  Finished run = train("--json - " + arguments);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  std::vector<json> events = events_of(run.out);
+  CHECK(events.back()["peak_bytes"] == events.back()["predicted_peak_bytes"]);
+  CHECK(events.back()["mismatches"] == 0);
+  return events;
+}
+
+/// A small model on random pixels.
+inline const std::string kSynthetic =
+    " --data synthetic --model resnet20 --size 32 --classes 10 --threads 1";
 inline const std::string kQuick = " --batch 4 --steps 2 --threads 1 --workers 1";
 
 }  // namespace brim::testing

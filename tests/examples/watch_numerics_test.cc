@@ -7,8 +7,7 @@ using namespace brim::testing;
 
 namespace {
 
-const std::string kModel =
-    "--data synthetic --model resnet20 --size 32 --classes 10 --threads 1 --batch 8";
+const std::string kModel = "--batch 8" + kSynthetic;
 
 }  // namespace
 

@@ -1,0 +1,16 @@
+// Types as flags name them: f32, f16, bf16.
+#pragma once
+
+#include <string>
+
+#include "brim/core/dtype.h"
+
+namespace brim::examples {
+
+/// float32 for all but "f16" and "bf16"; the flags' own checks refuse others.
+inline Dtype dtype_named(const std::string& text) {
+  if (text == "bf16") return Dtype::bfloat16;
+  return text == "f16" ? Dtype::float16 : Dtype::float32;
+}
+
+}  // namespace brim::examples
