@@ -12,6 +12,7 @@
 
 #include "brim/autograd/call_again.h"
 #include "brim/ops/cast.h"
+#include "brim/ops/onednn.h"
 
 namespace brim {
 namespace {
@@ -220,6 +221,10 @@ std::unique_ptr<Autocast::Rule> Autocast::make_rule(Dtype dtype) {
 
 Dtype autocast_dtype() {
   return Autocast::current == nullptr ? Dtype::float32 : Autocast::current->dtype();
+}
+
+bool has_native_products(Dtype dtype, Device device) {
+  return device.is_cuda() || (dtype == Dtype::bfloat16 && onednn::has_bfloat16());
 }
 
 }  // namespace brim

@@ -1,36 +1,56 @@
-// All that brim asks of oneDNN: float32 convolutions on NHWC activations and KRSC weights.
-// Implementations are chosen by shape and number of threads alone, compiled once and kept for the
+// All that brim asks of oneDNN: convolutions on NHWC activations and KRSC weights, and matrix
+// products, in float32, and in bfloat16 where the processor has instructions for it.
+// Implementations are chosen by sizes and number of threads alone, compiled once and kept for the
 // life of the program. They work in the caller's scratch and allocate nothing of note themselves.
 #pragma once
 
 #include <cstdint>
 
+#include "brim/core/dtype.h"
 #include "brim/ops/conv_shape.h"
 
 namespace brim::onednn {
 
-using Pass = ConvPass;
+/// Does this processor multiply bfloat16 (AVX512-BF16, AMX)? Others would take float32's time and
+/// that of conversions.
+bool has_bfloat16();
 
-class Convolution;
+/// A convolution or a product, for certain sizes.
+class Primitive;
+
+enum class Pass { forward, backward_data, backward_weight };
 
 /// The convolution for these sizes, or null when oneDNN has no implementation that keeps to the
-/// scratch it is given. No data is touched: also for the meta device. Thread safe. Throws as `run`
-/// when oneDNN fails for another reason than the sizes; nothing is kept then.
-const Convolution* find_convolution(const ConvShape& shape, Pass pass, bool with_bias);
+/// scratch it is given. In bfloat16 x, y, weight and bias are; sums, and the weight's gradient, are
+/// float32. No data is touched: also for the meta device. Thread safe. Throws as `run` when oneDNN
+/// fails for another reason than the sizes; nothing is kept then.
+const Primitive* find_convolution(const ConvShape& shape, Pass pass, bool with_bias,
+                                  Dtype dtype = Dtype::float32);
+
+/// y[m,n] = a[m,k] b[k,n] + bias[n], all contiguous.
+struct ProductShape {
+  int64_t m, n, k;
+  bool transpose_a = false;  ///< a is given as [k,m]
+  bool transpose_b = false;  ///< b is given as [n,k]
+  bool with_bias = false;
+};
+/// As `find_convolution`. In bfloat16 sums are float32.
+const Primitive* find_product(const ProductShape& shape, Dtype dtype);
 
 /// Bytes of scratch: the library's own, and the weights in the layout that it wants.
-int64_t scratch_bytes(const Convolution& convolution);
+int64_t scratch_bytes(const Primitive& primitive);
 
-/// forward: x, weight, bias (or null) -> y. backward_data: dy, weight -> dx.
-/// backward_weight: x, dy -> dweight. Throws `memory::OutOfMemory` when oneDNN has no memory,
-/// `InternalError` with its status when it fails otherwise.
-void run(const Convolution& convolution, const float* first, const float* second, const float* bias,
-         float* result, void* scratch);
+/// A convolution's forward: x, weight, bias (or null) -> y. backward_data: dy, weight -> dx.
+/// backward_weight: x, dy -> dweight. A product: a, b, bias (or null) -> y. Throws
+/// `memory::OutOfMemory` when oneDNN has no memory, `InternalError` with its status when it fails
+/// otherwise.
+void run(const Primitive& primitive, const void* first, const void* second, const void* bias,
+         void* result, void* scratch);
 
 /// Throws what a failure of the library is to brim, see `run`; `status` is a dnnl_status_t.
 [[noreturn]] void raise_failure(int status, const char* what);
 
 /// The implementation's name, such as "jit_1x1:avx2", for benchmarks.
-const char* implementation(const Convolution& convolution);
+const char* implementation(const Primitive& primitive);
 
 }  // namespace brim::onednn

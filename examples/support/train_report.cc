@@ -7,6 +7,7 @@
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/memory/host_memory.h"
+#include "brim/ops/autocast.h"
 #include "brim/train/parts.h"
 
 namespace brim::examples {
@@ -69,9 +70,11 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
                   flags.size, flags.size, batches_of(flags), data.steps(flags), num_threads()));
   if (is_low_precision(flags.precision()))
     progress_.say(
-        fmt::format("precision: {} between ops; this processor computes in float32, so it takes "
-                    "fewer bytes and more time",
-                    to_string(flags.precision())));
+        fmt::format("precision: {} between ops{}", to_string(flags.precision()),
+                    has_native_products(flags.precision(), flags.device)
+                        ? ""
+                        : "; this processor has no instructions for its products and computes them "
+                          "in float32: fewer bytes, but more time"));
   progress_.say(describe(flags.optimizer, flags.update_images(), flags.warmup, model));
   if (flags.update_images() > flags.batch && has_batch_norm(model))
     progress_.say(

@@ -5,6 +5,7 @@
 #include "brim/ops/cpu/gemm.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/matmul_batch.h"
+#include "brim/ops/onednn.h"
 
 namespace brim::cpu {
 namespace {
@@ -48,6 +49,37 @@ void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attri
   }
 }
 
+/// In bfloat16: oneDNN's, where the processor has instructions for it. Sums over a broadcast are
+/// left to float32, which rounds but once.
+const onednn::Primitive* library(const KernelCall& call,
+                                 const kernel::MatmulAttributes& attributes) {
+  const auto [m, n, k] = sizes_of(call, attributes);
+  const int64_t each = m * n;
+  if (!onednn::has_bfloat16() || each * k == 0) return nullptr;
+  const int64_t products = MatmulBatch(call).count();
+  if (products == 0 || products * each != call.out[0].numel()) return nullptr;
+  return onednn::find_product({.m = m,
+                               .n = n,
+                               .k = k,
+                               .transpose_a = attributes.transpose_a,
+                               .transpose_b = attributes.transpose_b,
+                               .with_bias = call.in[2].present},
+                              Dtype::bfloat16);
+}
+
+void run_library(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
+  const auto [m, n, k] = sizes_of(call, attributes);
+  const onednn::Primitive& product = *library(call, attributes);
+  const BFloat16 *a = call.in[0].as<BFloat16>(), *b = call.in[1].as<BFloat16>();
+  const void* bias = call.in[2].present ? call.in[2].data : nullptr;
+  const MatmulBatch batch(call);
+  for (int64_t i = 0; i < batch.count(); ++i) {
+    const auto place = batch.at(i);
+    onednn::run(product, a + place.a * m * k, b + place.b * k * n, bias,
+                call.out[0].as<BFloat16>() + place.y * m * n, call.scratch);
+  }
+}
+
 }  // namespace
 
 void register_matmul() {
@@ -55,6 +87,14 @@ void register_matmul() {
                   matmul_scratch<float>);
   register_kernel(kernel::matmul, DeviceType::cpu, Dtype::float64, matmul_kernel<double>,
                   matmul_scratch<double>);
+  register_kernel(
+      kernel::matmul, DeviceType::cpu, Dtype::bfloat16, run_library,
+      [](const KernelCall& call, const kernel::MatmulAttributes& attributes) {
+        return onednn::scratch_bytes(*library(call, attributes));
+      },
+      [](const KernelCall& call, const kernel::MatmulAttributes& attributes) {
+        return library(call, attributes) != nullptr;
+      });
 }
 
 }  // namespace brim::cpu

@@ -10,6 +10,7 @@ bool register_kernels() {
     register_pad();
     register_sum();
     register_conv2d();
+    register_conv2d_half();
     register_linear();
     register_matmul();
     register_batch_norm();

@@ -15,6 +15,7 @@ void register_normalize();
 void register_pad();
 void register_sum();
 void register_conv2d();
+void register_conv2d_half();
 void register_linear();
 void register_matmul();
 void register_dropout();

@@ -1,0 +1,151 @@
+// Convolutions of halves: oneDNN's in bfloat16 where the processor has instructions for it. Else
+// the launch widens x and y; a weight gradient widens slice by slice.
+#include <type_traits>
+
+#include "brim/core/half_simd.h"
+#include "brim/ops/conv2d.h"
+#include "brim/ops/cpu/conv2d_slices.h"
+#include "brim/ops/cpu/register.h"
+#include "brim/ops/onednn.h"
+
+namespace brim::cpu {
+namespace {
+
+using onednn::Pass;
+
+/// oneDNN's for halves of `S`, or null. A depthwise one's time goes into reading, and brim's own
+/// float32 kernels are the faster ones.
+template <class S>
+const onednn::Primitive* library(const ConvShape& shape, Pass pass, bool with_bias = false) {
+  if (!std::is_same_v<S, BFloat16> || !onednn::has_bfloat16() || shape.is_depthwise())
+    return nullptr;
+  const bool empty = elements_of_x(shape) * elements_of_dy(shape) * shape.window() == 0;
+  return empty ? nullptr : onednn::find_convolution(shape, pass, with_bias, Dtype::bfloat16);
+}
+
+const onednn::Primitive* forward_library(const KernelCall& call, const Conv2dOptions& options) {
+  return library<BFloat16>(forward_shape(call, options), Pass::forward, call.in[2].present);
+}
+const onednn::Primitive* data_library(const KernelCall& call, const Conv2dOptions& options) {
+  return library<BFloat16>(data_shape(call, options), Pass::backward_data);
+}
+
+template <auto kLibrary>
+void run_library(const KernelCall& call, const Conv2dOptions& options) {
+  const bool with_bias = call.in.size() > 2 && call.in[2].present;
+  onednn::run(*kLibrary(call, options), call.in[0].data, call.in[1].data,
+              with_bias ? call.in[2].data : nullptr, call.out[0].data, call.scratch);
+}
+
+template <auto kLibrary>
+void register_library(const Kernel<Conv2dOptions>& kernel) {
+  register_kernel(
+      kernel, DeviceType::cpu, Dtype::bfloat16, run_library<kLibrary>,
+      [](const KernelCall& call, const Conv2dOptions& options) {
+        return onednn::scratch_bytes(*kLibrary(call, options));
+      },
+      [](const KernelCall& call, const Conv2dOptions& options) {
+        return kLibrary(call, options) != nullptr;
+      });
+}
+
+template <class To, class From>
+void convert_all(To* to, const From* from, int64_t count) {
+  parallel_for(count, 16384, [=](int64_t begin, int64_t end) {
+    convert_row(to + begin, from + begin, end - begin);
+  });
+}
+
+/// Float32 copies for the gradient of a slice.
+struct WideSlice {
+  float *x, *dy;
+  WideSlice(const ConvShape& shape, ScratchCursor& cursor)
+      : x(cursor.take<float>(elements_of_x(shape))),
+        dy(cursor.take<float>(elements_of_dy(shape))) {}
+};
+
+template <class S>
+int64_t slice_scratch(const ConvShape& shape) {
+  if (const auto* convolution = library<S>(shape, Pass::backward_weight))
+    return onednn::scratch_bytes(*convolution);
+  ScratchCursor cursor(nullptr);
+  WideSlice(shape, cursor);
+  return cursor.used() + conv2d_slice_scratch<float>(shape);
+}
+
+/// dweight in float32.
+template <class S>
+void slice_gradient(const ConvShape& shape, const S* x, const S* dy, float* dweight,
+                    void* scratch) {
+  if (const auto* convolution = library<S>(shape, Pass::backward_weight))
+    return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);
+  ScratchCursor cursor(scratch);
+  const WideSlice wide(shape, cursor);
+  convert_all(wide.x, x, elements_of_x(shape));
+  convert_all(wide.dy, dy, elements_of_dy(shape));
+  conv2d_slice_gradient<float>(shape, wide.x, wide.dy, dweight, cursor.take<char>(0));
+}
+
+/// The sum of slices is in float32, and rounded once.
+template <class S>
+class WeightGradient {
+ public:
+  WeightGradient(const KernelCall& call, const Conv2dOptions& options)
+      : call_(call), slices_(call, options), weights_(call.out[0].numel()) {}
+
+  int64_t scratch_bytes() const {
+    ScratchCursor cursor(nullptr);
+    Sums(*this, cursor);
+    return cursor.used() + slices_.scratch(slice_scratch<S>);
+  }
+
+  void run() const {
+    ScratchCursor cursor(call_.scratch);
+    const Sums sums(*this, cursor);
+    void* rest = cursor.take<char>(0);
+    const S *x = call_.in[0].as<S>(), *dy = call_.in[1].as<S>();
+    slices_.each([&](const ConvShape& shape, bool first) {
+      slice_gradient(shape, x, dy, first ? sums.all : sums.part, rest);
+      if (!first) add_to(sums.all, sums.part, weights_);
+      x += elements_of_x(shape);
+      dy += elements_of_dy(shape);
+    });
+    convert_all(call_.out[0].as<S>(), sums.all, weights_);
+  }
+
+ private:
+  struct Sums {
+    float *all, *part;
+    Sums(const WeightGradient& gradient, ScratchCursor& cursor) {
+      all = cursor.take<float>(gradient.weights_);
+      part = gradient.slices_.several() ? cursor.take<float>(gradient.weights_) : all;
+    }
+  };
+
+  const KernelCall& call_;
+  WeightSlices slices_;
+  int64_t weights_;
+};
+
+template <class S>
+void register_weight_gradient() {
+  register_kernel(
+      kernel::conv2d_backward_weight, DeviceType::cpu, dtype_of<S>,
+      [](const KernelCall& call, const Conv2dOptions& options) {
+        WeightGradient<S>(call, options).run();
+      },
+      [](const KernelCall& call, const Conv2dOptions& options) {
+        return WeightGradient<S>(call, options).scratch_bytes();
+      });
+}
+
+}  // namespace
+
+void register_conv2d_half() {
+  register_library<forward_library>(kernel::conv2d);
+  register_library<data_library>(kernel::conv2d_backward_data);
+  register_weight_gradient<BFloat16>();
+  register_weight_gradient<Float16>();
+}
+
+}  // namespace brim::cpu

@@ -1,0 +1,122 @@
+#include "brim/base/parallel.h"
+#include "brim/ops/onednn_primitive.h"
+
+namespace brim::onednn {
+namespace {
+
+using Dims = memory::dims;
+
+/// The tensors of a convolution; `weight` as brim stores it, `any_weight` for oneDNN to choose.
+struct Descriptors {
+  memory::desc x, y, weight, any_weight, bias;
+
+  /// `of_weight`: that of the weight alone; its gradient is float32 in bfloat16 too.
+  Descriptors(const ConvShape& s, DataType type, DataType of_weight)
+      : x({s.n, s.c, s.h, s.w}, type, Dims{s.h * s.w * s.c, 1, s.w * s.c, s.c}),
+        y({s.n, s.k, s.p, s.q}, type, Dims{s.p * s.q * s.k, 1, s.q * s.k, s.k}),
+        bias({s.k}, type, memory::format_tag::a) {
+    int64_t channels = s.group_channels(), outputs = s.group_outputs(), window = s.window();
+    Dims dims{outputs, channels, s.r, s.s}, strides{window, 1, s.s * channels, channels};
+    if (s.groups > 1) {
+      dims.insert(dims.begin(), s.groups);
+      strides.insert(strides.begin(), outputs * window);
+    }
+    weight = {dims, of_weight, strides};
+    any_weight = {dims, of_weight, memory::format_tag::any};
+  }
+};
+
+using Made = std::unique_ptr<Primitive>;
+
+/// Strides, dilations (0 means dense) and paddings as oneDNN counts them.
+struct Window {
+  Dims strides, dilations, padding;
+  explicit Window(const ConvShape& s)
+      : strides{s.stride.h, s.stride.w},
+        dilations{s.dilation.h - 1, s.dilation.w - 1},
+        padding{s.padding.h, s.padding.w} {}
+};
+
+constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+
+// A primitive_desc keeps a pointer to the desc that it was made from, and reads it when asked for
+// the next implementation: the desc must outlive `accept`.
+dnnl::convolution_forward::desc forward_desc(const ConvShape& shape, bool with_bias,
+                                             DataType type) {
+  Descriptors d(shape, type, type);
+  Window w(shape);
+  auto kind = dnnl::prop_kind::forward_training;
+  using Desc = dnnl::convolution_forward::desc;
+  return with_bias ? Desc(kind, kAlgorithm, d.x, d.any_weight, d.bias, d.y, w.strides, w.dilations,
+                          w.padding, w.padding)
+                   : Desc(kind, kAlgorithm, d.x, d.any_weight, d.y, w.strides, w.dilations,
+                          w.padding, w.padding);
+}
+
+dnnl::convolution_forward::primitive_desc forward_hint(const ConvShape& shape, DataType type) {
+  return {forward_desc(shape, false, type), attributes(), engine()};
+}
+
+Made make_forward(const ConvShape& shape, bool with_bias, DataType type) {
+  Descriptors d(shape, type, type);
+  auto forward = forward_desc(shape, with_bias, type);
+  dnnl::convolution_forward::primitive_desc desc(forward, attributes(), engine());
+  if (!accept(desc)) return nullptr;
+  std::optional<Argument> bias;
+  if (with_bias) bias = {DNNL_ARG_BIAS, d.bias};
+  return Primitive::make<dnnl::convolution_forward>(desc, {DNNL_ARG_SRC, d.x},
+                                                    {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+                                                    {DNNL_ARG_DST, d.y}, bias, 1, d.weight);
+}
+
+Made make_backward_data(const ConvShape& shape, DataType type) {
+  Descriptors d(shape, type, type);
+  Window w(shape);
+  auto hint = forward_hint(shape, type);
+  dnnl::convolution_backward_data::desc backward(kAlgorithm, d.x, d.any_weight, d.y, w.strides,
+                                                 w.dilations, w.padding, w.padding);
+  dnnl::convolution_backward_data::primitive_desc desc(backward, attributes(), engine(), hint);
+  if (!accept(desc)) return nullptr;
+  return Primitive::make<dnnl::convolution_backward_data>(
+      desc, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+      {DNNL_ARG_DIFF_SRC, d.x}, {}, 1, d.weight);
+}
+
+Made make_backward_weight(const ConvShape& shape, DataType type) {
+  Descriptors d(shape, type, DataType::f32);
+  Window w(shape);
+  auto hint = forward_hint(shape, type);
+  dnnl::convolution_backward_weights::desc backward(kAlgorithm, d.x, d.any_weight, d.y, w.strides,
+                                                    w.dilations, w.padding, w.padding);
+  dnnl::convolution_backward_weights::primitive_desc desc(backward, attributes(), engine(), hint);
+  if (!accept(desc)) return nullptr;
+  return Primitive::make<dnnl::convolution_backward_weights>(
+      desc, {DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y},
+      {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()}, {}, 2, d.weight);
+}
+
+Made make(const ConvShape& shape, Pass pass, bool with_bias, DataType type) {
+  if (pass == Pass::backward_data) return make_backward_data(shape, type);
+  if (pass == Pass::backward_weight) return make_backward_weight(shape, type);
+  return make_forward(shape, with_bias, type);
+}
+
+using Key = std::array<int64_t, 20>;
+
+Key key_of(const ConvShape& s, Pass pass, bool with_bias, Dtype dtype) {
+  return {s.n, s.h, s.w, s.c, s.k, s.r, s.s, s.p, s.q, s.stride.h, s.stride.w, s.padding.h,
+          s.padding.w, s.dilation.h, s.dilation.w, s.groups, static_cast<int64_t>(pass), with_bias,
+          static_cast<int64_t>(dtype),
+          // Work is divided, and scratch sized, when the primitive is made.
+          num_threads()};
+}
+
+}  // namespace
+
+const Primitive* find_convolution(const ConvShape& shape, Pass pass, bool with_bias, Dtype dtype) {
+  static auto* cache = new Cache<Key>;
+  return cache->find(key_of(shape, pass, with_bias, dtype),
+                     [&] { return make(shape, pass, with_bias, type_of(dtype)); });
+}
+
+}  // namespace brim::onednn
