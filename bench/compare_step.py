@@ -27,6 +27,9 @@ its own, and name it with --before; --no-torch leaves PyTorch out.
 
 Both get the same --model, --batch, --size and --threads; --brim-args go to this
 one alone. In the row `before`, a ratio below 1 says that this build is faster.
+
+--dtype bf16 measures mixed precision, PyTorch's autocast in channels last as its
+peer, and one row more, `brim f32`: what this build's float32 step takes.
 """
 import argparse
 import json
@@ -85,6 +88,7 @@ def arguments():
     p.add_argument("--batch", type=int, default=16)
     p.add_argument("--size", type=int, default=224)
     p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--steps", type=int, default=3, help="steps a round")
     p.add_argument("--brim", default=os.path.join(HERE, "..", "bazel-bin", "bench", "step_server"),
@@ -104,10 +108,13 @@ def start(a):
     """The programs to compare, brim first. One warms up at a time."""
     common = ["--model", a.model, "--batch", str(a.batch), "--size", str(a.size), "--threads", str(a.threads)]
     quiet = {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": str(a.threads)}
-    torch = [a.python, os.path.join(HERE, "peers", "torch_step.py"), "--serve", *common]
+    dtype = ["--dtype", a.dtype]
+    torch = [a.python, os.path.join(HERE, "peers", "torch_step.py"), "--serve", *common, *dtype]
     wanted = []
     if not a.no_brim:
-        wanted.append(("brim", [a.brim, *common, *shlex.split(a.brim_args)], quiet))
+        wanted.append(("brim", [a.brim, *common, *dtype, *shlex.split(a.brim_args)], quiet))
+        if a.dtype != "f32":
+            wanted.append(("brim f32", [a.brim, *common], quiet))
     if a.before:
         wanted.append(("before", [a.before, *common], quiet))
     if not a.no_torch:
@@ -120,7 +127,7 @@ def start(a):
 
 
 def report(a, servers):
-    print(f"{a.model} batch {a.batch} size {a.size}, {a.threads} threads, {a.rounds} rounds of {a.steps} steps")
+    print(f"{a.model} batch {a.batch} size {a.size} {a.dtype}, {a.threads} threads, {a.rounds} rounds of {a.steps} steps")
     print(f"{'':16}{'median s':>10}{'min':>10}{'max':>10}{'images/s':>10}   brim / peer (rounds)")
     ours = servers[0] if servers[0].name == "brim" else None
     rows = {}
@@ -136,7 +143,7 @@ def report(a, servers):
         rows[s.name] = row
     if a.json:
         with open(a.json, "w") as f:
-            json.dump({"model": a.model, "batch": a.batch, "size": a.size, "threads": a.threads,
+            json.dump({"model": a.model, "batch": a.batch, "size": a.size, "dtype": a.dtype, "threads": a.threads,
                        "rounds": a.rounds, "steps": a.steps, "programs": rows}, f)
             f.write("\n")
 
