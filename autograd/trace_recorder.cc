@@ -25,20 +25,27 @@ void add_once(std::vector<int64_t>& list, int64_t number) {
   if (std::ranges::find(list, number) == list.end()) list.push_back(number);
 }
 
+template <class BytesOf>
+int64_t bytes_over(const LaunchEvent& event, const BytesOf& bytes_of) {
+  int64_t bytes = 0;
+  for (const View& view : event.in)
+    if (view.present) bytes += bytes_of(view);
+  for (const View& view : event.out)
+    if (view.present) bytes += bytes_of(view) * (event.updates ? 2 : 1);
+  return bytes;
+}
+
 }  // namespace
 
+int64_t bytes_widened(const LaunchEvent& event) {
+  constexpr int64_t kWider = sizeof(float) / 2;  // than a half
+  return bytes_over(event, [&](const View& view) {
+    return view.dtype == event.widened ? kWider * distinct_bytes(view) : 0;
+  });
+}
+
 int64_t bytes_moved(const LaunchEvent& event) {
-  int64_t bytes = 0;
-  // A half that is widened is moved once more, as float32; where it is read it is in the caches.
-  auto moved = [&](const View& view) {
-    const int64_t own = distinct_bytes(view);
-    return view.dtype == event.widened ? 3 * own : own;
-  };
-  for (const View& view : event.in)
-    if (view.present) bytes += moved(view);
-  for (const View& view : event.out)
-    if (view.present) bytes += moved(view) * (event.updates ? 2 : 1);
-  return bytes;
+  return bytes_over(event, distinct_bytes) + bytes_widened(event);
 }
 
 double backward_flops(const Node& node) {

@@ -37,6 +37,8 @@ namespace brim::autograd {
 
 /// Of one run of a kernel, counted as above.
 int64_t bytes_moved(const LaunchEvent& event);
+/// Of those, what conversions of halves add: float32 copies, which the kernel finds in the caches.
+int64_t bytes_widened(const LaunchEvent& event);
 /// Of one backward run of a recorded call, counted as above.
 double backward_flops(const Node& node);
 

@@ -25,7 +25,7 @@ its own, and name it with --before; --no-torch leaves PyTorch out.
         --before ../before/bazel-bin/bench/step_server
     git worktree remove --force ../before
 
-Both get the same --model, --batch, --size and --threads; --brim-args go to this
+Both get the same --model, --batch, --size, --threads and --dtype; --brim-args go to this
 one alone. In the row `before`, a ratio below 1 says that this build is faster.
 
 --dtype bf16 measures mixed precision, PyTorch's autocast in channels last as its
@@ -112,11 +112,12 @@ def start(a):
     torch = [a.python, os.path.join(HERE, "peers", "torch_step.py"), "--serve", *common, *dtype]
     wanted = []
     if not a.no_brim:
-        wanted.append(("brim", [a.brim, *common, *dtype, *shlex.split(a.brim_args)], quiet))
+        wanted.append(("brim", [a.brim, *common, *shlex.split(a.brim_args), *dtype], quiet))
         if a.dtype != "f32":
-            wanted.append(("brim f32", [a.brim, *common], quiet))
+            wanted.append(("brim f32", [a.brim, *common, *shlex.split(a.brim_args)], quiet))
     if a.before:
-        wanted.append(("before", [a.before, *common], quiet))
+        # One of before there was --dtype has float32 alone.
+        wanted.append(("before", [a.before, *common, *(dtype if a.dtype != "f32" else [])], quiet))
     if not a.no_torch:
         wanted.append(("torch", torch, quiet))
     if a.tuned:

@@ -63,9 +63,13 @@ int main(int argc, char** argv) {
   app.add_option("--model", options.model)->capture_default_str();
   app.add_option("--size", options.size)->capture_default_str();
   app.add_option("--batch", options.batch)->capture_default_str();
-  app.add_option("--steps", options.steps)->capture_default_str();
-  app.add_option("--pairs", options.pairs)->capture_default_str();
+  app.add_option("--steps", options.steps)->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--pairs", options.pairs)->capture_default_str()->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
-  compare(options);
-  return 0;
+  try {
+    compare(options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "loss_scaling_bench: {}\n", error.what());
+    return 1;
+  }
 }

@@ -20,7 +20,7 @@ struct Options {
   int threads = 0, warmup = 2;
 };
 
-const std::map<std::string, Dtype> kByName = {
+const std::map<std::string, Dtype> kPrecisions = {
     {"f32", Dtype::float32}, {"bf16", Dtype::bfloat16}, {"f16", Dtype::float16}};
 
 Tensor random_labels(int64_t count, int64_t classes) {
@@ -35,7 +35,7 @@ void serve(const Options& options) {
   if (options.threads > 0) set_num_threads(options.threads);
   auto model = nn::make_model(options.model, {.classes = options.classes, .seed = 0});
   optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9, .weight_decay = 1e-4});
-  TrainStep step(*model, sgd, {.precision = kByName.at(options.dtype)});
+  TrainStep step(*model, sgd, {.precision = kPrecisions.at(options.dtype)});
   Tensor images = normal({options.batch, options.size, options.size, 3}, 1, RandomKey{1});
   Tensor labels = random_labels(options.batch, options.classes);
   auto timed_step = [&] {
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads);
   app.add_option("--warmup", options.warmup);
   app.add_option("--dtype", options.dtype, "bf16, f16: mixed precision")
-      ->check(CLI::IsMember(kByName));
+      ->check(CLI::IsMember(kPrecisions));
   CLI11_PARSE(app, argc, argv);
   try {
     serve(options);

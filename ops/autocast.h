@@ -71,9 +71,10 @@ class Autocast {
 /// That of the innermost `Autocast` of this thread; float32 where it is off.
 Dtype autocast_dtype();
 
-/// Does the device multiply matrices of this half type itself? Else they go by way of float32:
-/// right, but with its time and that of conversions. A GPU does; of processors those with
-/// instructions for bfloat16 (AVX512-BF16, AMX).
+/// Are convolutions (but depthwise and transposed ones) and matrix products of this half type
+/// multiplied as they are on the device? Else they go by way of float32: right, but with its time
+/// and that of conversions. A GPU does, and of processors those with instructions for bfloat16
+/// (AVX512-BF16, AMX) in bfloat16.
 bool has_native_products(Dtype dtype, Device device);
 
 }  // namespace brim

@@ -1,5 +1,5 @@
-// All that brim asks of oneDNN: convolutions on NHWC activations and KRSC weights, and matrix
-// products, in float32, and in bfloat16 where the processor has instructions for it.
+// All that brim asks of oneDNN: convolutions on NHWC activations and KRSC weights, in float32, and
+// in bfloat16 where the processor has instructions for it; matrix products in bfloat16.
 // Implementations are chosen by sizes and number of threads alone, compiled once and kept for the
 // life of the program. They work in the caller's scratch and allocate nothing of note themselves.
 #pragma once
@@ -18,7 +18,7 @@ bool has_bfloat16();
 /// A convolution or a product, for certain sizes.
 class Primitive;
 
-enum class Pass { forward, backward_data, backward_weight };
+using Pass = ConvPass;
 
 /// The convolution for these sizes, or null when oneDNN has no implementation that keeps to the
 /// scratch it is given. In bfloat16 x, y, weight and bias are; sums, and the weight's gradient, are
@@ -34,8 +34,8 @@ struct ProductShape {
   bool transpose_b = false;  ///< b is given as [n,k]
   bool with_bias = false;
 };
-/// As `find_convolution`. In bfloat16 sums are float32.
-const Primitive* find_product(const ProductShape& shape, Dtype dtype);
+/// As `find_convolution`, in bfloat16.
+const Primitive* find_product(const ProductShape& shape);
 
 /// Bytes of scratch: the library's own, and the weights in the layout that it wants.
 int64_t scratch_bytes(const Primitive& primitive);

@@ -6,6 +6,11 @@ namespace {
 
 using Dims = memory::dims;
 
+DataType type_of(Dtype dtype) {
+  check(dtype == Dtype::float32 || dtype == Dtype::bfloat16, "oneDNN convolves these alone");
+  return dtype == Dtype::bfloat16 ? DataType::bf16 : DataType::f32;
+}
+
 /// The tensors of a convolution; `weight` as brim stores it, `any_weight` for oneDNN to choose.
 struct Descriptors {
   memory::desc x, y, weight, any_weight, bias;

@@ -1,4 +1,6 @@
-// A compiled convolution or product of oneDNN, and what the files that make them share.
+// A compiled convolution or product of oneDNN, and what the files that make them share: which
+// implementations will do, and a cache of those that were made. Includes oneDNN: for ops/onednn*.cc
+// alone.
 #pragma once
 
 #include <array>
@@ -23,10 +25,6 @@ const dnnl::engine& engine();
 
 /// Scratch is the caller's.
 dnnl::primitive_attr attributes();
-
-inline DataType type_of(Dtype dtype) {
-  return dtype == Dtype::bfloat16 ? DataType::bf16 : DataType::f32;
-}
 
 /// Does an implementation of this name work in the scratch that it is given, and not slowly?
 bool keeps_to_scratch(const char* implementation);

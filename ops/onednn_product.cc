@@ -4,8 +4,9 @@
 namespace brim::onednn {
 namespace {
 
-std::unique_ptr<Primitive> make(const ProductShape& s, DataType type) {
+std::unique_ptr<Primitive> make(const ProductShape& s) {
   using Dims = memory::dims;
+  constexpr DataType type = DataType::bf16;
   const memory::desc a({s.m, s.k}, type, s.transpose_a ? Dims{1, s.m} : Dims{s.k, 1}),
       b({s.k, s.n}, type, s.transpose_b ? Dims{1, s.k} : Dims{s.n, 1}),
       y({s.m, s.n}, type, Dims{s.n, 1}), bias({1, s.n}, type, Dims{s.n, 1});
@@ -19,21 +20,15 @@ std::unique_ptr<Primitive> make(const ProductShape& s, DataType type) {
                                        {DNNL_ARG_DST, y}, with, 1, b);
 }
 
-using Key = std::array<int64_t, 8>;
+using Key = std::array<int64_t, 7>;
 
 }  // namespace
 
-const Primitive* find_product(const ProductShape& shape, Dtype dtype) {
+const Primitive* find_product(const ProductShape& shape) {
   static auto* cache = new Cache<Key>;
-  const Key key{shape.m,
-                shape.n,
-                shape.k,
-                shape.transpose_a,
-                shape.transpose_b,
-                shape.with_bias,
-                static_cast<int64_t>(dtype),
-                num_threads()};
-  return cache->find(key, [&] { return make(shape, type_of(dtype)); });
+  const Key key{shape.m,           shape.n,         shape.k,      shape.transpose_a,
+                shape.transpose_b, shape.with_bias, num_threads()};
+  return cache->find(key, [&] { return make(shape); });
 }
 
 }  // namespace brim::onednn

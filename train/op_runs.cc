@@ -111,7 +111,9 @@ void OpRuns::launched(const LaunchEvent& event) {
   const bool is_of_op = site.run != 0 && *site.op != '\0';
   OpRun& run =
       is_of_op ? seen_.runs[current()] : seen_.runs.emplace_back(OpRun{.op = event.kernel});
-  run.bytes_moved += autograd::bytes_moved(event);
+  const int64_t widened = autograd::bytes_widened(event);
+  run.bytes_moved += autograd::bytes_moved(event) - widened;
+  run.bytes_widened += widened;
 }
 
 }  // namespace brim

@@ -26,6 +26,7 @@ struct OpRun {
   memory::Phase phase = memory::Phase::other;
   double flops = 0;
   int64_t bytes_moved = 0;
+  int64_t bytes_widened = 0;  ///< besides: float32 copies of halves, passes of their own
   /// Equal for runs that take equally long: op, phase, shapes, FLOPs, and which gradients are
   /// wanted of a backward one. "" without `keeps_calls`, and for kernels outside of ops.
   std::string key;

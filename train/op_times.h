@@ -23,7 +23,9 @@ struct OpTimes {
   double seconds(const OpRun& run) const {
     if (measured != nullptr)
       if (std::optional<double> seconds = measured->seconds(run)) return *seconds;
-    return roofline_seconds(run.op, run.phase, run.flops, run.bytes_moved, speed);
+    // Halves are widened before the op computes, and rounded after it.
+    return roofline_seconds(run.op, run.phase, run.flops, run.bytes_moved, speed) +
+           static_cast<double>(run.bytes_widened) / speed.bytes_per_second;
   }
 };
 

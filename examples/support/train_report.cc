@@ -73,8 +73,8 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
         fmt::format("precision: {} between ops{}", to_string(flags.precision()),
                     has_native_products(flags.precision(), flags.device)
                         ? ""
-                        : "; this processor has no instructions for its products and computes them "
-                          "in float32: fewer bytes, but more time"));
+                        : "; its products are computed in float32 on this processor: fewer bytes, "
+                          "but more time"));
   progress_.say(describe(flags.optimizer, flags.update_images(), flags.warmup, model));
   if (flags.update_images() > flags.batch && has_batch_norm(model))
     progress_.say(

@@ -1,6 +1,5 @@
 #include "brim/ops/cpu/conv2d.h"
 
-#include <algorithm>
 #include <string_view>
 #include <type_traits>
 
@@ -29,8 +28,7 @@ bool ours_is_faster(const ConvShape& shape, Pass pass, std::string_view implemen
 template <class T>
 const onednn::Primitive* library(const ConvShape& shape, Pass pass, bool with_bias = false) {
   if constexpr (!std::is_same_v<T, float>) return nullptr;
-  bool empty = shape.n * shape.p * shape.q * shape.k * shape.window() * shape.h * shape.w == 0;
-  if (empty) return nullptr;
+  if (is_empty(shape)) return nullptr;
   const onednn::Primitive* found = onednn::find_convolution(shape, pass, with_bias);
   if (found == nullptr || ours_is_faster(shape, pass, onednn::implementation(*found)))
     return nullptr;

@@ -19,8 +19,8 @@ template <class S>
 const onednn::Primitive* library(const ConvShape& shape, Pass pass, bool with_bias = false) {
   if (!std::is_same_v<S, BFloat16> || !onednn::has_bfloat16() || shape.is_depthwise())
     return nullptr;
-  const bool empty = elements_of_x(shape) * elements_of_dy(shape) * shape.window() == 0;
-  return empty ? nullptr : onednn::find_convolution(shape, pass, with_bias, Dtype::bfloat16);
+  if (is_empty(shape)) return nullptr;
+  return onednn::find_convolution(shape, pass, with_bias, Dtype::bfloat16);
 }
 
 const onednn::Primitive* forward_library(const KernelCall& call, const Conv2dOptions& options) {

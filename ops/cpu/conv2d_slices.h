@@ -1,5 +1,6 @@
 // What the kernels of a convolution share, those for halves (conv2d_half.cc) and the others
-// (conv2d.cc): sizes, and the weight gradient of a slice of the batch (ops/conv_slices.h).
+// (conv2d.cc): sizes, and the weight gradient of a slice of the batch (ops/conv_slices.h), which
+// those of float32 give those for halves too.
 #pragma once
 
 #include <algorithm>
@@ -63,6 +64,10 @@ inline int64_t elements_of_x(const ConvShape& shape) {
   return shape.n * shape.h * shape.w * shape.c;
 }
 inline int64_t elements_of_dy(const ConvShape& shape) { return shape.pixels() * shape.k; }
+/// Is there nothing to multiply?
+inline bool is_empty(const ConvShape& shape) {
+  return elements_of_x(shape) == 0 || elements_of_dy(shape) == 0 || shape.window() == 0;
+}
 
 template <class T>
 void add_to(T* sum, const T* part, int64_t count) {

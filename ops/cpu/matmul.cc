@@ -54,17 +54,16 @@ void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attri
 const onednn::Primitive* library(const KernelCall& call,
                                  const kernel::MatmulAttributes& attributes) {
   const auto [m, n, k] = sizes_of(call, attributes);
-  const int64_t each = m * n;
-  if (!onednn::has_bfloat16() || each * k == 0) return nullptr;
+  const int64_t elements = m * n;  // of one y
+  if (!onednn::has_bfloat16() || elements == 0 || k == 0) return nullptr;
   const int64_t products = MatmulBatch(call).count();
-  if (products == 0 || products * each != call.out[0].numel()) return nullptr;
+  if (products == 0 || products * elements != call.out[0].numel()) return nullptr;
   return onednn::find_product({.m = m,
                                .n = n,
                                .k = k,
                                .transpose_a = attributes.transpose_a,
                                .transpose_b = attributes.transpose_b,
-                               .with_bias = call.in[2].present},
-                              Dtype::bfloat16);
+                               .with_bias = call.in[2].present});
 }
 
 void run_library(const KernelCall& call, const kernel::MatmulAttributes& attributes) {

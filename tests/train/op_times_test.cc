@@ -95,6 +95,20 @@ TEST_CASE("a convolution goes back once for each large gradient that is wanted")
   }
 }
 
+TEST_CASE("halves that are widened take the time of their copies on top") {
+  const Shape shape{8, 16, 16, 64};
+  auto run_of = [&](Dtype dtype) {
+    const TensorOptions options{.dtype = dtype, .device = Device::meta()};
+    return runs_of([&] { return relu(empty(shape, options).set_requires_grad(true)); }).runs[0];
+  };
+  const OpRun wide = run_of(Dtype::float32), half = run_of(Dtype::bfloat16);
+  CHECK(wide.bytes_widened == 0);
+  CHECK(half.bytes_moved == wide.bytes_moved / 2);
+  CHECK(half.bytes_widened == wide.bytes_moved);
+  const OpTimes times{.speed = {.bytes_per_second = 1, .seconds_per_op = 0}};
+  CHECK(times.seconds(half) == times.seconds(wide) * 1.5);
+}
+
 TEST_CASE("calls of the same shapes are one; other shapes or wanted gradients are others") {
   auto conv = [](int64_t batch, bool wants_x) {
     return conv2d(leaf({batch, 8, 8, 4}, wants_x), leaf({16, 3, 3, 4}), {});
