@@ -12,7 +12,6 @@
 namespace {
 
 using namespace brim;
-using bench::seconds_of;
 
 struct Options {
   std::string model = "resnet20";
@@ -36,18 +35,8 @@ void compare(const Options& o) {
                {.samples = o.batch});
   };
   run(bare), run(scaled);  // warm
-  std::vector<double> ratios;
-  double bare_seconds = 0;
-  for (int i = 0; i < o.pairs; ++i) {
-    double without = 0, with = 0;
-    if (i % 2 == 0)
-      without = seconds_of([&] { run(bare); }), with = seconds_of([&] { run(scaled); });
-    else
-      with = seconds_of([&] { run(scaled); }), without = seconds_of([&] { run(bare); });
-    ratios.push_back(with / without);
-    bare_seconds += without;
-  }
-  const bench::Spread ratio = bench::spread_of(ratios);
+  const auto [ratio, bare_seconds] = bench::in_pairs(
+      o.pairs, [&] { run(bare); }, [&] { run(scaled); });
   fmt::print(
       "{} {}x{}, batch {}, float16: {:.2f} ms a step; with a scaler / without: median {:.4f}, 95% "
       "interval {:.4f} to {:.4f}, {} pairs of {} steps\n",

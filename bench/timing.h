@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace brim::bench {
@@ -42,5 +43,27 @@ inline Spread spread_of(std::vector<double> values) {
 }
 
 inline double median(std::vector<double> values) { return spread_of(std::move(values)).median; }
+
+/// Two pieces of work in turns, the order changing from pair to pair.
+struct Pairs {
+  Spread ratio;              ///< second / first, of each pair
+  double first_seconds = 0;  ///< of all runs of the first
+};
+/// Of at least one pair. Warm both up before.
+template <class First, class Second>
+Pairs in_pairs(int pairs, const First& first, const Second& second) {
+  std::vector<double> ratios;
+  double all = 0;
+  for (int i = 0; i < pairs; ++i) {
+    double one = 0, other = 0;
+    if (i % 2 == 0)
+      one = seconds_of(first), other = seconds_of(second);
+    else
+      other = seconds_of(second), one = seconds_of(first);
+    ratios.push_back(other / one);
+    all += one;
+  }
+  return {spread_of(std::move(ratios)), all};
+}
 
 }  // namespace brim::bench

@@ -12,7 +12,6 @@
 namespace {
 
 using namespace brim;
-using bench::seconds_of;
 
 struct Options {
   std::string model = "resnet20";
@@ -44,18 +43,7 @@ void compare(const Options& o) {
     trainer.run();
   };
   run_bare(), run_whole();  // warm
-  std::vector<double> ratios;
-  double bare_seconds = 0;
-  for (int i = 0; i < o.pairs; ++i) {
-    double b = 0, w = 0;
-    if (i % 2 == 0)
-      b = seconds_of(run_bare), w = seconds_of(run_whole);
-    else
-      w = seconds_of(run_whole), b = seconds_of(run_bare);
-    ratios.push_back(w / b);
-    bare_seconds += b;
-  }
-  const bench::Spread ratio = bench::spread_of(ratios);
+  const auto [ratio, bare_seconds] = bench::in_pairs(o.pairs, run_bare, run_whole);
   fmt::print(
       "{} {}x{}, batch {}: bare step {:.2f} ms; trainer / bare: median {:.4f}, 95% interval "
       "{:.4f} to {:.4f}, {} pairs of {} steps\n",

@@ -74,30 +74,38 @@ Made make_forward(const ConvShape& shape, bool with_bias, DataType type) {
                                                     {DNNL_ARG_DST, d.y}, bias, 1, d.weight);
 }
 
+/// Of `convolution_backward_data` or `convolution_backward_weights`, or nothing.
+template <class Backward>
+std::optional<typename Backward::primitive_desc> backward_desc(const ConvShape& shape,
+                                                               const Descriptors& d,
+                                                               DataType type) {
+  const Window w(shape);
+  const typename Backward::desc backward(kAlgorithm, d.x, d.any_weight, d.y, w.strides, w.dilations,
+                                         w.padding, w.padding);
+  const auto hint = forward_hint(shape, type);
+  typename Backward::primitive_desc desc(backward, attributes(), engine(), hint);
+  if (!accept(desc)) return {};
+  return desc;
+}
+
 Made make_backward_data(const ConvShape& shape, DataType type) {
-  Descriptors d(shape, type, type);
-  Window w(shape);
-  auto hint = forward_hint(shape, type);
-  dnnl::convolution_backward_data::desc backward(kAlgorithm, d.x, d.any_weight, d.y, w.strides,
-                                                 w.dilations, w.padding, w.padding);
-  dnnl::convolution_backward_data::primitive_desc desc(backward, attributes(), engine(), hint);
-  if (!accept(desc)) return nullptr;
-  return Primitive::make<dnnl::convolution_backward_data>(
-      desc, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, desc.weights_desc()},
-      {DNNL_ARG_DIFF_SRC, d.x}, {}, 1, d.weight);
+  using Backward = dnnl::convolution_backward_data;
+  const Descriptors d(shape, type, type);
+  const auto desc = backward_desc<Backward>(shape, d, type);
+  if (!desc) return nullptr;
+  return Primitive::make<Backward>(*desc, {DNNL_ARG_DIFF_DST, d.y},
+                                   {DNNL_ARG_WEIGHTS, desc->weights_desc()},
+                                   {DNNL_ARG_DIFF_SRC, d.x}, {}, 1, d.weight);
 }
 
 Made make_backward_weight(const ConvShape& shape, DataType type) {
-  Descriptors d(shape, type, DataType::f32);
-  Window w(shape);
-  auto hint = forward_hint(shape, type);
-  dnnl::convolution_backward_weights::desc backward(kAlgorithm, d.x, d.any_weight, d.y, w.strides,
-                                                    w.dilations, w.padding, w.padding);
-  dnnl::convolution_backward_weights::primitive_desc desc(backward, attributes(), engine(), hint);
-  if (!accept(desc)) return nullptr;
-  return Primitive::make<dnnl::convolution_backward_weights>(
-      desc, {DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y},
-      {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()}, {}, 2, d.weight);
+  using Backward = dnnl::convolution_backward_weights;
+  const Descriptors d(shape, type, DataType::f32);
+  const auto desc = backward_desc<Backward>(shape, d, type);
+  if (!desc) return nullptr;
+  return Primitive::make<Backward>(*desc, {DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y},
+                                   {DNNL_ARG_DIFF_WEIGHTS, desc->diff_weights_desc()}, {}, 2,
+                                   d.weight);
 }
 
 Made make(const ConvShape& shape, Pass pass, bool with_bias, DataType type) {

@@ -13,8 +13,8 @@ namespace {
 
 using onednn::Pass;
 
-/// oneDNN's for halves of `S`, or null. A depthwise one's time goes into reading, and brim's own
-/// float32 kernels are the faster ones.
+/// oneDNN's for halves of `S`, or null. Depthwise ones are left to brim's own float32 kernels, as
+/// they are in float32.
 template <class S>
 const onednn::Primitive* library(const ConvShape& shape, Pass pass, bool with_bias = false) {
   if (!std::is_same_v<S, BFloat16> || !onednn::has_bfloat16() || shape.is_depthwise())

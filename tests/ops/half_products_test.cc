@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brim/autograd/backward.h"
+#include "brim/ops/autocast.h"
 #include "brim/ops/cast.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/matmul.h"
@@ -69,10 +70,10 @@ Kernels check(const Shape& of_x, const Shape& of_weight, const Shape& of_y, Dtyp
   return kernels;
 }
 
-/// All launches of the kernel: widened, but in bfloat16 on a processor with instructions for it.
+/// All launches of the kernel, as `has_native_products` says: as they are, or widened.
 void check_ran(const Kernels& kernels, const std::string& name, Dtype dtype) {
   CAPTURE(name);
-  const bool native = dtype == Dtype::bfloat16 && onednn::has_bfloat16();
+  const bool native = has_native_products(dtype, Device::cpu());
   CHECK(kernels.ran(native ? name : name + "*"));
   CHECK(!kernels.ran(native ? name + "*" : name));
 }
@@ -94,7 +95,7 @@ TEST_CASE("a convolution of halves is rounded once, in instructions for it where
       });
       check_ran(ran, "conv2d", dtype);
       check_ran(ran, "conv2d_backward_data", dtype);
-      if (dtype == Dtype::bfloat16 && onednn::has_bfloat16())
+      if (has_native_products(dtype, Device::cpu()))
         CHECK(onednn::find_convolution({{10, 28, 28, 64}, weight, {10, y[1], y[2], 32}, options},
                                        onednn::Pass::backward_weight, false, dtype) != nullptr);
     }
