@@ -28,6 +28,7 @@ void train(TrainFlags flags) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
   TrainData data = open_data(flags);
+  take_initial_shapes(flags, data);
   check_weight_flags(flags, data);
   set_op_times(flags);
   choose_precision(flags, data, events);

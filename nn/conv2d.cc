@@ -3,7 +3,8 @@
 namespace brim::nn {
 
 Conv2d::Conv2d(int64_t in, int64_t out, const ConvOptions& options)
-    : options_{options.stride, options.padding, options.dilation, options.groups} {
+    : options_{options.stride, options.padding, options.dilation, options.groups},
+      filters_per_channel_(options.groups > 1 && options.groups == in ? out / in : 0) {
   expect<ValueError>(in > 0 && out > 0 && options.groups > 0, "conv2d",
                      "expected at least one channel and group, got {} to {} in {} groups", in, out,
                      options.groups);
@@ -16,6 +17,10 @@ Conv2d::Conv2d(int64_t in, int64_t out, const ConvOptions& options)
   if (options.bias) register_parameter("bias", bias, {out}, options.bias_init);
 }
 
-Tensor Conv2d::forward(Tensor x) { return conv2d(std::move(x), weight, bias, options_, where()); }
+Tensor Conv2d::forward(Tensor x) {
+  Conv2dOptions options = options_;
+  if (filters_per_channel_ > 0) options.groups = weight.size(0) / filters_per_channel_;
+  return conv2d(std::move(x), weight, bias, options, where());
+}
 
 }  // namespace brim::nn

@@ -21,7 +21,8 @@ struct ConvOptions {
   Init weight_init = init::kaiming_normal({.fan = Fan::out}), bias_init = init::constant(0);
 };
 
-/// [N,H,W,in] -> [N,P,Q,out]. Parameters: weight [out,R,S,in/groups], bias [out].
+/// [N,H,W,in] -> [N,P,Q,out]. Parameters: weight [out,R,S,in/groups], bias [out]. A depthwise one,
+/// of as many groups as inputs, has as many as its weight, whatever replaces that.
 class Conv2d final : public Module {
  public:
   /// Throws `ValueError` for counts below 1, or channels that the groups do not divide.
@@ -33,6 +34,7 @@ class Conv2d final : public Module {
 
  private:
   Conv2dOptions options_;
+  int64_t filters_per_channel_;  // of a depthwise one; 0 of others
 };
 
 }  // namespace brim::nn

@@ -6,7 +6,8 @@ namespace brim::nn {
 
 ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, const ConvTransposeOptions& options)
     : options_{options.stride, options.padding, options.output_padding, options.dilation,
-               options.groups} {
+               options.groups},
+      is_depthwise_(options.groups > 1 && options.groups == in) {
   expect<ValueError>(in > 0 && out > 0 && options.groups > 0, "conv_transpose2d",
                      "expected at least one channel and group, got {} to {} in {} groups", in, out,
                      options.groups);
@@ -21,7 +22,9 @@ ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, const ConvTransposeOpt
 }
 
 Tensor ConvTranspose2d::forward(Tensor x) {
-  return conv_transpose2d(std::move(x), weight, bias, options_, where());
+  ConvTranspose2dOptions options = options_;
+  if (is_depthwise_) options.groups = weight.size(0);
+  return conv_transpose2d(std::move(x), weight, bias, options, where());
 }
 
 }  // namespace brim::nn

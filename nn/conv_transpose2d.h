@@ -23,7 +23,8 @@ struct ConvTransposeOptions {
   Init weight_init = nullptr, bias_init = nullptr;
 };
 
-/// [N,H,W,in] -> [N,P,Q,out]. Parameters: weight [in,R,S,out/groups], bias [out].
+/// [N,H,W,in] -> [N,P,Q,out]. Parameters: weight [in,R,S,out/groups], bias [out]. One
+/// of as many groups as inputs has as many as its weight, whatever replaces that.
 class ConvTranspose2d final : public Module {
  public:
   /// Throws `ValueError` for counts below 1, or channels that the groups do not divide.
@@ -35,6 +36,7 @@ class ConvTranspose2d final : public Module {
 
  private:
   ConvTranspose2dOptions options_;
+  bool is_depthwise_;
 };
 
 }  // namespace brim::nn

@@ -19,6 +19,7 @@ constexpr int kLargestSide = ModelCard::kLargestSide;
 constexpr size_t kLongestEntry = 4 << 20;
 constexpr size_t kLongestShown = 60;  // of a name that is refused
 constexpr size_t kChannels = 3;
+constexpr uint64_t kLargestSize = uint64_t{1} << 40;  // along an axis of a tensor
 
 bool is_utf8(const std::string& text) {
   try {
@@ -45,11 +46,23 @@ std::string fault_of_classes(const std::vector<std::string>& names) {
   return "";
 }
 
+std::string fault_of_shapes(const TensorShapes& shapes) {
+  for (const auto& [name, shape] : shapes) {
+    if (std::string_view fault = fault_of_name(name); !fault.empty())
+      return fmt::format("brim.shapes: {:?} {}", std::string_view(name).substr(0, kLongestShown),
+                         fault);
+    if (std::ranges::any_of(shape, [](int64_t size) { return size < 1; }))
+      return fmt::format("brim.shapes: {} cannot be {}", name, to_string(shape));
+  }
+  return "";
+}
+
 /// What is wrong with a card; "" for nothing.
 std::string fault_of(const ModelCard& card) {
   if (std::string_view fault = fault_of_name(card.model); !card.model.empty() && !fault.empty())
     return fmt::format("brim.model {}", fault);
   if (std::string fault = fault_of_classes(card.classes); !fault.empty()) return fault;
+  if (std::string fault = fault_of_shapes(card.shapes); !fault.empty()) return fault;
   for (int side : {card.size, card.resize})
     if (side < 0 || side > kLargestSide)
       return fmt::format("brim.size and brim.resize are 1 to {}, got {}", kLargestSide, side);
@@ -61,6 +74,10 @@ std::string fault_of(const ModelCard& card) {
   for (float value : card.deviation) valid &= std::isfinite(value) && value > 0;
   return valid ? "" : "brim.mean and brim.deviation are not three numbers, the latter above 0";
 }
+
+// What has four axes has its channels last in the model and second in the file (nn/weights.h).
+Shape in_model_order(const Shape& s) { return s.size() == 4 ? Shape{s[0], s[2], s[3], s[1]} : s; }
+Shape in_file_order(const Shape& s) { return s.size() == 4 ? Shape{s[0], s[3], s[1], s[2]} : s; }
 
 /// The entries of one file.
 class Entries {
@@ -91,6 +108,23 @@ class Entries {
     return value;
   }
 
+  /// In the order of the model's axes.
+  TensorShapes shapes(const char* key) const {
+    json value = parsed(key);
+    if (value.is_null()) return {};
+    if (!value.is_object()) refuse(key, "expected shapes by name");
+    TensorShapes shapes;
+    for (const auto& [name, sizes] : value.items()) {
+      const bool valid = sizes.is_array() && sizes.size() <= Shape::kMax &&
+                         std::ranges::all_of(sizes, [](const json& size) {
+                           return size.is_number_unsigned() && size <= kLargestSize;
+                         });
+      if (!valid) refuse(key, "expected lists of sizes");
+      shapes.emplace(name, in_model_order(Shape(sizes.get<std::vector<int64_t>>())));
+    }
+    return shapes;
+  }
+
  private:
   /// Null where the file does not have it.
   json parsed(const char* key) const {
@@ -108,6 +142,15 @@ class Entries {
 
   const io::SafetensorsFile& file_;
 };
+
+std::string shapes_of(const ModelCard& card) {
+  json shapes = json::object();
+  for (const auto& [name, shape] : card.shapes) {
+    const Shape stored = in_file_order(shape);
+    shapes[name] = std::vector<int64_t>(stored.begin(), stored.end());
+  }
+  return shapes.dump();
+}
 
 std::string list_of(const std::vector<float>& values) {
   return fmt::format("[{}]", fmt::join(values, ","));
@@ -132,6 +175,7 @@ io::Metadata to_metadata(const ModelCard& card) {
     metadata["brim.mean"] = list_of(card.mean);
     metadata["brim.deviation"] = list_of(card.deviation);
   }
+  if (!card.shapes.empty()) metadata["brim.shapes"] = shapes_of(card);
   return metadata;
 }
 
@@ -142,7 +186,8 @@ ModelCard card_of(const io::SafetensorsFile& file) {
                  .size = entries.whole("brim.size"),
                  .resize = entries.whole("brim.resize"),
                  .mean = entries.list<float>("brim.mean", &json::is_number, "numbers"),
-                 .deviation = entries.list<float>("brim.deviation", &json::is_number, "numbers")};
+                 .deviation = entries.list<float>("brim.deviation", &json::is_number, "numbers"),
+                 .shapes = entries.shapes("brim.shapes")};
   std::string fault = fault_of(card);
   expect<FileError>(fault.empty(), kTag, "'{}': {}", file.path(), fault);
   return card;

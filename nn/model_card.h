@@ -8,6 +8,8 @@
 //   brim.resize     256                   the shorter side before the centre is cut out
 //   brim.mean       [0.485,0.456,0.406]   of each channel, in [0, 1]
 //   brim.deviation  [0.229,0.224,0.225]
+//   brim.shapes     {"conv1.weight":[40,3,7,7]}   as in the file, of tensors that the model usually
+//                                                 has in other shapes: those of a pruned one
 //
 // All may be missing: a file of PyTorch has none of them.
 #pragma once
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "brim/io/safetensors.h"
+#include "brim/nn/resize.h"
 
 namespace brim::nn {
 
@@ -27,6 +30,7 @@ struct ModelCard {
   /// 1 to `kLargestSide`, resize at least size; 0 where they are not known.
   int size = 0, resize = 0;
   std::vector<float> mean, deviation;
+  TensorShapes shapes;  ///< those of the model, not of the file (nn/weights.h)
 };
 
 /// The entries that are known, and "format": "pt", which tells others that names and layouts are
@@ -34,8 +38,9 @@ struct ModelCard {
 io::Metadata to_metadata(const ModelCard& card);
 
 /// The card of a file. It is untrusted: throws `FileError` naming the file and the entry where a
-/// name could not be shown, all names take more than 4 MiB, a number is out of range, or mean and
-/// deviation are not one number for each of three channels, the deviation above 0.
+/// name could not be shown, all names take more than 4 MiB, a number is out of range, mean and
+/// deviation are not one number for each of three channels, the deviation above 0, or a shape is
+/// none of a tensor.
 ModelCard card_of(const io::SafetensorsFile& file);
 
 }  // namespace brim::nn

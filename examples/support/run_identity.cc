@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include "brim/io/checksum.h"
+
 namespace brim::examples {
 namespace {
 
@@ -10,6 +12,13 @@ struct Setting {
   /// Whether model, optimizer or averages are made otherwise with it, and so have other bytes.
   bool of_state = false;
 };
+
+// Short: there may be hundreds.
+std::string said(const nn::TensorShapes& shapes) {
+  io::Checksum checksum;
+  for (const auto& [name, shape] : shapes) checksum.add(name + to_string(shape));
+  return fmt::format("{} of its own, {:016x}", shapes.size(), checksum.value());
+}
 
 /// All that numbers follow from. Bytes follow from those of the state, and from the rehearsal.
 std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data) {
@@ -46,6 +55,7 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
   if (flags.parameters_text != "f32")
     settings.push_back({"parameters", flags.parameters_text, true});
   if (o.state_text != "f32") settings.push_back({"optimizer state", o.state_text, true});
+  if (!flags.shapes.empty()) settings.push_back({"shapes", said(flags.shapes), true});
   if (flags.precision() == Dtype::float16) settings.push_back({"loss scale", flags.loss_scale});
   return settings;
 }

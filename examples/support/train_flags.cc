@@ -309,7 +309,11 @@ void check_flags(TrainFlags& f) {
 nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, Device device) {
   const Dtype dtype =
       flags.parameters_text == "f32" ? nn::creation_options().dtype : Dtype::bfloat16;
-  return {.classes = data.classes, .seed = flags.seed, .dtype = dtype, .device = device};
+  return {.classes = data.classes,
+          .seed = flags.seed,
+          .dtype = dtype,
+          .device = device,
+          .shapes = flags.shapes};
 }
 
 TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {

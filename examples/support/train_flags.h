@@ -60,6 +60,7 @@ struct TrainFlags {
   int64_t warmup = 0;
   AugmentFlags augment = {};
   std::string init, save, save_best;  ///< files of weights; "" for none
+  nn::TensorShapes shapes;            ///< of a pruned `init`; `take_initial_shapes` sets them
   int64_t early_stop = 0;             ///< epochs without a better accuracy; 0 for never
   std::string checkpoint;             ///< folder; "" for none
   int64_t checkpoint_every = 0, keep = 3;
@@ -72,7 +73,7 @@ struct TrainFlags {
   bool watch_numerics = false;
   std::string watch_page;  ///< a file for what it saw; "" for none
   int64_t watch_every = 20;
-  int64_t budget = 0;                  ///< bytes; 0 for none
+  int64_t budget = 0;  ///< bytes; 0 for none
 
   /// Whether what is planned may drop saved tensors. A batch that is found is the largest that
   /// costs no time, unless `auto` asks for more.

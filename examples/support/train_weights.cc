@@ -14,7 +14,13 @@ void check_initial_weights(const TrainFlags& flags, const TrainData& data) {
   expect<ValueError>(told.empty() || told == flags.model, "flags",
                      "--init {} is a {}, not a {}: say --model {}", flags.init, told, flags.model,
                      told);
-  auto model = nn::make_model(flags.model, model_options(flags, data, Device::meta()));
+  std::unique_ptr<nn::Module> model;
+  try {
+    model = nn::make_model(flags.model, model_options(flags, data, Device::meta()));
+  } catch (const Error& error) {
+    raise<FileError>("flags", "--init {}: brim.shapes is not of a {}: {}", flags.init, flags.model,
+                     error.what());
+  }
   nn::check_weights(*model, file, {.new_head = flags.new_head});
 }
 
@@ -27,13 +33,28 @@ std::vector<std::string> class_names(const TrainData& data) {
   return names;
 }
 
-nn::ModelCard card_for(const TrainFlags& flags, const TrainData& data) {
+nn::ModelCard card_for(const TrainFlags& flags, const TrainData& data,
+                       const nn::TensorShapes& shapes) {
   return {.model = flags.model,
           .classes = class_names(data),
           .size = flags.size,
           .resize = validation_augment(flags).resize,
           .mean = data.input.mean,
-          .deviation = data.input.deviation};
+          .deviation = data.input.deviation,
+          .shapes = shapes};
+}
+
+// A model as it is without a file.
+std::unique_ptr<nn::Module> usual_model(const TrainFlags& flags, const TrainData& data) {
+  nn::ModelOptions options = model_options(flags, data, Device::meta());
+  options.shapes.clear();
+  return nn::make_model(flags.model, options);
+}
+
+void save(const TrainFlags& flags, const TrainData& data, nn::Module& model,
+          const std::string& path) {
+  const nn::TensorShapes shapes = nn::shapes_beside(model, *usual_model(flags, data));
+  nn::save_weights(model, path, card_for(flags, data, shapes));
 }
 
 }  // namespace
@@ -45,13 +66,22 @@ void add_weight_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--save-best", f.save_best, "and for those of the epoch with the best accuracy");
 }
 
+void take_initial_shapes(TrainFlags& flags, const TrainData& data) {
+  if (flags.init.empty()) return;
+  flags.shapes = nn::card_of(io::SafetensorsFile(flags.init)).shapes;
+  if (!flags.new_head || flags.shapes.empty()) return;
+  auto head = flags.shapes.find(nn::classifier_head(*usual_model(flags, data)) + ".weight");
+  if (head != flags.shapes.end()) head->second[0] = data.classes;
+}
+
 void check_weight_flags(const TrainFlags& flags, const TrainData& data) {
   expect<ValueError>(!flags.new_head || !flags.init.empty(), "flags",
                      "--new-head needs --init: without it the whole model is new");
   if (!flags.init.empty()) check_initial_weights(flags, data);
   for (const std::string& path : {flags.save, flags.save_best}) {
     if (path.empty()) continue;
-    nn::to_metadata(card_for(flags, data));  // names of folders may be no names for a file
+    nn::to_metadata(
+        card_for(flags, data, flags.shapes));  // names of folders may be no names for a file
     io::check_writable(path, "save");
   }
 }
@@ -61,7 +91,7 @@ void load_initial_weights(const TrainFlags& flags, nn::Module& model) {
 }
 
 void save_best_weights(const TrainFlags& flags, const TrainData& data, nn::Module& model) {
-  if (!flags.save_best.empty()) nn::save_weights(model, flags.save_best, card_for(flags, data));
+  if (!flags.save_best.empty()) save(flags, data, model, flags.save_best);
 }
 
 void save_trained_weights(const TrainFlags& flags, const TrainData& data, nn::Module& model,
@@ -69,7 +99,7 @@ void save_trained_weights(const TrainFlags& flags, const TrainData& data, nn::Mo
   if (flags.save.empty()) return;
   std::optional<optim::EmaScope> averages;
   if (ema != nullptr) averages.emplace(*ema);
-  nn::save_weights(model, flags.save, card_for(flags, data));
+  save(flags, data, model, flags.save);
 }
 
 }  // namespace brim::examples

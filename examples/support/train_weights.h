@@ -15,6 +15,10 @@ namespace brim::examples {
 /// Declares the flags; `flags` must outlive the parsing.
 void add_weight_flags(CLI::App& app, TrainFlags& flags);
 
+/// Of `--init`, which may be a pruned model: the run's is made like it. Throws what `nn::card_of`
+/// throws.
+void take_initial_shapes(TrainFlags& flags, const TrainData& data);
+
 /// Before anything that takes long: whether the weights are those of this model, and the file can
 /// be written. Throws `FileError`, or `ValueError` for a new head of nothing.
 void check_weight_flags(const TrainFlags& flags, const TrainData& data);

@@ -18,8 +18,10 @@ void choose_model(ModelCard& card, const std::string& wanted, const std::string&
                      card.model, wanted);
 }
 
-std::unique_ptr<Module> on_meta(const std::string& model, int64_t classes) {
-  return make_model(model, {.classes = classes, .seed = {}, .device = Device::meta()});
+std::unique_ptr<Module> on_meta(const std::string& model, int64_t classes,
+                                const TensorShapes& shapes = {}) {
+  return make_model(model,
+                    {.classes = classes, .seed = {}, .device = Device::meta(), .shapes = shapes});
 }
 
 /// As many as the classifier in the file has; 1000 where it has none, so that what is missing is
@@ -34,6 +36,18 @@ int64_t count_classes(const io::SafetensorsFile& file, const std::string& model)
   return weight->shape[0];
 }
 
+// Also that the card's shapes are those of such a model: the file may have come from anywhere.
+void require_weights(const io::SafetensorsFile& file, const LoadedModel& loaded) {
+  std::unique_ptr<Module> model;
+  try {
+    model = on_meta(loaded.card.model, loaded.classes, loaded.card.shapes);
+  } catch (const Error& error) {
+    raise<FileError>(kTag, "'{}': brim.shapes is not of a {}: {}", file.path(), loaded.card.model,
+                     error.what());
+  }
+  check_weights(*model, file);
+}
+
 }  // namespace
 
 LoadedModel load_model(const std::string& path, const LoadModelOptions& options) {
@@ -42,14 +56,16 @@ LoadedModel load_model(const std::string& path, const LoadModelOptions& options)
   choose_model(loaded.card, options.model, path);
   const std::string& model = loaded.card.model;
   loaded.classes = count_classes(file, model);
-  check_weights(*on_meta(model, loaded.classes), file);
+  require_weights(file, loaded);
   auto named = static_cast<int64_t>(loaded.card.classes.size());
   expect<FileError>(named == 0 || named == loaded.classes, kTag,
                     "'{}' names {} classes, but its classifier has {}", path, named,
                     loaded.classes);
-  loaded.module = make_model(
-      model,
-      {.classes = loaded.classes, .seed = {}, .dtype = options.dtype, .device = options.device});
+  loaded.module = make_model(model, {.classes = loaded.classes,
+                                     .seed = {},
+                                     .dtype = options.dtype,
+                                     .device = options.device,
+                                     .shapes = loaded.card.shapes});
   load_weights(*loaded.module, file);
   loaded.module->eval();
   return loaded;

@@ -125,8 +125,14 @@ std::unique_ptr<Module> make_model(const std::string& name, const ModelOptions& 
                      options.classes);
   for (const Entry& entry : entries()) {
     if (entry.name != name) continue;
-    CreationScope scope({.dtype = options.dtype, .device = options.device});
+    const bool is_usual = options.shapes.empty();
+    CreationScope scope(
+        {.dtype = options.dtype, .device = is_usual ? options.device : Device::meta()});
     std::unique_ptr<Module> model = entry.make(options);
+    if (!is_usual) {  // never as large as usual on the device
+      resize(*model, options.shapes);
+      materialize(*model, options.device);
+    }
     if (options.seed) initialize(*model, *options.seed);
     return model;
   }

@@ -13,6 +13,7 @@
 
 #include "brim/nn/creation.h"
 #include "brim/nn/module.h"
+#include "brim/nn/resize.h"
 
 namespace brim::nn {
 
@@ -24,9 +25,11 @@ struct ModelOptions {
   Device device = Device::cpu();
   std::optional<double> dropout;    ///< instead of the model's own, where it has one
   bool zero_init_residual = false;  ///< of ResNets: residual branches start at 0
+  TensorShapes shapes;              ///< of tensors that are not as usual: a pruned model's
 };
 
-/// Throws `ValueError` for a name that is not known, with the nearest one, and for classes < 1.
+/// Throws `ValueError` for a name that is not known, with the nearest one, for classes < 1, and
+/// what `resize` throws for shapes (nn/resize.h).
 std::unique_ptr<Module> make_model(const std::string& name, const ModelOptions& options = {});
 
 /// In the order of families and sizes.

@@ -13,14 +13,14 @@ class CifarBlock final : public Module {
         bn1(out),
         conv2(out, out, {.kernel = 3, .padding = 1, .bias = false}),
         bn2(out),
-        new_channels_(out - in) {
+        halves_(out > in) {
     register_modules({{"conv1", conv1}, {"bn1", bn1}, {"conv2", conv2}, {"bn2", bn2}});
   }
 
   Tensor forward(Tensor x) override {
     Tensor y = bn1(conv1(x), {.activation = Activation::relu});
     y = conv2(std::move(y));
-    if (new_channels_ > 0) x = subsample(std::move(x));
+    if (halves_) x = subsample(std::move(x));
     return bn2(std::move(y), {.residual = std::move(x), .activation = Activation::relu});
   }
   std::string_view kind() const override { return "CifarBlock"; }
@@ -35,10 +35,11 @@ class CifarBlock final : public Module {
   Tensor subsample(Tensor x) const {
     x = slice(std::move(x), 1, {.step = 2});
     x = slice(std::move(x), 2, {.step = 2});
-    return pad(std::move(x), {{}, {}, {}, {new_channels_ / 2, new_channels_ / 2}});
+    const int64_t added = (bn2.weight.size(0) - x.size(3)) / 2;
+    return pad(std::move(x), {{}, {}, {}, {added, added}});
   }
 
-  int64_t new_channels_;
+  bool halves_;  // the image, with twice the channels
 };
 
 }  // namespace

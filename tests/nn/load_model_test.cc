@@ -84,6 +84,57 @@ TEST_CASE("contradictions are refused") {
                  "names 2 classes, but its classifier has 3"));
 }
 
+namespace {
+
+// Of ResNet-20 with one block that has 5 channels inside.
+const nn::TensorShapes kNarrow{{"layer1.0.conv1.weight", {5, 3, 3, 16}},
+                               {"layer1.0.bn1.weight", {5}},
+                               {"layer1.0.bn1.bias", {5}},
+                               {"layer1.0.bn1.running_mean", {5}},
+                               {"layer1.0.bn1.running_var", {5}},
+                               {"layer1.0.conv2.weight", {16, 3, 3, 5}}};
+
+}  // namespace
+
+TEST_CASE("a model with tensors of other sizes is made from its file, and only at its size") {
+  testing::TempFolder folder;
+  const std::string path = folder.path() + "/a";
+  auto usual = nn::make_model("resnet20", {.classes = 3, .device = Device::meta()});
+  auto original = nn::make_model("resnet20", {.classes = 3, .seed = 4, .shapes = kNarrow});
+  const nn::TensorShapes shapes = nn::shapes_beside(*original, *usual);
+  CHECK(shapes == kNarrow);
+  nn::save_weights(*original, path, {.model = "resnet20", .shapes = shapes});
+  nn::LoadedModel loaded = nn::load_model(path);
+  CHECK(loaded.card.shapes == kNarrow);
+  original->eval();
+  autograd::NoGradScope no_grad;
+  Tensor x = uniform({2, 32, 32, 3}, -1, 1, RandomKey{1});
+  CHECK((*loaded.module)(x).to_vector<float>() == (*original)(x).to_vector<float>());
+
+  auto account = memory::capped_host_account("direct");
+  memory::AccountScope scope(account);
+  auto again = nn::make_model("resnet20", {.classes = 3, .shapes = kNarrow});
+  CHECK(account->stats().peak_live == account->stats().live);
+}
+
+TEST_CASE("shapes of another model, or not those of the tensors beside them, are refused") {
+  auto refusal_of = [](nn::TensorShapes shapes) {
+    Saved saved({.model = "resnet20", .shapes = std::move(shapes)});
+    return error_text<FileError>([&] { nn::load_model(saved.path); });
+  };
+  CHECK(contains(refusal_of(kNarrow), "tensor 'layer1.0.bn1.bias' is [16], but [5] in the model"));
+  CHECK(contains(refusal_of({{"layer1.0.conv1.wait", {5}}}),
+                 "brim.shapes is not of a resnet20: resize: the model has no parameter or buffer "
+                 "'layer1.0.conv1.wait'; did you mean 'layer1.0.conv1.weight'?"));
+  CHECK(
+      contains(refusal_of({{"conv1.weight", {5}}}), "'conv1.weight' is [16,3,3,3] and cannot be"));
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  CHECK_FALSE(refusal_of({{"conv1.weight", {kHuge, kHuge, kHuge, kHuge}}}).empty());
+  auto model = nn::make_model("resnet20", {.classes = 3});
+  CHECK_THROWS_AS(nn::resize(*model, {{"bn1.bias", {3}}, {"bn1.weight", {0}}}), ValueError);
+  CHECK(model->tensor("bn1.bias").shape() == Shape{16});
+}
+
 TEST_CASE("a classifier that cannot be one is named, and takes no memory") {
   testing::TempFolder folder;
   std::string path = folder.path() + "/a";

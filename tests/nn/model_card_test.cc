@@ -36,7 +36,8 @@ TEST_CASE("a card comes back from a file") {
                      .size = 224,
                      .resize = 256,
                      .mean = {0.485f, 0.456f, 0.406f},
-                     .deviation = {0.229f, 0.224f, 1e-3f}};
+                     .deviation = {0.229f, 0.224f, 1e-3f},
+                     .shapes = {{"conv1.weight", {40, 7, 5, 3}}, {"fc.weight", {10, 480}}}};
   io::Metadata metadata = nn::to_metadata(card);
   CHECK(metadata.at("format") == "pt");
   CHECK(metadata.at("brim.mean") == "[0.485,0.456,0.406]");
@@ -47,6 +48,9 @@ TEST_CASE("a card comes back from a file") {
   CHECK(again.resize == card.resize);
   CHECK(again.mean == card.mean);
   CHECK(again.deviation == card.deviation);
+  CHECK(again.shapes == card.shapes);
+  // As in the file: channels second.
+  CHECK(metadata.at("brim.shapes") == R"({"conv1.weight":[40,3,7,5],"fc.weight":[10,480]})");
 }
 
 TEST_CASE("a file without entries has an empty card") {
@@ -82,6 +86,13 @@ TEST_CASE("entries that make no sense are refused") {
   CHECK(both("[0,0,0]", "[1,1,1]").empty());
   CHECK(contains(both("[0,0,0]", "[1,1,0]"), "above 0"));
   CHECK(contains(both("[0,0,1e300]", "[1,1,1]"), "not three numbers"));
+  for (const char* shapes : {"[1]", R"(["a"])", "3"})
+    check_refused("brim.shapes", shapes, "expected shapes by name");
+  for (const char* shape :
+       {"1", "[-1]", "[1.5]", "[\"1\"]", "[1,1,1,1,1,1,1,1,1]", "[99999999999999]"})
+    check_refused("brim.shapes", fmt::format(R"({{"a":{}}})", shape), "expected lists of sizes");
+  check_refused("brim.shapes", R"({"a":[3,0]})", "a cannot be [3,0]");
+  check_refused("brim.shapes", R"({"\u001b":[3]})", "has control characters");
   std::string text = error_text<FileError>([&] {
     read({{"brim.size", "224"}, {"brim.resize", "100"}});
   });
