@@ -33,6 +33,7 @@
 #include "brim/optim/rate_rule.h"
 #include "brim/optim/schedule.h"
 #include "brim/optim/sgd.h"
+#include "brim/shrink/prune.h"
 #include "brim/train/batch_speed.h"
 #include "brim/train/batch_tuning.h"
 #include "brim/train/checkpoint.h"

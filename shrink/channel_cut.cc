@@ -1,0 +1,111 @@
+#include "brim/shrink/channel_cut.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+namespace brim::shrink {
+namespace {
+
+// The indices of an axis that the removed units of all groups leave, by tensor and axis.
+std::map<std::pair<size_t, int>, std::vector<bool>> indices_left(const ChannelGroups& groups,
+                                                                 const KeptUnits& kept) {
+  std::map<std::pair<size_t, int>, std::vector<bool>> left;
+  for (size_t g = 0; g < groups.groups.size(); ++g)
+    for (const ChannelAxis& axis : groups.groups[g].axes) {
+      const auto size = groups.tensors[axis.tensor].shape[axis.axis];
+      auto& stays = left[{axis.tensor, axis.axis}];
+      stays.resize(static_cast<size_t>(size), true);
+      for (size_t i = 0; i < axis.indices.size(); ++i)
+        if (!kept[g][i / static_cast<size_t>(axis.per_unit)])
+          stays[static_cast<size_t>(axis.indices[i])] = false;
+    }
+  return left;
+}
+
+std::vector<int64_t> set_bits(const std::vector<bool>& bits) {
+  std::vector<int64_t> indices;
+  for (size_t i = 0; i < bits.size(); ++i)
+    if (bits[i]) indices.push_back(static_cast<int64_t>(i));
+  return indices;
+}
+
+// `whole` is contiguous.
+Tensor select(const Tensor& whole, const KeptAxis& kept) {
+  Shape shape = whole.shape();
+  expect<ShapeError>(kept.axis < shape.size() && kept.indices.back() < shape[kept.axis], "prune",
+                     "expected at least {} along axis {} of {}", kept.indices.back() + 1, kept.axis,
+                     to_string(shape));
+  const int64_t size = shape[kept.axis];
+  shape[kept.axis] = static_cast<int64_t>(kept.indices.size());
+  Tensor part = empty(shape, {.dtype = whole.dtype(), .device = whole.device()});
+  if (whole.device().is_meta() || whole.storage()->version() == 0) return part;
+  expect<DeviceError>(whole.device().is_cpu(), "prune", "expected a tensor on the cpu, got {}",
+                      to_string(whole.device()));
+  int64_t outer = 1, inner = size_of(whole.dtype());
+  for (int axis = 0; axis < kept.axis; ++axis) outer *= shape[axis];
+  for (int axis = kept.axis + 1; axis < shape.size(); ++axis) inner *= shape[axis];
+  const auto* from = static_cast<const std::byte*>(whole.data());
+  auto* to = static_cast<std::byte*>(part.data());
+  for (int64_t o = 0; o < outer; ++o, from += size * inner)
+    for (int64_t index : kept.indices) {
+      std::memcpy(to, from + index * inner, static_cast<size_t>(inner));
+      to += inner;
+    }
+  part.storage()->note_write("prune");
+  return part;
+}
+
+}  // namespace
+
+ChannelCut::ChannelCut(const ChannelGroups& groups, const KeptUnits& kept) {
+  for (const auto& [place, stays] : indices_left(groups, kept)) {
+    const auto [tensor, axis] = place;
+    if (std::ranges::count(stays, false) == 0) continue;
+    const std::string& name = groups.tensors[tensor].name;
+    check(std::ranges::count(stays, true) > 0, "something of each axis stays");
+    tensors_[name].push_back({axis, set_bits(stays)});
+  }
+}
+
+const std::vector<KeptAxis>& ChannelCut::kept(const std::string& tensor) const {
+  static const std::vector<KeptAxis> all;
+  auto found = tensors_.find(tensor);
+  return found == tensors_.end() ? all : found->second;
+}
+
+Shape ChannelCut::shape_after(const std::string& tensor, Shape shape) const {
+  for (const KeptAxis& axis : kept(tensor))
+    shape[axis.axis] = static_cast<int64_t>(axis.indices.size());
+  return shape;
+}
+
+Tensor ChannelCut::apply_to(const std::string& tensor, const Tensor& whole) const {
+  const std::vector<KeptAxis>& axes = kept(tensor);
+  if (axes.empty()) return whole;
+  memory::CategoryScope category(whole.storage()->category());
+  Tensor part = contiguous(whole);
+  for (const KeptAxis& axis : axes) part = select(part, axis);
+  return part;
+}
+
+void remove_channels(nn::Module& model, const ChannelCut& cut) {
+  std::unordered_map<const TensorBody*, Tensor> parts;  // a tensor that two modules share is one
+  std::vector<std::pair<Tensor*, Tensor>> changes;
+  model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
+    const Tensor& whole = *slot.tensor;
+    auto [known, is_new] = parts.try_emplace(whole.body());
+    if (is_new) {
+      known->second = cut.apply_to(name, whole);
+      if (!known->second.is_same(whole)) {
+        if (whole.requires_grad()) known->second.set_requires_grad();
+        if (whole.grad().defined()) known->second.set_grad(cut.apply_to(name, whole.grad()));
+      }
+    }
+    changes.emplace_back(slot.tensor, known->second);
+  });
+  for (auto& [member, part] : changes) *member = std::move(part);
+}
+
+}  // namespace brim::shrink
