@@ -2,97 +2,12 @@
 // random pixels for timing. `train --help` shows the flags.
 #include <CLI/CLI.hpp>
 
-#include "brim/base/parallel.h"
-#include "brim/brim.h"
-#include "brim/examples/support/events.h"
-#include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/program.h"
-#include "brim/examples/support/run_watch.h"
-#include "brim/examples/support/train_checkpoints.h"
-#include "brim/examples/support/train_data.h"
-#include "brim/examples/support/train_flags.h"
-#include "brim/examples/support/train_plan.h"
-#include "brim/examples/support/train_precision.h"
-#include "brim/examples/support/train_report.h"
-#include "brim/examples/support/train_trace.h"
-#include "brim/examples/support/train_weights.h"
-
-namespace {
-
-using namespace brim;
-using namespace brim::examples;
-
-void train(TrainFlags flags) {
-  check_flags(flags);
-  Events events(flags.json);
-  if (flags.threads > 0) set_num_threads(flags.threads);
-  // Before the first byte of an image or a tensor: a small budget should cost nothing.
-  TrainData data = open_data(flags);
-  take_initial_shapes(flags, data);
-  check_weight_flags(flags, data);
-  set_op_times(flags);
-  choose_precision(flags, data, events);
-  const bool open = flags.batch == 0;
-  if (!open) choose_recompute(flags, data, events);
-  KeptMemory kept = take_up_plan(flags, data, kept_plan(flags));
-  choose_batch(flags, data, events);
-  if (open) choose_recompute(flags, data, events);
-  TrainerOptions options = trainer_options(flags, data);
-  RunCheckpoints checkpoints(flags, data);
-  options.checkpoints = checkpoints.folder();
-  MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
-  if (flags.plans_recompute() && !flags.quiet && !events.owns_stdout()) say_op_times(flags);
-  open_loaders(flags, data);
-  auto account = std::make_shared<memory::Account>(
-      flags.device, std::make_unique<memory::HostSource>(flags.limit()), plan.planner(flags));
-  memory::AccountScope scope(account);
-  {
-    RunTrace trace(flags, plan, account);
-    auto model = nn::make_model(flags.model, model_options(flags, data, flags.device));
-    load_initial_weights(flags, *model);
-    Updating updating = make_updating(flags.optimizer, *model);
-    options.ema = updating.ema.get();
-    const std::unique_ptr<optim::LossScaler> scaler = make_scaler(flags);
-    options.scaler = scaler.get();
-    RunWatch watch(flags, events);
-    options.watch = watch.watch();
-    TrainReport report(flags, data, *model, events);
-    Trainer trainer(*model, *updating.optimizer, {*data.training, data.validation.get()}, options);
-    trainer.on_step = [&](const StepReport& step) {
-      report.step(step);
-      trace.step();
-    };
-    trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
-    trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
-    trainer.on_replan = [&](const ReplanReport& replan) {
-      report.replan(replan);
-      checkpoints.note_micro_batch(replan.micro_batch);
-    };
-    trainer.on_checkpoint = [&](const std::string& path) { checkpoints.note_written(path); };
-    trainer.on_best = [&](const EpochReport&) { save_best_weights(flags, data, *model); };
-    trainer.should_stop = [&] { return checkpoints.stop_requested(); };
-    report.say(checkpoints.resume(trainer));
-    report.say(kept.said);
-    try {
-      trainer.run();
-    } catch (const Error&) {
-      report.say(watch.finish_after_error());  // a NaN, say: what led to it
-      throw;
-    }
-    trace.finish();
-    report.say(watch.finish());
-    if (trainer.stopped()) throw Stopped{checkpoints.stopped_message(trainer)};
-    save_trained_weights(flags, data, *model, updating.ema.get());
-    report.done(plan.predicted, trainer);
-  }
-  check(account->stats().live == 0, "every tensor byte was returned");
-}
-
-}  // namespace
+#include "brim/examples/support/train_run.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Trains an image classifier within a known amount of memory.", "train");
-  TrainFlags flags;
-  add_flags(app, flags);
-  return run_program(app, argc, argv, [&] { train(flags); });
+  brim::examples::TrainFlags flags;
+  brim::examples::add_flags(app, flags);
+  return brim::examples::run_program(app, argc, argv, [&] { brim::examples::run_training(flags); });
 }

@@ -118,6 +118,24 @@ const std::vector<Entry>& entries() {
   return all;
 }
 
+std::unique_ptr<Module> usual(const Entry& entry, const ModelOptions& options, Device device) {
+  CreationScope scope({.dtype = options.dtype, .device = device});
+  return entry.make(options);
+}
+
+// On the way it is on a meta device of its own: the account in force sees it at its size alone.
+std::unique_ptr<Module> with_shapes(const Entry& entry, const ModelOptions& options) {
+  std::unique_ptr<Module> model;
+  {
+    memory::AccountScope apart(std::make_shared<memory::Account>(
+        Device::meta(), std::make_unique<memory::NullSource>(), memory::planner_named("direct")));
+    model = usual(entry, options, Device::meta());
+    resize(*model, options.shapes);
+  }
+  materialize(*model, options.device);
+  return model;
+}
+
 }  // namespace
 
 std::unique_ptr<Module> make_model(const std::string& name, const ModelOptions& options) {
@@ -125,14 +143,8 @@ std::unique_ptr<Module> make_model(const std::string& name, const ModelOptions& 
                      options.classes);
   for (const Entry& entry : entries()) {
     if (entry.name != name) continue;
-    const bool is_usual = options.shapes.empty();
-    CreationScope scope(
-        {.dtype = options.dtype, .device = is_usual ? options.device : Device::meta()});
-    std::unique_ptr<Module> model = entry.make(options);
-    if (!is_usual) {  // never as large as usual on the device
-      resize(*model, options.shapes);
-      materialize(*model, options.device);
-    }
+    std::unique_ptr<Module> model = options.shapes.empty() ? usual(entry, options, options.device)
+                                                           : with_shapes(entry, options);
     if (options.seed) initialize(*model, *options.seed);
     return model;
   }

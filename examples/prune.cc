@@ -1,0 +1,144 @@
+// Makes a trained image classifier smaller: removes channels for real, and trains what is left on.
+// `prune --help` shows the flags.
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "brim/base/parallel.h"
+#include "brim/brim.h"
+#include "brim/examples/support/model_measure.h"
+#include "brim/examples/support/program.h"
+#include "brim/examples/support/prune_flags.h"
+#include "brim/examples/support/train_plan.h"
+#include "brim/examples/support/train_run.h"
+#include "brim/examples/support/train_weights.h"
+#include "brim/train/upload.h"
+
+namespace {
+
+using namespace brim;
+using namespace brim::examples;
+
+constexpr const char* kExamples = R"(Examples:
+  prune --weights r20.safetensors --data cifar10 --to flops=0.5 --save half.safetensors \
+        --finetune-epochs 5 --lr 0.02        half the FLOPs, then five epochs of training
+  prune --weights r20.safetensors --data cifar10 --to bytes=0.6     what that would cost, unsaved
+  infer --weights half.safetensors --image a.png                    as any file of weights
+)";
+
+/// One run of the program.
+class Prune {
+ public:
+  explicit Prune(PruneFlags flags) : flags_(std::move(flags)), events_(flags_.train.json) {
+    TrainFlags& train = flags_.train;
+    if (train.threads > 0) set_num_threads(train.threads);
+    data_ = open_data(train);
+    take_initial_shapes(train, data_);
+    check_weight_flags(train, data_);
+    open_loaders(train, data_);
+    usual_ = nn::make_model(train.model, usual_options());
+    model_ = nn::make_model(train.model, model_options(train, data_, train.device));
+    load_initial_weights(train, *model_);
+  }
+
+  void run() {
+    const ModelMeasure before = measure_model(flags_.train, data_, *model_);
+    const shrink::PruningPlan plan = choose();
+    shrink::remove_channels(*model_, plan.cut);
+    flags_.train.shapes = nn::shapes_beside(*model_, *usual_);
+    say(fmt::format("{:.1f}% of the channels that can go are gone: {} is {:.3f} of what it was\n",
+                    100 * plan.removed, flags_.to.substr(0, flags_.to.find('=')),
+                    plan.after / plan.before));
+    save_trained_weights(flags_.train, data_, *model_, nullptr);
+    if (flags_.finetune_epochs > 0) finetune();
+    const ModelMeasure after = measure_model(flags_.train, data_, *model_);
+    say(comparison(before, after));
+    events_.write({{"before", to_json(before)}, {"after", to_json(after)}});
+  }
+
+ private:
+  nn::ModelOptions usual_options() const {
+    nn::ModelOptions options = model_options(flags_.train, data_, Device::meta());
+    options.shapes.clear();
+    return options;
+  }
+  void say(const std::string& text) const {
+    if (!flags_.train.quiet && !events_.owns_stdout()) std::cout << text << std::flush;
+  }
+
+  // The flags of a run of this model, which is on the meta device with fewer channels.
+  TrainFlags flags_for(nn::Module& model) const {
+    TrainFlags flags = flags_.train;
+    flags.shapes = nn::shapes_beside(model, *usual_);
+    return flags;
+  }
+
+  shrink::Cost cost() const {
+    switch (flags_.goal) {
+      case PruneGoal::bytes:
+        return [this](nn::Module& model) {
+          return static_cast<double>(train_peak_bytes(flags_for(model), data_));
+        };
+      case PruneGoal::infer:
+        return [this](nn::Module& model) {
+          return static_cast<double>(infer_peak_bytes(flags_for(model), data_));
+        };
+      case PruneGoal::time:
+        return [this](nn::Module& model) {
+          return predicted_seconds(rehearsal_of(flags_for(model), data_, flags_.train.batch));
+        };
+      case PruneGoal::parameters:
+        return shrink::parameters_of();
+      case PruneGoal::flops:
+      case PruneGoal::ratio:
+        break;
+    }
+    return shrink::flops_of(input());
+  }
+  Shape input() const { return {1, flags_.train.size, flags_.train.size, 3}; }
+
+  shrink::PruningPlan choose() {
+    const shrink::PruneOptions options = flags_.options();
+    if (options.criterion == shrink::Criterion::taylor) add_up_gradients();
+    const shrink::Pruner pruner(*model_, input(), options);
+    model_->zero_grad();
+    return flags_.goal == PruneGoal::ratio ? pruner.ratio(flags_.amount, cost())
+                                           : pruner.to(flags_.amount, cost());
+  }
+
+  // In evaluation mode: running statistics stay as they are.
+  void add_up_gradients() {
+    nn::EvalScope eval(*model_);
+    const TrainerOptions options = trainer_options(flags_.train, data_);
+    data_.training->start_epoch(0, 0);
+    for (int64_t i = 0; i < flags_.gradient_batches; ++i)
+      if (std::optional<HostBatch> batch = data_.training->next())
+        backward(training_loss(*model_, upload(*batch, data_.input), options));
+  }
+
+  void finetune() {
+    TrainFlags train = flags_.train;
+    train.init = train.save;
+    train.json.clear();
+    run_training(train);
+    nn::load_weights(*model_, train.save);
+  }
+
+  PruneFlags flags_;
+  Events events_;
+  TrainData data_;
+  std::unique_ptr<nn::Module> usual_;  // as it is without pruning, on the meta device
+  std::unique_ptr<nn::Module> model_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Makes a trained image classifier smaller, and trains what is left.", "prune");
+  app.footer(kExamples);
+  PruneFlags flags;
+  add_flags(app, flags);
+  return run_program(app, argc, argv, [&] {
+    check_flags(flags);
+    Prune(flags).run();
+  });
+}

@@ -1,0 +1,111 @@
+#include "brim/examples/support/prune_flags.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <charconv>
+
+#include "brim/base/nearest.h"
+#include "brim/io/atomic_file.h"
+
+namespace brim::examples {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, PruneGoal>, 6> kGoals{
+    {{"flops", PruneGoal::flops},
+     {"bytes", PruneGoal::bytes},
+     {"infer-bytes", PruneGoal::infer},
+     {"time", PruneGoal::time},
+     {"parameters", PruneGoal::parameters},
+     {"ratio", PruneGoal::ratio}}};
+
+std::vector<std::string> goal_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, goal] : kGoals) names.emplace_back(name);
+  return names;
+}
+
+void parse_goal(PruneFlags& f) {
+  const size_t equals = f.to.find('=');
+  const std::string name = f.to.substr(0, equals);
+  auto found = std::ranges::find(kGoals, name, &std::pair<std::string_view, PruneGoal>::first);
+  expect<ValueError>(found != kGoals.end(), "flags", "expected one of {} in --to, got '{}'{}",
+                     fmt::join(goal_names(), ", "), name, did_you_mean(name, goal_names()));
+  f.goal = found->second;
+  const char* begin = f.to.data() + std::min(f.to.size(), equals + 1);
+  const char* end = f.to.data() + f.to.size();
+  auto [last, error] = std::from_chars(begin, end, f.amount);
+  const bool valid = equals != std::string::npos && error == std::errc{} && last == end;
+  expect<ValueError>(valid && f.amount > 0 && f.amount <= 1, "flags",
+                     "expected a number above 0 and up to 1 in --to {}=0.5, got '{}'", name, f.to);
+}
+
+void take_model(PruneFlags& f) {
+  const std::string told = nn::card_of(io::SafetensorsFile(f.weights)).model;
+  if (f.train.model.empty()) f.train.model = told;
+  expect<ValueError>(!f.train.model.empty(), "flags",
+                     "--weights {} does not say which model it is: say --model", f.weights);
+}
+
+}  // namespace
+
+shrink::PruneOptions PruneFlags::options() const {
+  return {.criterion = shrink::criterion_of(criterion),
+          .global = !per_layer,
+          .multiple = multiple,
+          .least = least,
+          .exclude = exclude,
+          .seed = train.seed};
+}
+
+void add_flags(CLI::App& app, PruneFlags& f) {
+  app.add_option("--weights", f.weights, "safetensors file of the trained model, see train --save")
+      ->required();
+  app.add_option("--to", f.to,
+                 "what of the model's is to be left, and how much: flops=0.5; bytes, the peak of "
+                 "training; infer-bytes; time, predicted, of a training step; parameters; or "
+                 "ratio=0.3, the channels that go")
+      ->capture_default_str();
+  app.add_option(
+         "--criterion", f.criterion,
+         fmt::format("which channels go first: {}", fmt::join(shrink::criterion_names(), ", ")))
+      ->capture_default_str();
+  app.add_flag("--per-layer", f.per_layer,
+               "the same share of each group of layers, not the least important of all");
+  app.add_option("--multiple", f.multiple, "channels that a layer keeps are a multiple of this")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--least", f.least, "share of its channels that every layer keeps")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--exclude", f.exclude,
+                 "leave a module, layer1 say, as wide as it is; may be repeated");
+  app.add_option("--gradient-batches", f.gradient_batches,
+                 "batches whose gradients --criterion taylor looks at")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--finetune-epochs", f.finetune_epochs,
+                 "then train the pruned model so long, with the other flags, which are train's")
+      ->check(CLI::NonNegativeNumber);
+  f.train.model.clear();
+  add_flags(app, f.train);
+}
+
+void check_flags(PruneFlags& f) {
+  expect<ValueError>(f.train.init.empty(), "flags", "the model is that of --weights, not --init");
+  expect<ValueError>(f.finetune_epochs == 0 || !f.train.save.empty(), "flags",
+                     "--finetune-epochs needs --save for what it trains");
+  parse_goal(f);
+  shrink::criterion_of(f.criterion);
+  take_model(f);
+  if (f.finetune_epochs > 0) f.train.epochs = f.finetune_epochs;
+  f.train.init = f.weights;
+  check_flags(f.train);
+  expect<ValueError>(f.train.batch > 0, "flags",
+                     "prune measures at one size: give --batch a number, not {}",
+                     f.train.batch_text);
+  if (!f.train.save.empty()) io::check_writable(f.train.save, "save");
+}
+
+}  // namespace brim::examples

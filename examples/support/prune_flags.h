@@ -1,0 +1,45 @@
+// The flags of `prune` beside those of `train`, which its finetuning takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "brim/examples/support/train_flags.h"
+#include "brim/shrink/prune.h"
+
+namespace brim::examples {
+
+/// What is to be made less of.
+enum class PruneGoal {
+  flops,  ///< of a forward pass
+  bytes,  ///< peak of a training step
+  infer,  ///< peak of a forward pass without training
+  time,   ///< predicted, of a training step
+  parameters,
+  ratio,  ///< the share of channels that goes
+};
+
+struct PruneFlags {
+  TrainFlags train;
+  std::string weights, to = "flops=0.5", criterion = "l2";
+  bool per_layer = false;
+  int64_t multiple = 8;
+  double least = 0.1;
+  std::vector<std::string> exclude;
+  int64_t gradient_batches = 10;  ///< of the criterion taylor
+  int64_t finetune_epochs = 0;
+  // Of `to`.
+  PruneGoal goal = PruneGoal::flops;
+  double amount = 0;
+
+  shrink::PruneOptions options() const;
+};
+
+/// Declares the flags; `flags` must outlive the parsing.
+void add_flags(CLI::App& app, PruneFlags& flags);
+
+/// Takes `to` apart and fills in what `train` leaves open; the model is that of the file. Throws
+/// `ValueError` naming a bad value, `FileError` for the file.
+void check_flags(PruneFlags& flags);
+
+}  // namespace brim::examples
