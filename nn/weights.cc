@@ -18,17 +18,6 @@ constexpr const char* kTag = "weights";
 constexpr size_t kNamesShown = 3;
 constexpr size_t kNamesCompared = 5000;  // of a file that may have many
 
-/// The same elements in PyTorch's order of axes: [N,H,W,C] as [N,C,H,W].
-Tensor in_file_layout(const Tensor& tensor) {
-  if (tensor.dim() != 4) return tensor;
-  Layout layout = tensor.layout();
-  const Shape& n = tensor.shape();
-  const Strides& s = tensor.strides();
-  layout.shape = {n[0], n[3], n[1], n[2]};
-  layout.strides = {s[0], s[3], s[1], s[2]};
-  return Tensor(tensor.storage(), layout);
-}
-
 using ByName = std::map<std::string, Tensor, std::less<>>;
 
 /// All that a file of this module holds but the counters, in the file's layout.
@@ -147,6 +136,17 @@ Match checked_match(Module& module, const SafetensorsFile& file, const LoadOptio
 }
 
 }  // namespace
+
+// [N,H,W,C] as [N,C,H,W].
+Tensor in_file_layout(const Tensor& tensor) {
+  if (tensor.dim() != 4) return tensor;
+  Layout layout = tensor.layout();
+  const Shape& n = tensor.shape();
+  const Strides& s = tensor.strides();
+  layout.shape = {n[0], n[3], n[1], n[2]};
+  layout.strides = {s[0], s[3], s[1], s[2]};
+  return Tensor(tensor.storage(), layout);
+}
 
 std::string classifier_head(Module& module) {
   std::string head = last_linear(module);

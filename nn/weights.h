@@ -56,6 +56,9 @@ LoadReport load_weights(Module& module, const io::SafetensorsFile& file,
                         const LoadOptions& options = {});
 LoadReport load_weights(Module& module, const std::string& path, const LoadOptions& options = {});
 
+/// A view of the same elements in the order of axes that files have.
+Tensor in_file_layout(const Tensor& tensor);
+
 /// The name of the last `Linear` in the order of registration, which gives the classes of all
 /// bundled classifiers: "fc", "classifier.1". Throws `ValueError` where there is none.
 std::string classifier_head(Module& module);
