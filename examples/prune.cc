@@ -8,7 +8,6 @@
 #include "brim/examples/support/model_measure.h"
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/prune_flags.h"
-#include "brim/examples/support/train_plan.h"
 #include "brim/examples/support/train_run.h"
 #include "brim/examples/support/train_weights.h"
 #include "brim/train/upload.h"
@@ -35,7 +34,7 @@ class Prune {
     take_initial_shapes(train, data_);
     check_weight_flags(train, data_);
     open_loaders(train, data_);
-    usual_ = nn::make_model(train.model, usual_options());
+    usual_ = usual_model(train, data_);
     model_ = nn::make_model(train.model, model_options(train, data_, train.device));
     load_initial_weights(train, *model_);
   }
@@ -46,8 +45,7 @@ class Prune {
     shrink::remove_channels(*model_, plan.cut);
     flags_.train.shapes = nn::shapes_beside(*model_, *usual_);
     say(fmt::format("{:.1f}% of the channels that can go are gone: {} is {:.3f} of what it was\n",
-                    100 * plan.removed, flags_.to.substr(0, flags_.to.find('=')),
-                    plan.after / plan.before));
+                    100 * plan.removed, flags_.goal.name, plan.after / plan.before));
     save_trained_weights(flags_.train, data_, *model_, nullptr);
     if (flags_.finetune_epochs > 0) finetune();
     const ModelMeasure after = measure_model(flags_.train, data_, *model_);
@@ -56,44 +54,11 @@ class Prune {
   }
 
  private:
-  nn::ModelOptions usual_options() const {
-    nn::ModelOptions options = model_options(flags_.train, data_, Device::meta());
-    options.shapes.clear();
-    return options;
-  }
   void say(const std::string& text) const {
     if (!flags_.train.quiet && !events_.owns_stdout()) std::cout << text << std::flush;
   }
 
-  // The flags of a run of this model, which is on the meta device with fewer channels.
-  TrainFlags flags_for(nn::Module& model) const {
-    TrainFlags flags = flags_.train;
-    flags.shapes = nn::shapes_beside(model, *usual_);
-    return flags;
-  }
-
-  shrink::Cost cost() const {
-    switch (flags_.goal) {
-      case PruneGoal::bytes:
-        return [this](nn::Module& model) {
-          return static_cast<double>(train_peak_bytes(flags_for(model), data_));
-        };
-      case PruneGoal::infer:
-        return [this](nn::Module& model) {
-          return static_cast<double>(infer_peak_bytes(flags_for(model), data_));
-        };
-      case PruneGoal::time:
-        return [this](nn::Module& model) {
-          return predicted_seconds(rehearsal_of(flags_for(model), data_, flags_.train.batch));
-        };
-      case PruneGoal::parameters:
-        return shrink::parameters_of();
-      case PruneGoal::flops:
-      case PruneGoal::ratio:
-        break;
-    }
-    return shrink::flops_of(input());
-  }
+  shrink::Cost cost() const { return cost_of(flags_.goal, flags_.train, data_, flags_.exclude); }
   Shape input() const { return {1, flags_.train.size, flags_.train.size, 3}; }
 
   shrink::PruningPlan choose() {
@@ -101,8 +66,8 @@ class Prune {
     if (options.criterion == shrink::Criterion::taylor) add_up_gradients();
     const shrink::Pruner pruner(*model_, input(), options);
     model_->zero_grad();
-    return flags_.goal == PruneGoal::ratio ? pruner.ratio(flags_.amount, cost())
-                                           : pruner.to(flags_.amount, cost());
+    return flags_.goal.kind == GoalKind::ratio ? pruner.ratio(flags_.goal.amount, cost())
+                                               : pruner.to(flags_.goal.amount, cost());
   }
 
   // In evaluation mode: running statistics stay as they are.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+
+#include "brim/memory/staging_scope.h"
 
 namespace brim::shrink {
 namespace {
@@ -57,6 +59,34 @@ Tensor select(const Tensor& whole, const KeptAxis& kept) {
   return part;
 }
 
+// "conv.weight" of "momentum.conv.weight".
+std::string owner_of(const std::string& state) { return state.substr(state.find('.') + 1); }
+
+// What changes, with what it becomes, in host memory of its own.
+std::vector<std::pair<Tensor, Tensor>> parts_of(nn::Module& model, const ChannelCut& cut,
+                                                const std::vector<nn::NamedTensor>& state) {
+  memory::StagingScope staging;
+  std::vector<std::pair<Tensor, Tensor>> parts;
+  std::unordered_set<const TensorBody*> known;  // a tensor that two modules share is one
+  auto take = [&](const std::string& name, const Tensor& whole) {
+    Tensor part = cut.apply_to(name, whole);
+    if (!part.is_same(whole)) parts.emplace_back(whole, std::move(part));
+  };
+  model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
+    if (!known.insert(slot.tensor->body()).second) return;
+    take(name, *slot.tensor);
+    if (slot.tensor->grad().defined()) take(name, slot.tensor->grad());
+  });
+  for (const nn::NamedTensor& of : state) take(owner_of(of.name), of.tensor);
+  return parts;
+}
+
+// The same in memory of the account in force.
+Tensor in_force(const Tensor& tensor) {
+  memory::CategoryScope category(tensor.storage()->category());
+  return tensor.storage()->version() == 0 ? empty_like(tensor) : clone(tensor);
+}
+
 }  // namespace
 
 ChannelCut::ChannelCut(const ChannelGroups& groups, const KeptUnits& kept) {
@@ -90,22 +120,20 @@ Tensor ChannelCut::apply_to(const std::string& tensor, const Tensor& whole) cons
   return part;
 }
 
-void remove_channels(nn::Module& model, const ChannelCut& cut) {
-  std::unordered_map<const TensorBody*, Tensor> parts;  // a tensor that two modules share is one
-  std::vector<std::pair<Tensor*, Tensor>> changes;
-  model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
-    const Tensor& whole = *slot.tensor;
-    auto [known, is_new] = parts.try_emplace(whole.body());
-    if (is_new) {
-      known->second = cut.apply_to(name, whole);
-      if (!known->second.is_same(whole)) {
-        if (whole.requires_grad()) known->second.set_requires_grad();
-        if (whole.grad().defined()) known->second.set_grad(cut.apply_to(name, whole.grad()));
-      }
-    }
-    changes.emplace_back(slot.tensor, known->second);
-  });
-  for (auto& [member, part] : changes) *member = std::move(part);
+void exchange(const Tensor& a, const Tensor& b) noexcept {
+  std::swap(a.body()->layout, b.body()->layout);
+  std::swap(a.body()->storage, b.body()->storage);
+}
+
+void remove_channels(nn::Module& model, const ChannelCut& cut,
+                     const std::vector<nn::NamedTensor>& state) {
+  std::vector<std::pair<Tensor, Tensor>> changes = parts_of(model, cut, state);
+  for (auto& [whole, part] : changes) {
+    exchange(whole, part);
+    part = Tensor();  // which has the bytes of the whole by now
+  }
+  for (const auto& [tensor, none] : changes) exchange(tensor, in_force(tensor));
+  model.name_in_account();
 }
 
 }  // namespace brim::shrink

@@ -39,8 +39,19 @@ class ChannelCut {
   std::map<std::string, std::vector<KeptAxis>> tensors_;
 };
 
-/// Replaces the model's parameters and buffers, and gradients that they have; make optimizers
-/// afterwards. Throws what `ChannelCut::apply_to` throws, and then nothing has changed.
-void remove_channels(nn::Module& model, const ChannelCut& cut);
+/// Makes the model's parameters and buffers smaller, and gradients that they have. All handles to
+/// them, those of an optimizer for one, show the smaller tensors; what has their shape itself is to
+/// be given in `state`: an optimizer's `named_state`, averages; each is called
+/// "<what>.<parameter or buffer>". Between steps: there must be no tape.
+///
+/// Goes by way of the host's memory, so that the device need not have room for old and new at once.
+/// Throws what `ChannelCut::apply_to` throws, and then nothing has changed; where the device gives
+/// no longer what it just got back, `memory::OutOfMemory`: the model is smaller then, and some of
+/// it in memory that is charged to nobody.
+void remove_channels(nn::Module& model, const ChannelCut& cut,
+                     const std::vector<nn::NamedTensor>& state = {});
+
+/// All handles of each tensor show what those of the other did. Neither may be on a tape.
+void exchange(const Tensor& a, const Tensor& b) noexcept;
 
 }  // namespace brim::shrink

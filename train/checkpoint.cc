@@ -12,6 +12,7 @@
 #include "brim/io/checksum.h"
 #include "brim/io/tensor_bytes.h"
 #include "brim/memory/staging_scope.h"
+#include "brim/shrink/channel_cut.h"
 #include "brim/train/checkpoint_record.h"
 
 namespace brim {
@@ -147,7 +148,14 @@ std::string first_beyond(const std::vector<std::string>& names,
   return "";
 }
 
-void require_tensors(const io::SafetensorsFile& file, const ByName& wanted) {
+bool is_within(const Shape& part, const Shape& whole) {
+  if (part.size() != whole.size()) return false;
+  for (int axis = 0; axis < part.size(); ++axis)
+    if (part[axis] < 1 || part[axis] > whole[axis]) return false;
+  return true;
+}
+
+void require_tensors(const io::SafetensorsFile& file, const ByName& wanted, bool may_shrink) {
   std::vector<std::string> there = names_of(file), here = names_of(wanted);
   std::string missing = first_beyond(here, there), unexpected = first_beyond(there, here);
   expect<FileError>(missing.empty(), kTag, "'{}' is of another training: it has no {}", file.path(),
@@ -156,11 +164,25 @@ void require_tensors(const io::SafetensorsFile& file, const ByName& wanted) {
                     file.path(), unexpected);
   for (const auto& [name, tensor] : wanted) {
     const io::TensorInfo& info = file.info(name);
-    expect<FileError>(info.shape == tensor.shape() && info.dtype == tensor.dtype(), kTag,
+    const bool fits =
+        info.shape == tensor.shape() || (may_shrink && is_within(info.shape, tensor.shape()));
+    expect<FileError>(fits && info.dtype == tensor.dtype(), kTag,
                       "'{}' is of another training: its '{}' is {} of {}, but {} of {} here",
                       file.path(), name, to_string(info.dtype), to_string(info.shape),
                       to_string(tensor.dtype()), to_string(tensor.shape()));
   }
+}
+
+// All handles to a tensor show the smaller one, which has no values yet.
+void shrink_to(const io::SafetensorsFile& file, const ByName& tensors) {
+  std::vector<std::pair<Tensor, Tensor>> changes;
+  for (const auto& [name, tensor] : tensors) {
+    const Shape& shape = file.info(name).shape;
+    if (shape == tensor.shape()) continue;
+    memory::CategoryScope category(tensor.storage()->category());
+    changes.emplace_back(tensor, empty(shape, {.dtype = tensor.dtype()}));
+  }
+  for (const auto& [whole, part] : changes) shrink::exchange(whole, part);
 }
 
 void require_averages(const CheckpointRecord& record, const TrainingState& state,
@@ -195,8 +217,9 @@ struct Whole {
     require_checksum(file, record.checksum);
   }
   Checkpoint described() const {
-    return {file.path(),     record.updates, record.skipped_updates.value_or(0),
-            record.progress, record.notes,   record.plan};
+    return {file.path(),     record.updates,  record.skipped_updates.value_or(0),
+            record.progress, record.identity, record.notes,
+            record.plan};
   }
 
   io::SafetensorsFile file;
@@ -296,7 +319,9 @@ NewestCheckpoint Checkpoints::load_newest(const TrainingState& state) const {
   const auto& [file, version, record] = *found.newest;
   require_averages(record, state, file.path());
   require_scaler(record, state, file.path());
-  require_tensors(file, tensors);
+  require_tensors(file, tensors, state.may_shrink);
+  shrink_to(file, tensors);
+  state.step.renew_shadows();
   {
     memory::StagingScope staging;
     for (const auto& [name, tensor] : tensors) file.read_into(name, tensor);

@@ -12,10 +12,10 @@
 //   checkpoints.save(state, progress);
 //
 // A checkpoint is a safetensors file, "step-00000123.safetensors" after update 123, those counted
-// that were skipped. Its tensors are "model.<name>", "optimizer.<name>" and "ema.<name>", laid out as
-// they are in memory, so PyTorch sees convolution weights as [out,R,S,in]. The rest is in its
-// metadata, with a checksum of all but the memory plan, which has its own: a training can do without
-// it.
+// that were skipped. Its tensors are "model.<name>", "optimizer.<name>" and "ema.<name>", laid out
+// as they are in memory, so PyTorch sees convolution weights as [out,R,S,in]. The rest is in its
+// metadata, with a checksum of all but the memory plan, which has its own: a training can do
+// without it.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +52,9 @@ struct TrainingState {
   optim::Optimizer& optimizer;
   TrainStep& step;
   optim::Ema* ema = nullptr;
+  /// Loading makes tensors smaller that are smaller in the checkpoint: for a training that removes
+  /// channels. Else another shape is an error.
+  bool may_shrink = false;
 };
 
 /// A checkpoint that was found, without its tensors.
@@ -59,7 +62,7 @@ struct Checkpoint {
   std::string path;
   int64_t updates = 0, skipped = 0;  ///< applied, and skipped for an overflow
   TrainingProgress progress;
-  io::Metadata notes;
+  io::Metadata identity, notes;
   /// The memory plan that it was written under (train/kept_plan.h), perhaps damaged though all else
   /// is whole; "" for none.
   std::string plan;
@@ -119,10 +122,10 @@ class Checkpoints {
 
   /// Writes a checkpoint, replacing one of the same update, and returns its path. `plan` is what
   /// `Checkpoint::plan` gives back. Once it is on the disk, files beyond those to keep are removed,
-  /// the oldest first, this one never. Throws `FileError` where it cannot be written, and then those
-  /// before it stay; `ValueError` for a number out of range, parameters without values or inside an
-  /// `EmaScope`; `DeviceError` as `load_newest` does. Takes host memory for one tensor at a time,
-  /// where one is not contiguous.
+  /// the oldest first, this one never. Throws `FileError` where it cannot be written, and then
+  /// those before it stay; `ValueError` for a number out of range, parameters without values or
+  /// inside an `EmaScope`; `DeviceError` as `load_newest` does. Takes host memory for one tensor at
+  /// a time, where one is not contiguous.
   std::string save(const TrainingState& state, const TrainingProgress& progress,
                    const std::string& plan = "") const;
 

@@ -72,6 +72,12 @@ ReplanReport Replanning::take_up(const std::string& kept) {
           .kept = true};
 }
 
+std::string Replanning::suspend() {
+  std::string planner = account_->planner_name();
+  if (planner == "arena") account_->replan(memory::planner_named("direct"));
+  return planner;
+}
+
 std::optional<StepMemory> Replanning::predict(int64_t batch) const {
   RehearsalOptions options = rehearsal(batch);
   options.effective_batch = options.last_update = options.evaluation_batch = 0;

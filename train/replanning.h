@@ -42,6 +42,9 @@ class Replanning {
   /// steps. Throws `memory::OutOfMemory` where none fits; nothing has changed then. `planner` is ""
   /// for the account's own kind.
   ReplanReport plan(const std::string& why, const std::string& planner = "");
+  /// Moves the training to a planner without a plan, for changes between steps that no plan has;
+  /// `plan` comes next, with the name that this returns. Throws `memory::OutOfMemory`.
+  std::string suspend();
   /// The arena's plan that is in force, for training with such micro-batches, as text
   /// (kept_plan.h); "" where there is none.
   std::string kept(int64_t micro_batch) const;

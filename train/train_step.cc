@@ -37,6 +37,12 @@ autograd::EffectShare share_of(const MicroStepOptions& part) {
   return {.part = share(samples), .before = share(part.first_sample)};
 }
 
+Tensor shadow_of(const std::string& name, const Tensor& buffer) {
+  memory::CategoryScope category(memory::Category::other);
+  memory::SiteScope site({.op = "shadow", .module = &autograd::kept_path(name)});
+  return clone(buffer);
+}
+
 }  // namespace
 
 TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOptions options)
@@ -65,16 +71,25 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
     offload_ = std::make_unique<autograd::Offload>(
         device(), autograd::offload_host(device(), options_.offload.host_bytes));
   model.name_in_account();
-  memory::CategoryScope category(memory::Category::other);
   model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
     if (slot.is_parameter) return;
     if (!slot.owner->training()) {
       unshadowed_.emplace_back(name, slot.owner);
       return;
     }
-    memory::SiteScope site({.op = "shadow", .module = &autograd::kept_path(name)});
-    shadows_.emplace_back(*slot.tensor, clone(*slot.tensor));
+    shadows_.emplace_back(*slot.tensor, shadow_of(name, *slot.tensor));
+    shadowed_.push_back(name);
   });
+}
+
+void TrainStep::renew_shadows() {
+  std::vector<Tensor> renewed;
+  for (size_t i = 0; i < shadows_.size(); ++i) {
+    const auto& [buffer, shadow] = shadows_[i];
+    const bool fits = shadow.shape() == buffer.shape();
+    renewed.push_back(fits ? shadow : shadow_of(shadowed_[i], buffer));
+  }
+  for (size_t i = 0; i < shadows_.size(); ++i) shadows_[i].second = std::move(renewed[i]);
 }
 
 Device TrainStep::device() const {

@@ -153,6 +153,10 @@ class TrainStep {
   /// optimizer's state were put back.
   void set_updates(int64_t updates, int64_t skipped = 0);
 
+  /// Between updates, after the model's tensors became smaller (`shrink::remove_channels`): makes
+  /// the shadow copies like them. Throws `memory::OutOfMemory`; nothing has changed then.
+  void renew_shadows();
+
  private:
   /// Calls `part`; when it throws, undoes the step first.
   template <class Part>
@@ -201,6 +205,7 @@ class TrainStep {
   std::vector<Tensor> parameters_;
   std::unique_ptr<autograd::Offload> offload_;
   std::vector<std::pair<Tensor, Tensor>> shadows_;  // buffer, and where effects on it go
+  std::vector<std::string> shadowed_;               // names of those buffers
   std::vector<std::pair<std::string, const nn::Module*>> unshadowed_;  // a buffer, and its module
   std::shared_ptr<memory::Account> account_;    // told of the step under way; null between steps
   std::optional<memory::SectionScope> update_;  // from prepare to the end of the step

@@ -17,6 +17,18 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+MicroStepOptions options_of(const HostBatch& batch, const Part& part, double weight) {
+  return {.weight = 1 / weight,
+          .first_sample = static_cast<uint64_t>(part.first),
+          .samples = part.count,
+          .update_samples = batch.count()};
+}
+
+Shape image_shape(const BatchSource& source) {
+  const int64_t side = source.shape().size;
+  return {1, side, side, 3};
+}
+
 std::vector<double> weights_of(const Tensor& class_weights) {
   if (!class_weights.defined()) return {};
   if (class_weights.dtype() == Dtype::float64) return class_weights.to_vector<double>();
@@ -47,6 +59,7 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingD
   expect<ValueError>(options_.early_stop == 0 || data.validation != nullptr, "trainer",
                      "early_stop needs images to validate");
   check_mix(options_.mix);
+  if (options_.pruning) pruning_.emplace(model_, image_shape(data.training), *options_.pruning);
   expect<ValueError>(options_.input.as_bytes || !options_.mix.any(), "trainer",
                      "mixup and CutMix mix bytes, and the input is numbers");
 }
@@ -151,6 +164,7 @@ void Trainer::run_steps() {
     auto start = std::chrono::steady_clock::now();
     auto batch = data_.training.next();
     if (!batch) return;
+    prune_if_due(*batch);
     StepReport step = run_step(*batch);
     step.seconds = seconds_since(start);
     step.epoch = progress_.epoch + 1;
@@ -196,6 +210,31 @@ void Trainer::validate(EpochReport& report) {
   if (on_best) on_best(report);
 }
 
+// With gradients of the batch that comes next, of an update that is then undone.
+std::optional<shrink::PruningPlan> Trainer::pruning_plan(const HostBatch& batch) {
+  if (!pruning_->wants_gradients()) return pruning_->plan(step_.attempts());
+  const double weight = loss_weight(batch.labels, class_weights_, options_);
+  return surviving([&] {
+    step_.begin();
+    for (const Part& part : parts_of(batch.count(), micro_batch_))
+      step_.micro_step(loss_of(batch, part), options_of(batch, part, weight));
+    std::optional<shrink::PruningPlan> plan = pruning_->plan(step_.attempts());
+    step_.undo();
+    return plan;
+  });
+}
+
+void Trainer::prune_if_due(const HostBatch& batch) {
+  if (!pruning_ || !pruning_->is_due(step_.attempts())) return;
+  const std::optional<shrink::PruningPlan> plan = pruning_plan(batch);
+  if (!plan || plan->cut.empty()) return;
+  const std::string planner = replanning_.suspend();
+  shrink::remove_channels(model_, plan->cut, state_of(optimizer_, options_.ema));
+  step_.renew_shadows();
+  if (on_prune) on_prune(pruning_->report(step_.attempts(), *plan));
+  replan("the model has fewer channels", planner);
+}
+
 void Trainer::replan(const std::string& why, const std::string& planner) {
   ReplanReport report = replanning_.plan(why, planner);
   ++counts_.replans;
@@ -208,6 +247,13 @@ void Trainer::follow(ReplanReport report) {
   if (on_replan) on_replan(report);
 }
 
+TrainStep::LossFunction Trainer::loss_of(const HostBatch& batch, const Part& part) {
+  return [this, &batch, part] {
+    return training_loss(model_, upload(batch.part(part), options_.input), options_,
+                         Reduction::sum);
+  };
+}
+
 // The host keeps the batch until commit, so the step can be run again from it.
 double Trainer::update(const HostBatch& batch, double rate) {
   const double weight = loss_weight(batch.labels, class_weights_, options_);
@@ -215,24 +261,14 @@ double Trainer::update(const HostBatch& batch, double rate) {
                      "the labels of update {} count nothing: all are ignored, or their classes "
                      "weigh 0",
                      step_.attempts());
-  auto loss_of = [&](const Part& part) {
-    return [&, part] {
-      return training_loss(model_, upload(batch.part(part), options_.input), options_,
-                           Reduction::sum);
-    };
-  };
-  auto options_of = [&](const Part& part) {
-    return MicroStepOptions{.weight = 1 / weight,
-                            .first_sample = static_cast<uint64_t>(part.first),
-                            .samples = part.count,
-                            .update_samples = batch.count()};
-  };
   const std::vector<Part> parts = parts_of(batch.count(), micro_batch_);
-  if (parts.size() == 1) return step_.run(rate, loss_of(parts[0]), options_of(parts[0])) / weight;
+  if (parts.size() == 1)
+    return step_.run(rate, loss_of(batch, parts[0]), options_of(batch, parts[0], weight)) / weight;
   double sum = 0;
   step_.begin();
   for (const Part& part : parts)
-    if (!step_.is_lost()) sum += step_.micro_step(loss_of(part), options_of(part));
+    if (!step_.is_lost())
+      sum += step_.micro_step(loss_of(batch, part), options_of(batch, part, weight));
   step_.prepare(rate);
   step_.commit();
   return sum / weight;

@@ -21,6 +21,8 @@
 #include "brim/train/batch_source.h"
 #include "brim/train/checkpoint.h"
 #include "brim/train/evaluate.h"
+#include "brim/train/parts.h"
+#include "brim/train/pruning.h"
 #include "brim/train/replanning.h"
 #include "brim/train/train_step.h"
 #include "brim/train/trainer_options.h"
@@ -38,7 +40,7 @@ struct StepReport {
   std::optional<double> gradient_norm = {};
   double seconds = 0;  ///< of the whole step, the wait for its batch included
   int64_t images = 0;
-  double scale = 1;  ///< that the loss was multiplied by for backward
+  double scale = 1;                     ///< that the loss was multiplied by for backward
   std::optional<Skipped> skipped = {};  ///< nothing where the update was applied
 };
 
@@ -59,8 +61,8 @@ struct TrainerCounts {
 
 class Trainer {
  public:
-  /// Throws `ValueError` for fewer steps than one; what `TrainStep` throws. All that is handed over
-  /// must outlive it.
+  /// Throws `ValueError` for fewer steps than one; what `TrainStep` and `Pruning` throw. All that
+  /// is handed over must outlive it.
   Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingData& data,
           TrainerOptions options);
 
@@ -71,6 +73,9 @@ class Trainer {
   /// model's place: the moment to save the weights. Before `on_epoch`.
   std::function<void(const EpochReport&)> on_best;
   std::function<void(const ReplanReport&)> on_replan;
+  /// After channels were removed by `TrainerOptions::pruning`; what follows of it for memory comes
+  /// next, by `on_replan`.
+  std::function<void(const PruneReport&)> on_prune;
   /// After a checkpoint was written.
   std::function<void(const std::string& path)> on_checkpoint;
   /// Asked after each update; true ends the run there, with a checkpoint if there is a folder.
@@ -110,11 +115,16 @@ class Trainer {
   void checkpoint();
   void checkpoint_after(const memory::OutOfMemory& shortage);
   StepReport run_step(const HostBatch& batch);
+  TrainStep::LossFunction loss_of(const HostBatch& batch, const Part& part);
   double update(const HostBatch& batch, double rate);
   double watched_update(const HostBatch& batch, const StepReport& report);
   void validate(EpochReport& report);
   bool is_done() const;
-  TrainingState state() { return {model_, optimizer_, step_, options_.ema}; }
+  TrainingState state() {
+    return {model_, optimizer_, step_, options_.ema, /*may_shrink=*/pruning_.has_value()};
+  }
+  void prune_if_due(const HostBatch& batch);
+  std::optional<shrink::PruningPlan> pruning_plan(const HostBatch& batch);
   void replan(const std::string& why, const std::string& planner = "");
   void follow(ReplanReport report);
   template <class Work>
@@ -128,6 +138,7 @@ class Trainer {
   int64_t micro_batch_ = 0;
   TrainStep step_;
   Replanning replanning_;
+  std::optional<Pruning> pruning_;
   TrainerCounts counts_;
   TrainingProgress progress_;
   std::string kept_plan_;  // of the checkpoint that was resumed, until it runs

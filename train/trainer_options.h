@@ -9,6 +9,7 @@
 #include "brim/train/input.h"
 #include "brim/train/mix.h"
 #include "brim/train/offload_options.h"
+#include "brim/train/pruning.h"
 #include "brim/train/train_step.h"
 
 namespace brim {
@@ -56,6 +57,8 @@ struct TrainerOptions {
   RecomputeOptions recompute = {};
   /// Whether what `recompute` offloads goes to the host, and how much of it.
   OffloadOptions offload = {};
+  /// Channels that go while the training runs (train/pruning.h); nothing for none.
+  std::optional<PruningOptions> pruning = {};
   /// Where checkpoints are kept: at the end of each epoch, when a run is told to stop, and when no
   /// micro-batch fits any more; null for none.
   Checkpoints* checkpoints = nullptr;

@@ -3,43 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
-#include <charconv>
 
-#include "brim/base/nearest.h"
 #include "brim/io/atomic_file.h"
 
 namespace brim::examples {
 namespace {
-
-constexpr std::array<std::pair<std::string_view, PruneGoal>, 6> kGoals{
-    {{"flops", PruneGoal::flops},
-     {"bytes", PruneGoal::bytes},
-     {"infer-bytes", PruneGoal::infer},
-     {"time", PruneGoal::time},
-     {"parameters", PruneGoal::parameters},
-     {"ratio", PruneGoal::ratio}}};
-
-std::vector<std::string> goal_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, goal] : kGoals) names.emplace_back(name);
-  return names;
-}
-
-void parse_goal(PruneFlags& f) {
-  const size_t equals = f.to.find('=');
-  const std::string name = f.to.substr(0, equals);
-  auto found = std::ranges::find(kGoals, name, &std::pair<std::string_view, PruneGoal>::first);
-  expect<ValueError>(found != kGoals.end(), "flags", "expected one of {} in --to, got '{}'{}",
-                     fmt::join(goal_names(), ", "), name, did_you_mean(name, goal_names()));
-  f.goal = found->second;
-  const char* begin = f.to.data() + std::min(f.to.size(), equals + 1);
-  const char* end = f.to.data() + f.to.size();
-  auto [last, error] = std::from_chars(begin, end, f.amount);
-  const bool valid = equals != std::string::npos && error == std::errc{} && last == end;
-  expect<ValueError>(valid && f.amount > 0 && f.amount <= 1, "flags",
-                     "expected a number above 0 and up to 1 in --to {}=0.5, got '{}'", name, f.to);
-}
 
 void take_model(PruneFlags& f) {
   const std::string told = nn::card_of(io::SafetensorsFile(f.weights)).model;
@@ -62,10 +30,7 @@ shrink::PruneOptions PruneFlags::options() const {
 void add_flags(CLI::App& app, PruneFlags& f) {
   app.add_option("--weights", f.weights, "safetensors file of the trained model, see train --save")
       ->required();
-  app.add_option("--to", f.to,
-                 "what of the model's is to be left, and how much: flops=0.5; bytes, the peak of "
-                 "training; infer-bytes; time, predicted, of a training step; parameters; or "
-                 "ratio=0.3, the channels that go")
+  app.add_option("--to", f.to, "what of the model's is to be left, and how much: " + goal_help())
       ->capture_default_str();
   app.add_option(
          "--criterion", f.criterion,
@@ -93,10 +58,11 @@ void add_flags(CLI::App& app, PruneFlags& f) {
 }
 
 void check_flags(PruneFlags& f) {
+  expect<ValueError>(f.train.prune.to.empty(), "flags", "--prune-to is of train; give --to");
   expect<ValueError>(f.train.init.empty(), "flags", "the model is that of --weights, not --init");
   expect<ValueError>(f.finetune_epochs == 0 || !f.train.save.empty(), "flags",
                      "--finetune-epochs needs --save for what it trains");
-  parse_goal(f);
+  f.goal = parse_goal(f.to, "--to");
   shrink::criterion_of(f.criterion);
   take_model(f);
   if (f.finetune_epochs > 0) f.train.epochs = f.finetune_epochs;

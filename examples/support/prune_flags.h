@@ -4,20 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "brim/examples/support/prune_goal.h"
 #include "brim/examples/support/train_flags.h"
 #include "brim/shrink/prune.h"
 
 namespace brim::examples {
-
-/// What is to be made less of.
-enum class PruneGoal {
-  flops,  ///< of a forward pass
-  bytes,  ///< peak of a training step
-  infer,  ///< peak of a forward pass without training
-  time,   ///< predicted, of a training step
-  parameters,
-  ratio,  ///< the share of channels that goes
-};
 
 struct PruneFlags {
   TrainFlags train;
@@ -28,9 +19,7 @@ struct PruneFlags {
   std::vector<std::string> exclude;
   int64_t gradient_batches = 10;  ///< of the criterion taylor
   int64_t finetune_epochs = 0;
-  // Of `to`.
-  PruneGoal goal = PruneGoal::flops;
-  double amount = 0;
+  PruneGoal goal;  ///< of `to`
 
   shrink::PruneOptions options() const;
 };

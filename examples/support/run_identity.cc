@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "brim/examples/support/train_pruning.h"
 #include "brim/io/checksum.h"
 
 namespace brim::examples {
@@ -55,7 +56,8 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
   if (flags.parameters_text != "f32")
     settings.push_back({"parameters", flags.parameters_text, true});
   if (o.state_text != "f32") settings.push_back({"optimizer state", o.state_text, true});
-  if (!flags.shapes.empty()) settings.push_back({"shapes", said(flags.shapes), true});
+  if (!flags.init_shapes.empty()) settings.push_back({"shapes", said(flags.init_shapes)});
+  if (!flags.prune.to.empty()) settings.push_back({"pruning", pruning_identity(flags)});
   if (flags.precision() == Dtype::float16) settings.push_back({"loss scale", flags.loss_scale});
   return settings;
 }
@@ -67,6 +69,7 @@ std::string bytes_identity(const TrainFlags& flags, const TrainData& data,
   std::string state;
   for (const Setting& setting : settings_of(flags, data))
     if (setting.of_state) state += fmt::format("{} {}, ", setting.name, setting.value);
+  if (!flags.shapes.empty()) state += fmt::format("shapes {}, ", said(flags.shapes));
   return state + plan_identity(rehearsal);
 }
 

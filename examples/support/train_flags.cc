@@ -16,6 +16,7 @@
 #include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_precision.h"
+#include "brim/examples/support/train_pruning.h"
 #include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"
 #include "brim/io/atomic_file.h"
@@ -188,6 +189,7 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--trace", f.trace,
                  "draw what the first updates did: .html for a browser, .json for Perfetto");
   add_watch_flags(app, f);
+  add_pruning_flags(app, f);
   app.add_option("--json", f.json, "write events to this file, - for standard output");
 }
 

@@ -22,6 +22,15 @@ struct TrainData;
 
 inline constexpr const char *kAutoBatch = "auto", *kFastestBatch = "fastest";
 
+/// `--prune-to` and what goes with it.
+struct TrainPruneFlags {
+  std::string to;                           ///< "flops=0.5"; "" for no pruning
+  int64_t start = -1, end = -1, every = 0;  ///< updates; negative and 0: by the length of the run
+  std::string criterion = "l2";
+  int64_t multiple = 8;
+  std::vector<std::string> exclude;
+};
+
 struct TrainFlags {
   std::string data = "shapes", model = "resnet20", json;
   int size = 0;         ///< 0: the data's own, 32 for shapes and CIFAR models, else 224
@@ -60,9 +69,11 @@ struct TrainFlags {
   int64_t warmup = 0;
   AugmentFlags augment = {};
   std::string init, save, save_best;  ///< files of weights; "" for none
-  nn::TensorShapes shapes;            ///< of a pruned `init`; `take_initial_shapes` sets them
-  int64_t early_stop = 0;             ///< epochs without a better accuracy; 0 for never
-  std::string checkpoint;             ///< folder; "" for none
+  /// Of a pruned `init`, and those of the model now, where a run goes on that has pruned since.
+  nn::TensorShapes init_shapes, shapes;
+  TrainPruneFlags prune;
+  int64_t early_stop = 0;  ///< epochs without a better accuracy; 0 for never
+  std::string checkpoint;  ///< folder; "" for none
   int64_t checkpoint_every = 0, keep = 3;
   bool resume = false;
   bool new_head = false;

@@ -6,6 +6,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
+#include "brim/examples/support/prune_goal.h"
 #include "brim/memory/host_memory.h"
 #include "brim/ops/autocast.h"
 #include "brim/train/parts.h"
@@ -131,6 +132,21 @@ void TrainReport::epoch(const EpochReport& report) {
 
 void TrainReport::say(const std::string& line) {
   if (!line.empty()) progress_.say(line);
+}
+
+void TrainReport::prune(const PruneReport& report) {
+  const std::string goal = parse_goal(flags_.prune.to, "--prune-to").name;
+  progress_.say(fmt::format(
+      "step {}: removed {:.1f}% of the channels that could go; {} is {:.3f} of "
+      "what it was, {} parameters",
+      report.step, 100 * report.removed, goal, report.cost / report.before, report.parameters));
+  events_.write({{"event", "prune"},
+                 {"step", report.step},
+                 {"goal", goal},
+                 {"cost", report.cost},
+                 {"before", report.before},
+                 {"removed", report.removed},
+                 {"parameters", report.parameters}});
 }
 
 void TrainReport::replan(const ReplanReport& report) {

@@ -23,6 +23,7 @@ class TrainReport {
   void epoch(const EpochReport& report);
   /// A line for people; nothing for "".
   void say(const std::string& line);
+  void prune(const PruneReport& report);
   void replan(const ReplanReport& report);
   /// The last line: medians, peaks beside what was predicted, accuracy.
   void done(const StepMemory& predicted, const Trainer& trainer);

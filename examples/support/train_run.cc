@@ -10,6 +10,7 @@
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_plan.h"
 #include "brim/examples/support/train_precision.h"
+#include "brim/examples/support/train_pruning.h"
 #include "brim/examples/support/train_report.h"
 #include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"
@@ -24,6 +25,8 @@ void run_training(TrainFlags flags) {
   TrainData data = open_data(flags);
   take_initial_shapes(flags, data);
   check_weight_flags(flags, data);
+  check_pruning_flags(flags, data);
+  take_resumed_shapes(flags, data);
   set_op_times(flags);
   choose_precision(flags, data, events);
   const bool open = flags.batch == 0;
@@ -34,6 +37,7 @@ void run_training(TrainFlags flags) {
   TrainerOptions options = trainer_options(flags, data);
   RunCheckpoints checkpoints(flags, data);
   options.checkpoints = checkpoints.folder();
+  options.pruning = pruning_options(flags, data);
   MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
   if (flags.plans_recompute() && !flags.quiet && !events.owns_stdout()) say_op_times(flags);
   open_loaders(flags, data);
@@ -58,6 +62,7 @@ void run_training(TrainFlags flags) {
     };
     trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
+    trainer.on_prune = [&](const PruneReport& prune) { report.prune(prune); };
     trainer.on_replan = [&](const ReplanReport& replan) {
       report.replan(replan);
       checkpoints.note_micro_batch(replan.micro_batch);

@@ -44,13 +44,6 @@ nn::ModelCard card_for(const TrainFlags& flags, const TrainData& data,
           .shapes = shapes};
 }
 
-// A model as it is without a file.
-std::unique_ptr<nn::Module> usual_model(const TrainFlags& flags, const TrainData& data) {
-  nn::ModelOptions options = model_options(flags, data, Device::meta());
-  options.shapes.clear();
-  return nn::make_model(flags.model, options);
-}
-
 void save(const TrainFlags& flags, const TrainData& data, nn::Module& model,
           const std::string& path) {
   const nn::TensorShapes shapes = nn::shapes_beside(model, *usual_model(flags, data));
@@ -66,12 +59,21 @@ void add_weight_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--save-best", f.save_best, "and for those of the epoch with the best accuracy");
 }
 
+std::unique_ptr<nn::Module> usual_model(const TrainFlags& flags, const TrainData& data) {
+  nn::ModelOptions options = model_options(flags, data, Device::meta());
+  options.shapes.clear();
+  return nn::make_model(flags.model, options);
+}
+
 void take_initial_shapes(TrainFlags& flags, const TrainData& data) {
   if (flags.init.empty()) return;
-  flags.shapes = nn::card_of(io::SafetensorsFile(flags.init)).shapes;
-  if (!flags.new_head || flags.shapes.empty()) return;
-  auto head = flags.shapes.find(nn::classifier_head(*usual_model(flags, data)) + ".weight");
-  if (head != flags.shapes.end()) head->second[0] = data.classes;
+  nn::TensorShapes& shapes = flags.init_shapes;
+  shapes = nn::card_of(io::SafetensorsFile(flags.init)).shapes;
+  if (flags.new_head && !shapes.empty()) {
+    auto head = shapes.find(nn::classifier_head(*usual_model(flags, data)) + ".weight");
+    if (head != shapes.end()) head->second[0] = data.classes;
+  }
+  flags.shapes = shapes;
 }
 
 void check_weight_flags(const TrainFlags& flags, const TrainData& data) {

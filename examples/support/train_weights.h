@@ -15,6 +15,9 @@ namespace brim::examples {
 /// Declares the flags; `flags` must outlive the parsing.
 void add_weight_flags(CLI::App& app, TrainFlags& flags);
 
+/// The model of the flags as it is without a file, on the meta device.
+std::unique_ptr<nn::Module> usual_model(const TrainFlags& flags, const TrainData& data);
+
 /// Of `--init`, which may be a pruned model: the run's is made like it. Throws what `nn::card_of`
 /// throws.
 void take_initial_shapes(TrainFlags& flags, const TrainData& data);

@@ -1,0 +1,121 @@
+#include "brim/examples/support/train_pruning.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+#include "brim/examples/support/prune_goal.h"
+#include "brim/examples/support/train_weights.h"
+
+namespace brim::examples {
+namespace {
+
+constexpr std::string_view kModel = "model.";
+
+// What is not as usual in the checkpoint.
+nn::TensorShapes shapes_in(const io::SafetensorsFile& checkpoint, const TrainFlags& flags,
+                           const TrainData& data) {
+  nn::TensorShapes shapes;
+  usual_model(flags, data)
+      ->for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
+        const io::TensorInfo* info = checkpoint.find(std::string(kModel) + name);
+        if (info != nullptr && info->shape != slot.tensor->shape()) shapes[name] = info->shape;
+      });
+  return shapes;
+}
+
+int64_t number_in(const io::Metadata& strings, const char* name) {
+  int64_t number = 0;
+  auto found = strings.find(name);
+  if (found != strings.end())
+    std::from_chars(found->second.data(), found->second.data() + found->second.size(), number);
+  return number;
+}
+
+}  // namespace
+
+void add_pruning_flags(CLI::App& app, TrainFlags& flags) {
+  TrainPruneFlags& f = flags.prune;
+  app.add_option(
+      "--prune-to", f.to,
+      "remove channels while training until so much of the model's is left: " + goal_help());
+  app.add_option("--prune-start", f.start,
+                 "updates before the first are removed (default: a tenth of all)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--prune-end", f.end, "and before the last (default: half of all)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--prune-every", f.every,
+                 "and from one pruning to the next (default: a twentieth of all)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--prune-criterion", f.criterion,
+                 fmt::format("which go first: {}", fmt::join(shrink::criterion_names(), ", ")))
+      ->capture_default_str();
+  app.add_option("--prune-multiple", f.multiple,
+                 "channels that a layer keeps are a multiple of this")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--prune-exclude", f.exclude,
+                 "leave a module, layer1 say, as wide as it is; may be repeated");
+}
+
+void check_pruning_flags(TrainFlags& flags, const TrainData& data) {
+  TrainPruneFlags& f = flags.prune;
+  if (f.to.empty()) {
+    expect<ValueError>(f.start < 0 && f.end < 0 && f.every == 0 && f.exclude.empty(), "flags",
+                       "--prune-start, --prune-end, --prune-every and --prune-exclude need "
+                       "--prune-to");
+    return;
+  }
+  parse_goal(f.to, "--prune-to");
+  shrink::criterion_of(f.criterion);
+  const int64_t steps = data.steps(flags);
+  if (f.start < 0) f.start = f.end >= 0 ? std::min(f.end, steps / 10) : steps / 10;
+  if (f.end < 0) f.end = std::max(f.start, steps / 2);
+  if (f.every == 0) f.every = std::max<int64_t>(steps / 20, 1);
+  expect<ValueError>(f.end >= f.start, "flags", "--prune-end {} is before --prune-start {}", f.end,
+                     f.start);
+  expect<ValueError>(f.end < steps, "flags", "--prune-end {} is not before the last of {} updates",
+                     f.end, steps);
+  expect<ValueError>(!flags.fused_update, "flags",
+                     "--prune-to with --fused-update: its step has no moment to look at gradients "
+                     "in; leave one of them out");
+}
+
+void take_resumed_shapes(TrainFlags& flags, const TrainData& data) {
+  if (flags.prune.to.empty() || !flags.resume || flags.checkpoint.empty()) return;
+  const NewestCheckpoint newest = newest_checkpoint_in(flags.checkpoint);
+  if (!newest.checkpoint) return;
+  flags.shapes = shapes_in(io::SafetensorsFile(newest.checkpoint->path), flags, data);
+  if (flags.batch > 0) return;
+  // The largest that fits by now would be another.
+  if (flags.effective_batch == 0)
+    flags.effective_batch = number_in(newest.checkpoint->identity, "effective batch");
+  flags.batch = number_in(newest.checkpoint->notes, "micro-batch");
+}
+
+std::optional<PruningOptions> pruning_options(const TrainFlags& flags, const TrainData& data) {
+  const TrainPruneFlags& f = flags.prune;
+  if (f.to.empty()) return {};
+  const PruneGoal goal = parse_goal(f.to, "--prune-to");
+  PruningOptions options{
+      .schedule = {.target = goal.left(), .begin = f.start, .end = f.end, .every = f.every},
+      .channels = {.criterion = shrink::criterion_of(f.criterion),
+                   .multiple = f.multiple,
+                   .exclude = f.exclude,
+                   .seed = flags.seed},
+      .cost = cost_of(goal, flags, data, f.exclude)};
+  nn::ModelOptions first = model_options(flags, data, Device::meta());
+  first.shapes = flags.init_shapes;
+  options.before = options.cost(*nn::make_model(flags.model, first));
+  return options;
+}
+
+std::string pruning_identity(const TrainFlags& flags) {
+  const TrainPruneFlags& f = flags.prune;
+  if (f.to.empty()) return "";
+  return fmt::format("to {} by {} in multiples of {}, from {} to {} every {}, without {}", f.to,
+                     f.criterion, f.multiple, f.start, f.end, f.every, fmt::join(f.exclude, " "));
+}
+
+}  // namespace brim::examples
