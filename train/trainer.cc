@@ -1,6 +1,7 @@
 #include "brim/train/trainer.h"
 
 #include <chrono>
+#include <cmath>
 #include <optional>
 
 #include "brim/autograd/in_place.h"
@@ -8,6 +9,7 @@
 #include "brim/train/numerics_watch.h"
 #include "brim/train/parts.h"
 #include "brim/train/precision_scope.h"
+#include "brim/train/scale_penalty.h"
 #include "brim/train/upload.h"
 
 namespace brim {
@@ -59,6 +61,8 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingD
   expect<ValueError>(options_.early_stop == 0 || data.validation != nullptr, "trainer",
                      "early_stop needs images to validate");
   check_mix(options_.mix);
+  expect<ValueError>(options_.scale_penalty >= 0 && std::isfinite(options_.scale_penalty),
+                     "trainer", "expected a scale penalty from 0, got {}", options_.scale_penalty);
   if (options_.pruning) pruning_.emplace(model_, image_shape(data.training), *options_.pruning);
   expect<ValueError>(options_.input.as_bytes || !options_.mix.any(), "trainer",
                      "mixup and CutMix mix bytes, and the input is numbers");
@@ -217,7 +221,7 @@ std::optional<shrink::PruningPlan> Trainer::pruning_plan(const HostBatch& batch)
   return surviving([&] {
     step_.begin();
     for (const Part& part : parts_of(batch.count(), micro_batch_))
-      step_.micro_step(loss_of(batch, part), options_of(batch, part, weight));
+      step_.micro_step(loss_of(batch, part, weight), options_of(batch, part, weight));
     std::optional<shrink::PruningPlan> plan = pruning_->plan(step_.attempts());
     step_.undo();
     return plan;
@@ -247,10 +251,13 @@ void Trainer::follow(ReplanReport report) {
   if (on_replan) on_replan(report);
 }
 
-TrainStep::LossFunction Trainer::loss_of(const HostBatch& batch, const Part& part) {
-  return [this, &batch, part] {
-    return training_loss(model_, upload(batch.part(part), options_.input), options_,
-                         Reduction::sum);
+// Summed over the part; the step divides it by `weight`. Each part has its share of the penalty.
+TrainStep::LossFunction Trainer::loss_of(const HostBatch& batch, const Part& part, double weight) {
+  const double share = static_cast<double>(part.count) / static_cast<double>(batch.count());
+  return [this, &batch, part, penalty = options_.scale_penalty * weight * share] {
+    Tensor loss =
+        training_loss(model_, upload(batch.part(part), options_.input), options_, Reduction::sum);
+    return with_scale_penalty(std::move(loss), model_, penalty);
   };
 }
 
@@ -263,12 +270,13 @@ double Trainer::update(const HostBatch& batch, double rate) {
                      step_.attempts());
   const std::vector<Part> parts = parts_of(batch.count(), micro_batch_);
   if (parts.size() == 1)
-    return step_.run(rate, loss_of(batch, parts[0]), options_of(batch, parts[0], weight)) / weight;
+    return step_.run(rate, loss_of(batch, parts[0], weight), options_of(batch, parts[0], weight)) /
+           weight;
   double sum = 0;
   step_.begin();
   for (const Part& part : parts)
     if (!step_.is_lost())
-      sum += step_.micro_step(loss_of(batch, part), options_of(batch, part, weight));
+      sum += step_.micro_step(loss_of(batch, part, weight), options_of(batch, part, weight));
   step_.prepare(rate);
   step_.commit();
   return sum / weight;

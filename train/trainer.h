@@ -115,7 +115,7 @@ class Trainer {
   void checkpoint();
   void checkpoint_after(const memory::OutOfMemory& shortage);
   StepReport run_step(const HostBatch& batch);
-  TrainStep::LossFunction loss_of(const HostBatch& batch, const Part& part);
+  TrainStep::LossFunction loss_of(const HostBatch& batch, const Part& part, double weight);
   double update(const HostBatch& batch, double rate);
   double watched_update(const HostBatch& batch, const StepReport& report);
   void validate(EpochReport& report);

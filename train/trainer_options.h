@@ -59,6 +59,9 @@ struct TrainerOptions {
   OffloadOptions offload = {};
   /// Channels that go while the training runs (train/pruning.h); nothing for none.
   std::optional<PruningOptions> pruning = {};
+  /// Added to the mean loss of each update: this times the sum of the magnitudes of all batch
+  /// norms' scales (train/scale_penalty.h). From 0; 1e-4 is usual.
+  double scale_penalty = 0;
   /// Where checkpoints are kept: at the end of each epoch, when a run is told to stop, and when no
   /// micro-batch fits any more; null for none.
   Checkpoints* checkpoints = nullptr;

@@ -57,6 +57,7 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
     settings.push_back({"parameters", flags.parameters_text, true});
   if (o.state_text != "f32") settings.push_back({"optimizer state", o.state_text, true});
   if (!flags.init_shapes.empty()) settings.push_back({"shapes", said(flags.init_shapes)});
+  if (flags.scale_penalty > 0) settings.push_back({"scale penalty", text(flags.scale_penalty)});
   if (!flags.prune.to.empty()) settings.push_back({"pruning", pruning_identity(flags)});
   if (flags.precision() == Dtype::float16) settings.push_back({"loss scale", flags.loss_scale});
   return settings;

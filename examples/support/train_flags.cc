@@ -341,6 +341,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .in_place = flags.in_place,
           .recompute = flags.recompute,
           .offload = {.enabled = flags.offloads()},
+          .scale_penalty = flags.scale_penalty,
           .checkpoint_every = flags.checkpoint_every,
           .early_stop = flags.early_stop};
 }

@@ -72,6 +72,7 @@ struct TrainFlags {
   /// Of a pruned `init`, and those of the model now, where a run goes on that has pruned since.
   nn::TensorShapes init_shapes, shapes;
   TrainPruneFlags prune;
+  double scale_penalty = 0;
   int64_t early_stop = 0;  ///< epochs without a better accuracy; 0 for never
   std::string checkpoint;  ///< folder; "" for none
   int64_t checkpoint_every = 0, keep = 3;

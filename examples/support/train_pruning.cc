@@ -57,6 +57,11 @@ void add_pruning_flags(CLI::App& app, TrainFlags& flags) {
       ->check(CLI::PositiveNumber);
   app.add_option("--prune-exclude", f.exclude,
                  "leave a module, layer1 say, as wide as it is; may be repeated");
+  app.add_option(
+         "--scale-penalty", flags.scale_penalty,
+         "add this times the magnitudes of all batch norms' scales to the loss, which makes "
+         "small those that the criterion batch_norm removes: 1e-4, say")
+      ->check(CLI::NonNegativeNumber);
 }
 
 void check_pruning_flags(TrainFlags& flags, const TrainData& data) {
