@@ -8,8 +8,10 @@
 #include "brim/examples/support/model_measure.h"
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/prune_flags.h"
+#include "brim/examples/support/sensitivity.h"
 #include "brim/examples/support/train_run.h"
 #include "brim/examples/support/train_weights.h"
+#include "brim/io/atomic_file.h"
 #include "brim/train/upload.h"
 
 namespace {
@@ -35,11 +37,11 @@ class Prune {
     check_weight_flags(train, data_);
     open_loaders(train, data_);
     usual_ = usual_model(train, data_);
-    model_ = nn::make_model(train.model, model_options(train, data_, train.device));
-    load_initial_weights(train, *model_);
+    model_ = trained_model();
   }
 
   void run() {
+    if (!flags_.sensitivity.empty()) draw_sensitivity();
     const ModelMeasure before = measure_model(flags_.train, data_, *model_);
     const shrink::PruningPlan plan = choose();
     shrink::remove_channels(*model_, plan.cut);
@@ -68,6 +70,23 @@ class Prune {
     model_->zero_grad();
     return flags_.goal.kind == GoalKind::ratio ? pruner.ratio(flags_.goal.amount, cost())
                                                : pruner.to(flags_.goal.amount, cost());
+  }
+
+  std::unique_ptr<nn::Module> trained_model() const {
+    auto model =
+        nn::make_model(flags_.train.model, model_options(flags_.train, data_, flags_.train.device));
+    load_initial_weights(flags_.train, *model);
+    return model;
+  }
+
+  void draw_sensitivity() {
+    const Sensitivity found = measure_sensitivity(
+        flags_, data_, [this] { return trained_model(); },
+        [this](const std::string& line) { say(line + '\n'); });
+    io::write_file(flags_.sensitivity,
+                   sensitivity_page(found, fmt::format("Sensitivity of {}", flags_.train.model)),
+                   "sensitivity");
+    say(to_table(found));
   }
 
   // In evaluation mode: running statistics stay as they are.

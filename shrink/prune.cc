@@ -17,6 +17,15 @@ void validate(const PruneOptions& options) {
                      "expected a least share in [0, 1], got {}", options.least);
 }
 
+void require_share(double share) {
+  expect<ValueError>(share >= 0 && share <= 1, "prune", "expected a ratio in [0, 1], got {}",
+                     share);
+}
+
+int64_t count_of(double share, int64_t units) {
+  return static_cast<int64_t>(std::floor(share * static_cast<double>(units)));
+}
+
 int64_t rounded_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 double cost_after(nn::Module& model, const ChannelCut& cut, const Cost& cost) {
@@ -59,9 +68,23 @@ class Pruner::Ranking {
   int64_t units() const { return static_cast<int64_t>(all_.size()); }
 
   /// With the first `count` of all units gone, as far as the options allow.
-  KeptUnits without(int64_t count) const {
+  KeptUnits without(int64_t count) const { return without_each(gone_of_each(count)); }
+
+  /// With the first `count` of one group's.
+  KeptUnits without_of(size_t group, int64_t count) const {
+    std::vector<int64_t> gone(orders_.size());
+    gone[group] = count;
+    return without_each(gone);
+  }
+
+ private:
+  struct Unit {
+    double score;
+    size_t group;
+  };
+
+  KeptUnits without_each(const std::vector<int64_t>& gone) const {
     KeptUnits kept;
-    const std::vector<int64_t> gone = gone_of_each(count);
     for (size_t g = 0; g < orders_.size(); ++g) {
       const auto size = static_cast<int64_t>(orders_[g].size());
       std::vector<bool>& stays = kept.emplace_back(orders_[g].size(), true);
@@ -70,12 +93,6 @@ class Pruner::Ranking {
     }
     return kept;
   }
-
- private:
-  struct Unit {
-    double score;
-    size_t group;
-  };
 
   std::vector<int64_t> gone_of_each(int64_t count) const {
     std::vector<int64_t> gone(orders_.size());
@@ -121,8 +138,8 @@ double Pruner::cost_without(int64_t units, const Cost& cost) const {
   return cost_after(model_, ChannelCut(groups_, ranking_->without(units)), cost);
 }
 
-PruningPlan Pruner::without(int64_t units, const Cost& cost) const {
-  PruningPlan plan{.kept = ranking_->without(units)};
+PruningPlan Pruner::plan_of(KeptUnits kept, const Cost& cost) const {
+  PruningPlan plan{.kept = std::move(kept)};
   plan.cut = ChannelCut(groups_, plan.kept);
   plan.before = cost_after(model_, {}, cost);
   plan.after = cost_after(model_, plan.cut, cost);
@@ -145,13 +162,18 @@ PruningPlan Pruner::to(double fraction, const Cost& cost) const {
     const int64_t middle = too_few + (enough - too_few) / 2;
     (cost_without(middle, cost) <= wanted ? enough : too_few) = middle;
   }
-  return without(enough, cost);
+  return plan_of(ranking_->without(enough), cost);
 }
 
 PruningPlan Pruner::ratio(double share, const Cost& cost) const {
-  expect<ValueError>(share >= 0 && share <= 1, "prune", "expected a ratio in [0, 1], got {}",
-                     share);
-  return without(static_cast<int64_t>(std::floor(share * static_cast<double>(units()))), cost);
+  require_share(share);
+  return plan_of(ranking_->without(count_of(share, units())), cost);
+}
+
+PruningPlan Pruner::group_ratio(size_t group, double share, const Cost& cost) const {
+  require_share(share);
+  return plan_of(ranking_->without_of(group, count_of(share, groups_.groups.at(group).units)),
+                 cost);
 }
 
 }  // namespace brim::shrink

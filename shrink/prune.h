@@ -65,11 +65,14 @@ class Pruner {
   PruningPlan to(double fraction, const Cost& cost) const;
   /// Without this share of all units, in [0, 1], as far as the options let them go. Throws as `to`.
   PruningPlan ratio(double share, const Cost& cost) const;
+  /// Without this share of the units of one group alone, the number of `groups().groups`: how much
+  /// the model misses them. Throws as `to`.
+  PruningPlan group_ratio(size_t group, double share, const Cost& cost) const;
 
  private:
   class Ranking;
 
-  PruningPlan without(int64_t units, const Cost& cost) const;
+  PruningPlan plan_of(KeptUnits kept, const Cost& cost) const;
   double cost_without(int64_t units, const Cost& cost) const;
 
   nn::Module& model_;

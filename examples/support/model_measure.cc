@@ -6,6 +6,7 @@
 #include "brim/brim.h"
 #include "brim/examples/support/train_plan.h"
 #include "brim/examples/support/train_speed.h"
+#include "brim/memory/arena_planner.h"
 #include "brim/train/upload.h"
 
 namespace brim::examples {
@@ -19,27 +20,8 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The middle one of some passes over random pixels.
-double infer_speed(const TrainFlags& flags, const TrainData& data, nn::Module& model) {
-  const data::SyntheticBatch images =
-      data::make_synthetic({.count = flags.batch, .size = flags.size, .classes = data.classes});
-  const HostBatch batch{images.pixels, images.labels, images.size};
-  nn::EvalScope eval(model);
-  auto pass = [&] { evaluate_batch(model, upload(batch, data.input), data.input); };
-  pass();
-  std::vector<double> seconds;
-  for (int i = 0; i < kTimedPasses; ++i) seconds.push_back(seconds_of(pass));
-  std::ranges::nth_element(seconds, seconds.begin() + kTimedPasses / 2);
-  return static_cast<double>(flags.batch) / seconds[kTimedPasses / 2];
-}
-
-}  // namespace
-
-int64_t train_peak_bytes(const TrainFlags& flags, const TrainData& data) {
-  return predict_memory(flags, data, flags.batch).predicted.peak_reserved;
-}
-
-int64_t infer_peak_bytes(const TrainFlags& flags, const TrainData& data) {
+// Two passes, as the second may hold more: a planner's state settles within that.
+TrainingPlan plan_inference(const TrainFlags& flags, const TrainData& data) {
   const MetaProgram program = [&](const std::function<void()>& state_is_held) {
     auto model = nn::make_model(flags.model, model_options(flags, data, Device::meta()));
     model->eval();
@@ -49,7 +31,58 @@ int64_t infer_peak_bytes(const TrainFlags& flags, const TrainData& data) {
     for (int pass = 0; pass < 2; ++pass)
       evaluate_batch(*model, empty_upload(flags.batch, flags.size, input), input);
   };
-  return plan_under(flags.planner, program).predicted.peak_reserved;
+  return plan_under(flags.planner, program);
+}
+
+/// Passes over random pixels through a model of the flags, under the plan for them.
+class Inference {
+ public:
+  Inference(const TrainFlags& flags, const TrainData& data)
+      : input_(data.input),
+        images_(data::make_synthetic(
+            {.count = flags.batch, .size = flags.size, .classes = data.classes})),
+        plan_(plan_inference(flags, data)),
+        account_(std::make_shared<memory::Account>(
+            flags.device, std::make_unique<memory::HostSource>(flags.limit()),
+            plan_.plan ? memory::arena_planner(plan_.plan, {.device = flags.device})
+                       : memory::planner_named(flags.planner))),
+        scope_(account_),
+        model_(nn::make_model(flags.model, model_options(flags, data, flags.device))) {
+    model_->eval();
+    pass();
+  }
+
+  int64_t peak_bytes() const { return account_->stats().peak_reserved; }
+  /// By the middle one of some passes.
+  double images_per_second() {
+    std::vector<double> seconds;
+    for (int i = 0; i < kTimedPasses; ++i) seconds.push_back(seconds_of([this] { pass(); }));
+    std::ranges::nth_element(seconds, seconds.begin() + kTimedPasses / 2);
+    return static_cast<double>(images_.labels.size()) / seconds[kTimedPasses / 2];
+  }
+
+ private:
+  void pass() {
+    const HostBatch batch{images_.pixels, images_.labels, images_.size};
+    evaluate_batch(*model_, upload(batch, input_), input_);
+  }
+
+  InputOptions input_;
+  data::SyntheticBatch images_;
+  TrainingPlan plan_;
+  std::shared_ptr<memory::Account> account_;
+  memory::AccountScope scope_;
+  std::unique_ptr<nn::Module> model_;
+};
+
+}  // namespace
+
+int64_t train_peak_bytes(const TrainFlags& flags, const TrainData& data) {
+  return predict_memory(flags, data, flags.batch).predicted.peak_reserved;
+}
+
+int64_t infer_peak_bytes(const TrainFlags& flags, const TrainData& data) {
+  return plan_inference(flags, data).predicted.peak_reserved;
 }
 
 std::optional<double> accuracy_of(const TrainFlags& flags, TrainData& data, nn::Module& model) {
@@ -62,7 +95,11 @@ ModelMeasure measure_model(const TrainFlags& flags, TrainData& data, nn::Module&
   measure.flops = nn::summarize(model, {1, flags.size, flags.size, 3}).flops;
   measure.train_peak_bytes = train_peak_bytes(flags, data);
   measure.infer_peak_bytes = infer_peak_bytes(flags, data);
-  measure.images_per_second = infer_speed(flags, data, model);
+  {
+    Inference inference(flags, data);
+    measure.infer_measured_bytes = inference.peak_bytes();
+    measure.images_per_second = inference.images_per_second();
+  }
   const std::vector<SpeedPoint> speed = measure_batches(flags, data, flags.batch, flags.batch);
   if (!speed.empty()) measure.train_images_per_second = speed.front().images_per_second;
   measure.accuracy = accuracy_of(flags, data, model);
@@ -74,6 +111,7 @@ Json to_json(const ModelMeasure& m) {
           {"flops", m.flops},
           {"train_peak_bytes", m.train_peak_bytes},
           {"infer_peak_bytes", m.infer_peak_bytes},
+          {"infer_measured_bytes", m.infer_measured_bytes},
           {"images_per_second", m.images_per_second},
           {"train_images_per_second", m.train_images_per_second},
           {"accuracy", m.accuracy ? Json(*m.accuracy) : Json()}};

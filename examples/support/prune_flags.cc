@@ -53,6 +53,13 @@ void add_flags(CLI::App& app, PruneFlags& f) {
   app.add_option("--finetune-epochs", f.finetune_epochs,
                  "then train the pruned model so long, with the other flags, which are train's")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--sensitivity", f.sensitivity,
+                 "before that, draw what each layer's channels are worth: accuracy without a share "
+                 "of them, as a page for a browser")
+      ->type_name("FILE.html");
+  app.add_option("--sensitivity-images", f.sensitivity_images, "images to validate on for that")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   f.train.model.clear();
   add_flags(app, f.train);
 }
@@ -68,10 +75,14 @@ void check_flags(PruneFlags& f) {
   if (f.finetune_epochs > 0) f.train.epochs = f.finetune_epochs;
   f.train.init = f.weights;
   check_flags(f.train);
+  expect<ValueError>(f.sensitivity.empty() || f.criterion != "taylor", "flags",
+                     "--sensitivity looks at weights: taylor wants gradients; take another "
+                     "criterion for it");
   expect<ValueError>(f.train.batch > 0, "flags",
                      "prune measures at one size: give --batch a number, not {}",
                      f.train.batch_text);
   if (!f.train.save.empty()) io::check_writable(f.train.save, "save");
+  if (!f.sensitivity.empty()) io::check_writable(f.sensitivity, "sensitivity");
 }
 
 }  // namespace brim::examples

@@ -19,6 +19,8 @@ struct PruneFlags {
   std::vector<std::string> exclude;
   int64_t gradient_batches = 10;  ///< of the criterion taylor
   int64_t finetune_epochs = 0;
+  std::string sensitivity;  ///< a page to write; "" for none
+  int64_t sensitivity_images = 1000;
   PruneGoal goal;  ///< of `to`
 
   shrink::PruneOptions options() const;

@@ -54,6 +54,8 @@ TEST_CASE("prune: half the FLOPs; the file makes that model, and says so of itse
   CHECK(after["flops"] >= 0.45 * before["flops"].get<double>());
   CHECK(after["train_peak_bytes"] < before["train_peak_bytes"]);
   CHECK(after["infer_peak_bytes"] < before["infer_peak_bytes"]);
+  for (const json& measured : {before, after})
+    CHECK(measured["infer_measured_bytes"] == measured["infer_peak_bytes"]);
   CHECK(before["images_per_second"] > 0);
   CHECK(after["train_images_per_second"] > 0);
   CHECK(after["accuracy"].is_null());  // there is nothing to validate
