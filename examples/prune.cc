@@ -6,6 +6,7 @@
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
 #include "brim/examples/support/model_measure.h"
+#include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/prune_flags.h"
 #include "brim/examples/support/sensitivity.h"
@@ -33,6 +34,7 @@ class Prune {
     TrainFlags& train = flags_.train;
     if (train.threads > 0) set_num_threads(train.threads);
     data_ = open_data(train);
+    if (flags_.goal.kind == GoalKind::time) set_op_times(train);
     take_initial_shapes(train, data_);
     check_weight_flags(train, data_);
     open_loaders(train, data_);

@@ -3,37 +3,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "brim/base/nearest.h"
 #include "brim/shrink/channel_flow.h"
 #include "brim/shrink/channel_rules.h"
+#include "brim/shrink/named_parts.h"
 
 namespace brim::shrink {
-namespace {
-
-bool is_excluded(const std::string& name, const std::vector<std::string>& exclude) {
-  return std::ranges::any_of(
-      exclude, [&](const std::string& prefix) { return nn::is_at_or_below(name, prefix); });
-}
-
-void require_names(nn::Module& model, const std::vector<std::string>& exclude) {
-  std::vector<std::string> known;
-  for (const nn::NamedModule& below : model.named_modules())
-    if (!below.name.empty()) known.push_back(below.name);
-  for (const nn::NamedTensor& parameter : model.named_parameters()) known.push_back(parameter.name);
-  for (const std::string& name : exclude)
-    expect<ValueError>(std::ranges::count(known, name) > 0, "prune",
-                       "there is no module or parameter '{}' to exclude{}", name,
-                       did_you_mean(name, known));
-}
-
-}  // namespace
-
 ChannelTracer::ChannelTracer(nn::Module& model, const ChannelGroupOptions& options) {
-  require_names(model, options.exclude);
+  require_parts(model, options.exclude, "prune");
   model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
     auto [at, is_new] = numbers_.try_emplace(slot.tensor->body(), leaves_.size());
     if (is_new) leaves_.push_back({.tensor = {name, slot.tensor->shape(), slot.is_parameter}});
-    if (is_excluded(name, options.exclude)) keep_shape(leaves_[at->second]);
+    if (is_in_parts(name, options.exclude)) keep_shape(leaves_[at->second]);
   });
 }
 

@@ -236,6 +236,12 @@ UnitScores unit_scores(nn::Module& model, const ChannelGroups& groups, Criterion
   UnitScores scores;
   for (size_t group = 0; group < groups.groups.size(); ++group) {
     scores.push_back(scorer.score(group, criterion));
+    const bool finite =
+        std::ranges::all_of(scores.back(), [](double s) { return std::isfinite(s); });
+    expect<ValueError>(
+        finite, "prune",
+        "the weights of {}, or gradients that the criterion looks at, are not finite",
+        groups.groups[group].name);
     normalise(scores.back());
   }
   return scores;

@@ -44,7 +44,8 @@ const std::vector<std::string>& criterion_names();
 using UnitScores = std::vector<std::vector<double>>;
 
 /// `groups` are those of the model. `seed` is of `random`. Throws `ValueError` for `taylor` where a
-/// parameter has no gradient: run backward on some batches first, whose gradients add up.
+/// parameter has no gradient: run backward on some batches first, whose gradients add up; for
+/// weights or gradients that are not finite.
 UnitScores unit_scores(nn::Module& model, const ChannelGroups& groups, Criterion criterion,
                        uint64_t seed = 0);
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "brim/autograd/backward.h"
-#include "brim/base/nearest.h"
 #include "brim/memory/staging_scope.h"
 #include "brim/shrink/cpu/register.h"
+#include "brim/shrink/named_parts.h"
 
 namespace brim::shrink {
 namespace {
@@ -27,30 +27,15 @@ void validate(const MaskOptions& o) {
                      "expected to keep up to m of m weights, got {} of {}", o.keep, o.of);
 }
 
-bool is_named(const std::string& tensor, const std::vector<std::string>& names) {
-  return std::ranges::any_of(
-      names, [&](const std::string& name) { return nn::is_at_or_below(tensor, name); });
-}
-
-void require_names(nn::Module& model, const MaskOptions& options) {
-  std::vector<std::string> known;
-  for (const nn::NamedModule& below : model.named_modules())
-    if (!below.name.empty()) known.push_back(below.name);
-  for (const nn::NamedTensor& parameter : model.named_parameters()) known.push_back(parameter.name);
-  for (const auto* names : {&options.only, &options.exclude})
-    for (const std::string& name : *names)
-      expect<ValueError>(std::ranges::count(known, name) > 0, kTag,
-                         "there is no module or parameter '{}'{}", name, did_you_mean(name, known));
-}
-
 // One tensor that several modules share is masked once, under its first name.
 std::vector<nn::NamedTensor> weights_of(nn::Module& model, const MaskOptions& options) {
-  require_names(model, options);
+  require_parts(model, options.only, kTag);
+  require_parts(model, options.exclude, kTag);
   std::unordered_set<const TensorBody*> known;
   std::vector<nn::NamedTensor> weights = model.named_parameters();
   std::erase_if(weights, [&](const nn::NamedTensor& weight) {
-    return weight.tensor.dim() < 2 || is_named(weight.name, options.exclude) ||
-           (!options.only.empty() && !is_named(weight.name, options.only)) ||
+    return weight.tensor.dim() < 2 || is_in_parts(weight.name, options.exclude) ||
+           (!options.only.empty() && !is_in_parts(weight.name, options.only)) ||
            !known.insert(weight.tensor.body()).second;
   });
   expect<ValueError>(!weights.empty(), kTag, "the model has no weights of two dimensions to mask");

@@ -26,6 +26,10 @@ MicroStepOptions options_of(const HostBatch& batch, const Part& part, double wei
           .update_samples = batch.count()};
 }
 
+bool wants_gradients(const TrainerOptions& options) {
+  return options.pruning && options.pruning->channels.criterion == shrink::Criterion::taylor;
+}
+
 Shape image_shape(const BatchSource& source) {
   const int64_t side = source.shape().size;
   return {1, side, side, 3};
@@ -63,6 +67,10 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingD
   check_mix(options_.mix);
   expect<ValueError>(options_.scale_penalty >= 0 && std::isfinite(options_.scale_penalty),
                      "trainer", "expected a scale penalty from 0, got {}", options_.scale_penalty);
+  expect<ValueError>(
+      !wants_gradients(options_) || !(options_.fused_update || options_.scaler), "trainer",
+      "pruning by taylor looks at gradients between updates: not with a fused update, "
+      "which keeps none, nor a loss scaler, with which they may overflow");
   if (options_.pruning) pruning_.emplace(model_, image_shape(data.training), *options_.pruning);
   expect<ValueError>(options_.input.as_bytes || !options_.mix.any(), "trainer",
                      "mixup and CutMix mix bytes, and the input is numbers");

@@ -67,6 +67,8 @@ void add_flags(CLI::App& app, PruneFlags& f) {
 void check_flags(PruneFlags& f) {
   expect<ValueError>(f.train.prune.to.empty(), "flags", "--prune-to is of train; give --to");
   expect<ValueError>(f.train.init.empty(), "flags", "the model is that of --weights, not --init");
+  expect<ValueError>(!f.train.new_head, "flags",
+                     "--new-head would prune a model without a classifier");
   expect<ValueError>(f.finetune_epochs == 0 || !f.train.save.empty(), "flags",
                      "--finetune-epochs needs --save for what it trains");
   f.goal = parse_goal(f.to, "--to");

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "brim/nn/models/load_model.h"
 #include "brim/tests/examples/train_program.h"
@@ -32,12 +31,6 @@ struct Place {
   TempFolder data, folder;
   std::string common;
 };
-
-std::string bytes_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 std::vector<json> of_kind(const std::vector<json>& events, const std::string& kind) {
   std::vector<json> found;

@@ -33,12 +33,6 @@ struct Place {
   std::string common;
 };
 
-std::string bytes_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
 /// The losses by step; a last line that was cut off is left out.
 std::map<int64_t, double> losses_in(const std::string& path) {
   std::map<int64_t, double> losses;

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -37,6 +38,12 @@ inline std::vector<json> events_of(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) events.push_back(json::parse(line));
   return events;
+}
+
+inline std::string bytes_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
 }
 
 inline std::vector<double> losses_of(const std::vector<json>& events) {

@@ -251,7 +251,7 @@ TEST_CASE("channel groups: excluded layers keep their shapes, and names must be 
   CHECK(found(net, {.exclude = {"a"}}) == Found{"5 b.weight:0 head.weight:3"});
   CHECK(found(net, {.exclude = {"b"}}).empty());
   CHECK_THROWS_WITH_AS(found(net, {.exclude = {"heat"}}),
-                       "prune: there is no module or parameter 'heat' to exclude; did you mean "
+                       "prune: there is no module or parameter 'heat'; did you mean "
                        "'head'?",
                        ValueError);
 }

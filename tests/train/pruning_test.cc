@@ -5,10 +5,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 
 #include "brim/nn/models/registry.h"
 #include "brim/optim/adamw.h"
+#include "brim/optim/loss_scaler.h"
 #include "brim/optim/sgd.h"
 #include "brim/tests/support/errors.h"
 #include "brim/tests/support/temp_folder.h"
@@ -211,6 +213,28 @@ TEST_CASE("pruning: momentum and averages of what stays are what they were, entr
   CHECK(cut > 40);
   for (const nn::NamedTensor& parameter : optimizer->parameters())
     CHECK(parameter.tensor.shape() == model->tensor(parameter.name).shape());
+}
+
+TEST_CASE("pruning: by gradients not with a scaler or a fused update, nor by what is not finite") {
+  auto model = nn::make_model("resnet20", {.classes = 4});
+  auto optimizer = make_optimizer("sgd", *model);
+  RandomBatches source({.images = kImages, .batches = 5, .size = 16});
+  optim::LossScaler scaler;
+  auto refusal = [&](bool fused, optim::LossScaler* with) {
+    return error_text<ValueError>([&] {
+      Trainer(*model, *optimizer, {source},
+              {.steps = kSteps,
+               .fused_update = fused,
+               .precision = with == nullptr ? Dtype::float32 : Dtype::float16,
+               .scaler = with,
+               .pruning = pruning(shrink::Criterion::taylor)});
+    });
+  };
+  CHECK(contains(refusal(true, nullptr), "looks at gradients between updates"));
+  CHECK(contains(refusal(false, &scaler), "looks at gradients between updates"));
+  fill(model->tensor("layer1.0.conv1.weight"), std::nan(""));
+  const std::string text = error_text<ValueError>([&] { shrink::Pruner(*model, kInput); });
+  CHECK(contains(text, "are not finite"));
 }
 
 TEST_CASE("pruning: the schedule is cubic, and refused where it makes no sense or cannot be had") {
