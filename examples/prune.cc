@@ -5,6 +5,7 @@
 
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
+#include "brim/examples/support/block_choice.h"
 #include "brim/examples/support/model_measure.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/program.h"
@@ -24,6 +25,7 @@ constexpr const char* kExamples = R"(Examples:
   prune --weights r20.safetensors --data cifar10 --to flops=0.5 --save half.safetensors \
         --finetune-epochs 5 --lr 0.02        half the FLOPs, then five epochs of training
   prune --weights r20.safetensors --data cifar10 --to bytes=0.6     what that would cost, unsaved
+  prune --weights r50.safetensors --data photos --remove-blocks 3 --save fewer.safetensors
   infer --weights half.safetensors --image a.png                    as any file of weights
 )";
 
@@ -35,7 +37,7 @@ class Prune {
     if (train.threads > 0) set_num_threads(train.threads);
     data_ = open_data(train);
     if (flags_.goal.kind == GoalKind::time) set_op_times(train);
-    take_initial_shapes(train, data_);
+    take_initial_sizes(train, data_);
     check_weight_flags(train, data_);
     open_loaders(train, data_);
     usual_ = usual_model(train, data_);
@@ -45,11 +47,10 @@ class Prune {
   void run() {
     if (!flags_.sensitivity.empty()) draw_sensitivity();
     const ModelMeasure before = measure_model(flags_.train, data_, *model_);
-    const shrink::PruningPlan plan = choose();
-    shrink::remove_channels(*model_, plan.cut);
-    flags_.train.shapes = nn::shapes_beside(*model_, *usual_);
-    say(fmt::format("{:.1f}% of the channels that can go are gone: {} is {:.3f} of what it was\n",
-                    100 * plan.removed, flags_.goal.name, plan.after / plan.before));
+    const double cost_before = cost_of_model();
+    if (flags_.remove_blocks > 0) remove_blocks();
+    if (!flags_.to.empty()) remove_channels(cost_before);
+    flags_.train.sizes = nn::sizes_beside(*model_, *usual_);
     save_trained_weights(flags_.train, data_, *model_, nullptr);
     if (flags_.finetune_epochs > 0) finetune();
     const ModelMeasure after = measure_model(flags_.train, data_, *model_);
@@ -65,13 +66,31 @@ class Prune {
   shrink::Cost cost() const { return cost_of(flags_.goal, flags_.train, data_, flags_.exclude); }
   Shape input() const { return {1, flags_.train.size, flags_.train.size, 3}; }
 
-  shrink::PruningPlan choose() {
+  double cost_of_model() const {
+    nn::MetaScope on_meta(*model_);
+    return cost()(*model_);
+  }
+
+  void remove_blocks() {
+    for (const std::string& name : choose_blocks(
+             flags_, data_, [this] { return trained_model(); },
+             [this](const std::string& line) { say(line + '\n'); }))
+      model_->module(name).bypass();
+  }
+
+  /// `before` is the cost of the model with all blocks.
+  void remove_channels(double before) {
     const shrink::PruneOptions options = flags_.options();
     if (options.criterion == shrink::Criterion::taylor) add_up_gradients();
     const shrink::Pruner pruner(*model_, input(), options);
     model_->zero_grad();
-    return flags_.goal.kind == GoalKind::ratio ? pruner.ratio(flags_.goal.amount, cost())
-                                               : pruner.to(flags_.goal.amount, cost());
+    const double left = std::min(1.0, flags_.goal.amount * before / cost_of_model());
+    const shrink::PruningPlan plan = flags_.goal.kind == GoalKind::ratio
+                                         ? pruner.ratio(flags_.goal.amount, cost())
+                                         : pruner.to(left, cost());
+    shrink::remove_channels(*model_, plan.cut);
+    say(fmt::format("{:.1f}% of the channels that can go are gone: {} is {:.3f} of what it was\n",
+                    100 * plan.removed, flags_.goal.name, plan.after / before));
   }
 
   std::unique_ptr<nn::Module> trained_model() const {

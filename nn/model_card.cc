@@ -46,8 +46,12 @@ std::string fault_of_classes(const std::vector<std::string>& names) {
   return "";
 }
 
-std::string fault_of_shapes(const TensorShapes& shapes) {
-  for (const auto& [name, shape] : shapes) {
+std::string fault_of_sizes(const ModelSizes& sizes) {
+  for (const std::string& name : sizes.bypassed)
+    if (std::string_view fault = fault_of_name(name); !fault.empty())
+      return fmt::format("brim.bypassed: {:?} {}", std::string_view(name).substr(0, kLongestShown),
+                         fault);
+  for (const auto& [name, shape] : sizes.shapes) {
     if (std::string_view fault = fault_of_name(name); !fault.empty())
       return fmt::format("brim.shapes: {:?} {}", std::string_view(name).substr(0, kLongestShown),
                          fault);
@@ -62,7 +66,7 @@ std::string fault_of(const ModelCard& card) {
   if (std::string_view fault = fault_of_name(card.model); !card.model.empty() && !fault.empty())
     return fmt::format("brim.model {}", fault);
   if (std::string fault = fault_of_classes(card.classes); !fault.empty()) return fault;
-  if (std::string fault = fault_of_shapes(card.shapes); !fault.empty()) return fault;
+  if (std::string fault = fault_of_sizes(card.sizes); !fault.empty()) return fault;
   for (int side : {card.size, card.resize})
     if (side < 0 || side > kLargestSide)
       return fmt::format("brim.size and brim.resize are 1 to {}, got {}", kLargestSide, side);
@@ -145,7 +149,7 @@ class Entries {
 
 std::string shapes_of(const ModelCard& card) {
   json shapes = json::object();
-  for (const auto& [name, shape] : card.shapes) {
+  for (const auto& [name, shape] : card.sizes.shapes) {
     const Shape stored = in_file_order(shape);
     shapes[name] = std::vector<int64_t>(stored.begin(), stored.end());
   }
@@ -175,19 +179,22 @@ io::Metadata to_metadata(const ModelCard& card) {
     metadata["brim.mean"] = list_of(card.mean);
     metadata["brim.deviation"] = list_of(card.deviation);
   }
-  if (!card.shapes.empty()) metadata["brim.shapes"] = shapes_of(card);
+  if (!card.sizes.shapes.empty()) metadata["brim.shapes"] = shapes_of(card);
+  if (!card.sizes.bypassed.empty()) metadata["brim.bypassed"] = json(card.sizes.bypassed).dump();
   return metadata;
 }
 
 ModelCard card_of(const io::SafetensorsFile& file) {
   Entries entries(file);
-  ModelCard card{.model = entries.text("brim.model"),
-                 .classes = entries.list<std::string>("brim.classes", &json::is_string, "names"),
-                 .size = entries.whole("brim.size"),
-                 .resize = entries.whole("brim.resize"),
-                 .mean = entries.list<float>("brim.mean", &json::is_number, "numbers"),
-                 .deviation = entries.list<float>("brim.deviation", &json::is_number, "numbers"),
-                 .shapes = entries.shapes("brim.shapes")};
+  ModelCard card{
+      .model = entries.text("brim.model"),
+      .classes = entries.list<std::string>("brim.classes", &json::is_string, "names"),
+      .size = entries.whole("brim.size"),
+      .resize = entries.whole("brim.resize"),
+      .mean = entries.list<float>("brim.mean", &json::is_number, "numbers"),
+      .deviation = entries.list<float>("brim.deviation", &json::is_number, "numbers"),
+      .sizes = {.shapes = entries.shapes("brim.shapes"),
+                .bypassed = entries.list<std::string>("brim.bypassed", &json::is_string, "names")}};
   std::string fault = fault_of(card);
   expect<FileError>(fault.empty(), kTag, "'{}': {}", file.path(), fault);
   return card;

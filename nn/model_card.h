@@ -10,6 +10,7 @@
 //   brim.deviation  [0.229,0.224,0.225]
 //   brim.shapes     {"conv1.weight":[40,3,7,7]}   as in the file, of tensors that the model usually
 //                                                 has in other shapes: those of a pruned one
+//   brim.bypassed   ["layer1.2"]          modules that give what they are given, and have no tensors
 //
 // All may be missing: a file of PyTorch has none of them.
 #pragma once
@@ -30,7 +31,7 @@ struct ModelCard {
   /// 1 to `kLargestSide`, resize at least size; 0 where they are not known.
   int size = 0, resize = 0;
   std::vector<float> mean, deviation;
-  TensorShapes shapes;  ///< those of the model, not of the file (nn/weights.h)
+  ModelSizes sizes;  ///< shapes are those of the model, not of the file (nn/weights.h)
 };
 
 /// The entries that are known, and "format": "pt", which tells others that names and layouts are

@@ -70,10 +70,12 @@ std::vector<NamedTensor> Module::named_buffers() const {
 
 std::vector<NamedModule> Module::named_modules() {
   std::vector<NamedModule> modules{{"", *this}};
-  for (Module* child : children_)
+  for (Module* child : children_) {
+    if (child->bypassed_) continue;
     for (const NamedModule& below : child->named_modules())
       modules.push_back(
           {below.name.empty() ? child->name_ : join(child->name_, below.name), below.module});
+  }
   return modules;
 }
 
@@ -96,6 +98,28 @@ Module& Module::module(std::string_view name) {
     known.push_back(candidate.name);
   }
   raise<ValueError>("module", "has no module '{}'{}", name, did_you_mean(name, known));
+}
+
+void Module::bypass() {
+  for_each_slot([](const std::string&, const Slot& slot) { *slot.tensor = Tensor(); });
+  slots_.clear();
+  children_.clear();
+  owned_.clear();
+  bypassed_ = true;
+}
+
+void Module::refuse_as_bypassed() const {
+  raise<ValueError>("module", "'{}' is bypassed, and takes one tensor and nothing else", name_);
+}
+
+std::vector<std::string> Module::bypassed_modules() const {
+  std::vector<std::string> names;
+  for (const Module* child : children_) {
+    if (child->bypassed_) names.push_back(child->name_);
+    for (const std::string& below : child->bypassed_modules())
+      names.push_back(join(child->name_, below));
+  }
+  return names;
 }
 
 int64_t Module::parameter_count() const {

@@ -58,6 +58,7 @@ class Module {
   /// has no values; `initialize`, `copy_into` and `fill` give it some, a write through `data()` is
   /// not seen.
   Tensor operator()(Tensor x, Where where = Where::current()) {
+    if (bypassed_) return x;
     return call(where, [&] { return forward(std::move(x)); });
   }
   virtual Tensor forward(Tensor x) = 0;
@@ -70,7 +71,7 @@ class Module {
   /// tensors (the bias of a convolution without one) are left out.
   std::vector<NamedTensor> named_parameters() const;
   std::vector<NamedTensor> named_buffers() const;
-  /// The module itself (named ""), then all below it.
+  /// The module itself (named ""), then all below it that are not bypassed.
   std::vector<NamedModule> named_modules();
   /// The parameter or buffer of that name; throws `ValueError` with the nearest one otherwise.
   Tensor tensor(std::string_view name) const;
@@ -111,6 +112,14 @@ class Module {
     bool is_parameter;
     const Module* owner;
   };
+  /// For a block that a smaller model does without: called with a tensor, the module gives it back
+  /// from now on. What was at or below it, modules, parameters and buffers, is gone, and no longer
+  /// listed. Make optimizers afterwards. A call of another kind, with options, is an error then.
+  void bypass();
+  bool is_bypassed() const { return bypassed_; }
+  /// Dotted names of those below this one, in the order of registration.
+  std::vector<std::string> bypassed_modules() const;
+
   /// Names below this module at or below which a file may hold what it has no use for: a part that
   /// other programs have and that is left out here. `load_weights` passes over them.
   virtual std::vector<std::string> skipped_in_files() const { return {}; }
@@ -140,6 +149,7 @@ class Module {
   /// Runs `body` under the module's name; for modules with calls of their own.
   template <class Body>
   std::invoke_result_t<const Body&> call(Where where, const Body& body) {
+    if (bypassed_) refuse_as_bypassed();
     if (parent_ == nullptr) require_values();
     std::optional<autograd::ModuleScope> scope;
     if (!name_.empty()) scope.emplace(name_);
@@ -152,6 +162,7 @@ class Module {
   const std::vector<Module*>& children() const { return children_; }
 
  private:
+  [[noreturn]] void refuse_as_bypassed() const;
   void set_frozen(std::string_view prefix, bool frozen);
   bool has_all_values() const;
   void require_new_name(const std::string& name) const;
@@ -162,7 +173,7 @@ class Module {
   std::vector<Module*> children_;
   std::vector<std::unique_ptr<Module>> owned_;
   Where where_;
-  bool training_ = true, frozen_ = false;
+  bool training_ = true, frozen_ = false, bypassed_ = false;
 };
 
 /// Whether the dotted `name` is `prefix` or below it: "layer1.0.bn1" is below "layer1", "layer10"

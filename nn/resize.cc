@@ -58,22 +58,24 @@ void replace_tensors(Module& module, const Make& make) {
 
 }  // namespace
 
-TensorShapes shapes_beside(const Module& module, const Module& made) {
-  TensorShapes shapes = shapes_of(module);
+ModelSizes sizes_beside(const Module& module, const Module& made) {
+  ModelSizes sizes{shapes_of(module), module.bypassed_modules()};
   const TensorShapes usual = shapes_of(made);
-  std::erase_if(shapes, [&](const auto& entry) {
+  std::erase_if(sizes.shapes, [&](const auto& entry) {
     auto found = usual.find(entry.first);
     return found == usual.end() || found->second == entry.second;
   });
-  return shapes;
+  return sizes;
 }
 
-void resize(Module& module, const TensorShapes& shapes) {
-  validate(module, shapes);
+void resize(Module& module, const ModelSizes& sizes) {
+  validate(module, sizes.shapes);
+  for (const std::string& name : sizes.bypassed) module.module(name);  // throws for none
   replace_tensors(module, [&](const std::string& name, const Tensor& old) {
-    auto found = shapes.find(name);
-    return found == shapes.end() ? Tensor() : in_place_of(old, found->second, old.device());
+    auto found = sizes.shapes.find(name);
+    return found == sizes.shapes.end() ? Tensor() : in_place_of(old, found->second, old.device());
   });
+  for (const std::string& name : sizes.bypassed) module.module(name).bypass();
 }
 
 void materialize(Module& module, Device device) {

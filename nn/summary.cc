@@ -4,8 +4,8 @@
 #include <map>
 
 #include "brim/autograd/op.h"
-#include "brim/autograd/random_context.h"
 #include "brim/base/bytes.h"
+#include "brim/nn/meta_run.h"
 
 namespace brim::nn {
 namespace {
@@ -35,13 +35,9 @@ class Collector final : public autograd::OpObserver {
 };
 
 std::vector<SummaryRow> trace(Module& model, const Shape& input) {
-  std::vector<NamedTensor> parameters = model.named_parameters();
-  Dtype dtype = parameters.empty() ? Dtype::float32 : parameters.front().tensor.dtype();
-  MetaScope on_meta(model);
-  autograd::NoGradScope no_grad;
-  autograd::RandomScope random(0, 0);  // dropout outside takes no number of its own for this
+  MetaRun run(model);
   Collector collector;
-  model(empty(input, {.dtype = dtype, .device = Device::meta()}));
+  run.forward(input);
   return std::move(collector.rows);
 }
 

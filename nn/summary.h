@@ -30,7 +30,8 @@ struct Summary {
   int64_t activation_bytes = 0;
 };
 
-/// `input` is the shape of the model's input, [N,H,W,C]; its dtype is that of the parameters.
+/// `input` is the shape of the model's input, [N,H,W,C]; its dtype is that of the parameters, and
+/// where some are halves, float32 in mixed precision.
 /// Throws what the forward pass throws about shapes; the model is as before in any case.
 Summary summarize(Module& model, const Shape& input);
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "brim/autograd/random_context.h"
 #include "brim/nn/eval_scope.h"
+#include "brim/nn/meta_run.h"
 #include "brim/shrink/channel_tracer.h"
 
 namespace brim::shrink {
@@ -96,14 +96,10 @@ int64_t ChannelGroup::channels_per_unit() const { return named_axis(*this).per_u
 
 ChannelGroups find_channel_groups(nn::Module& model, const Shape& input,
                                   const ChannelGroupOptions& options) {
-  const std::vector<nn::NamedTensor> parameters = model.named_parameters();
-  const Dtype dtype = parameters.empty() ? Dtype::float32 : parameters.front().tensor.dtype();
-  nn::MetaScope on_meta(model);
   nn::EvalScope eval(model);
-  autograd::NoGradScope no_grad;
-  autograd::RandomScope random(0, 0);
+  nn::MetaRun run(model);
   ChannelTracer tracer(model, options);
-  tracer.finish(model(empty(input, {.dtype = dtype, .device = Device::meta()})));
+  tracer.finish(run.forward(input));
   return Groups(tracer).take();
 }
 

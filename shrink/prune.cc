@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "brim/nn/eval_scope.h"
 #include "brim/nn/summary.h"
 
 namespace brim::shrink {
@@ -44,7 +45,10 @@ double cost_after(nn::Module& model, const ChannelCut& cut, const Cost& cost) {
 }  // namespace
 
 Cost flops_of(const Shape& input) {
-  return [input](nn::Module& model) { return nn::summarize(model, input).flops; };
+  return [input](nn::Module& model) {
+    nn::EvalScope eval(model);
+    return nn::summarize(model, input).flops;
+  };
 }
 
 Cost parameters_of() {

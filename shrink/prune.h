@@ -34,7 +34,7 @@ struct PruneOptions {
 /// What a model takes of something. It is called with the model on the meta device, as small as it
 /// would be.
 using Cost = std::function<double(nn::Module& model)>;
-/// Floating point operations of a forward pass of this input.
+/// Floating point operations of a forward pass of this input, in eval mode.
 Cost flops_of(const Shape& input);
 /// Elements of all parameters.
 Cost parameters_of();

@@ -3,6 +3,7 @@
 #include "brim/train/ladder.h"
 #include "brim/train/low_memory.h"
 #include "brim/train/parts.h"
+#include "brim/train/pruned_training.h"
 #include "brim/train/recompute_plan.h"
 
 namespace brim {
@@ -209,6 +210,35 @@ class FusedUpdate final : public Remedy {
   }
 };
 
+// Channels for good: it proposes a model, which is to be trained and pruned first. Half of them is
+// the most: a model that lost more is rarely what was wanted.
+class PruneChannels final : public Remedy {
+ public:
+  std::string name() const override { return "pruning"; }
+  bool changes_numbers() const override { return true; }
+  bool is_proposed_only() const override { return true; }
+  Offer offer(const TrainingSetup& setup, int64_t limit) const override {
+    if (setup.rehearsal.loss) return {{}, "what the model's input is like is not known"};
+    int tenths = 5, too_few = 0;  // of the channels
+    while (tenths - too_few > 1) {
+      const int middle = (tenths + too_few) / 2;
+      (peak_without(setup, middle, limit) <= limit ? tenths : too_few) = middle;
+    }
+    PrunedTraining pruned = with_fewer_channels(setup.rehearsal, tenths / 10.0);
+    return {TrainingSetup{std::move(pruned.rehearsal), setup.planner},
+            fmt::format("a model pruned by {}0% of each layer's channels, to {:.2f} of the FLOPs",
+                        tenths, pruned.flops_left)};
+  }
+
+ private:
+  static int64_t peak_without(const TrainingSetup& setup, int tenths, int64_t limit) {
+    return predicted_memory(
+               {with_fewer_channels(setup.rehearsal, tenths / 10.0).rehearsal, setup.planner},
+               limit)
+        .peak_reserved;
+  }
+};
+
 }  // namespace
 
 Ladder standard_ladder() {
@@ -223,6 +253,7 @@ Ladder standard_ladder() {
       .add(std::make_unique<LowGradients>())
       .add(std::make_unique<LowState>())
       .add(std::make_unique<LowParameters>())
+      .add(std::make_unique<PruneChannels>())
       .add(std::make_unique<MicroBatches>());
   return ladder;
 }

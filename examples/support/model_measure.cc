@@ -92,7 +92,7 @@ std::optional<double> accuracy_of(const TrainFlags& flags, TrainData& data, nn::
 
 ModelMeasure measure_model(const TrainFlags& flags, TrainData& data, nn::Module& model) {
   ModelMeasure measure{.parameters = model.parameter_count()};
-  measure.flops = nn::summarize(model, {1, flags.size, flags.size, 3}).flops;
+  measure.flops = shrink::flops_of({1, flags.size, flags.size, 3})(model);
   measure.train_peak_bytes = train_peak_bytes(flags, data);
   measure.infer_peak_bytes = infer_peak_bytes(flags, data);
   {

@@ -30,8 +30,13 @@ shrink::PruneOptions PruneFlags::options() const {
 void add_flags(CLI::App& app, PruneFlags& f) {
   app.add_option("--weights", f.weights, "safetensors file of the trained model, see train --save")
       ->required();
-  app.add_option("--to", f.to, "what of the model's is to be left, and how much: " + goal_help())
-      ->capture_default_str();
+  app.add_option("--to", f.to,
+                 "what of the model's is to be left, and how much: " + goal_help() +
+                     " (default flops=0.5, or with --remove-blocks as many as there are)");
+  app.add_option("--remove-blocks", f.remove_blocks,
+                 "first remove so many residual blocks: one after the other, that which costs the "
+                 "least accuracy, each by itself")
+      ->check(CLI::NonNegativeNumber);
   app.add_option(
          "--criterion", f.criterion,
          fmt::format("which channels go first: {}", fmt::join(shrink::criterion_names(), ", ")))
@@ -57,7 +62,8 @@ void add_flags(CLI::App& app, PruneFlags& f) {
                  "before that, draw what each layer's channels are worth: accuracy without a share "
                  "of them, as a page for a browser")
       ->type_name("FILE.html");
-  app.add_option("--sensitivity-images", f.sensitivity_images, "images to validate on for that")
+  app.add_option("--sensitivity-images", f.sensitivity_images,
+                 "images to validate on for that, and for --remove-blocks")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   f.train.model.clear();
@@ -71,7 +77,8 @@ void check_flags(PruneFlags& f) {
                      "--new-head would prune a model without a classifier");
   expect<ValueError>(f.finetune_epochs == 0 || !f.train.save.empty(), "flags",
                      "--finetune-epochs needs --save for what it trains");
-  f.goal = parse_goal(f.to, "--to");
+  if (f.to.empty() && f.remove_blocks == 0) f.to = "flops=0.5";
+  if (!f.to.empty()) f.goal = parse_goal(f.to, "--to");
   shrink::criterion_of(f.criterion);
   take_model(f);
   if (f.finetune_epochs > 0) f.train.epochs = f.finetune_epochs;

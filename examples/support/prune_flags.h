@@ -12,7 +12,9 @@ namespace brim::examples {
 
 struct PruneFlags {
   TrainFlags train;
-  std::string weights, to = "flops=0.5", criterion = "l2";
+  std::string weights, criterion = "l2";
+  std::string to;  ///< by default flops=0.5, or where blocks are removed "", all channels
+  int64_t remove_blocks = 0;
   bool per_layer = false;
   int64_t multiple = 8;
   double least = 0.1;
@@ -21,7 +23,7 @@ struct PruneFlags {
   int64_t finetune_epochs = 0;
   std::string sensitivity;  ///< a page to write; "" for none
   int64_t sensitivity_images = 1000;
-  PruneGoal goal;  ///< of `to`
+  PruneGoal goal{.amount = 1};  ///< of `to`
 
   shrink::PruneOptions options() const;
 };

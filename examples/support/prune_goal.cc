@@ -68,7 +68,7 @@ shrink::Cost cost_of(const PruneGoal& goal, const TrainFlags& flags, const Train
   // The run of a model that is on the meta device with fewer channels.
   auto run_of = [&flags, &data](nn::Module& model) {
     TrainFlags run = flags;
-    run.shapes = nn::shapes_beside(model, *usual_model(flags, data));
+    run.sizes = nn::sizes_beside(model, *usual_model(flags, data));
     return run;
   };
   switch (goal.kind) {

@@ -15,10 +15,12 @@ struct Setting {
 };
 
 // Short: there may be hundreds.
-std::string said(const nn::TensorShapes& shapes) {
+std::string said(const nn::ModelSizes& sizes) {
   io::Checksum checksum;
-  for (const auto& [name, shape] : shapes) checksum.add(name + to_string(shape));
-  return fmt::format("{} of its own, {:016x}", shapes.size(), checksum.value());
+  for (const auto& [name, shape] : sizes.shapes) checksum.add(name + to_string(shape));
+  std::string text = fmt::format("{} of its own, {:016x}", sizes.shapes.size(), checksum.value());
+  if (!sizes.bypassed.empty()) text += fmt::format(", without {}", fmt::join(sizes.bypassed, " "));
+  return text;
 }
 
 /// All that numbers follow from. Bytes follow from those of the state, and from the rehearsal.
@@ -56,7 +58,7 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
   if (flags.parameters_text != "f32")
     settings.push_back({"parameters", flags.parameters_text, true});
   if (o.state_text != "f32") settings.push_back({"optimizer state", o.state_text, true});
-  if (!flags.init_shapes.empty()) settings.push_back({"shapes", said(flags.init_shapes)});
+  if (!flags.init_sizes.empty()) settings.push_back({"shapes", said(flags.init_sizes)});
   if (flags.scale_penalty > 0) settings.push_back({"scale penalty", text(flags.scale_penalty)});
   if (!flags.prune.to.empty()) settings.push_back({"pruning", pruning_identity(flags)});
   if (flags.precision() == Dtype::float16) settings.push_back({"loss scale", flags.loss_scale});
@@ -70,7 +72,7 @@ std::string bytes_identity(const TrainFlags& flags, const TrainData& data,
   std::string state;
   for (const Setting& setting : settings_of(flags, data))
     if (setting.of_state) state += fmt::format("{} {}, ", setting.name, setting.value);
-  if (!flags.shapes.empty()) state += fmt::format("shapes {}, ", said(flags.shapes));
+  if (!flags.sizes.empty()) state += fmt::format("shapes {}, ", said(flags.sizes));
   return state + plan_identity(rehearsal);
 }
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "brim/nn/eval_scope.h"
-#include "brim/train/evaluate.h"
-#include "brim/train/upload.h"
+#include "brim/examples/support/drawn_images.h"
 
 namespace brim::examples {
 namespace {
@@ -47,41 +45,6 @@ std::string curve(const Sensitivity& s, const GroupSensitivity& group) {
       "<polyline points=\"{2}\" fill=\"none\" stroke=\"#4c78a8\" stroke-width=\"2\"/></svg>",
       kWidth, kHeight, points);
 }
-
-/// Some of the images to validate, the same each time. They are drawn: a data set may have them
-/// class by class.
-class DrawnImages {
- public:
-  DrawnImages(const TrainData& data, int64_t most)
-      : input_(data.input), most_(most), loader_(data.val_set, shuffled(*data.validation)) {}
-
-  double accuracy(nn::Module& model) {
-    nn::EvalScope eval(model);
-    int64_t images = 0, correct = 0;
-    loader_.start_epoch(0);
-    while (images < most_) {
-      const std::optional<data::Batch> batch = loader_.next();
-      if (!batch) break;
-      const HostBatch host{batch->pixels(), batch->labels(), batch->size()};
-      correct +=
-          count_correct(evaluate_batch(model, upload(host, input_), input_).logits, host.labels);
-      images += host.count() - std::ranges::count(host.labels, data::kIgnoredLabel);
-    }
-    return static_cast<double>(correct) / static_cast<double>(std::max<int64_t>(images, 1));
-  }
-
- private:
-  static data::LoaderOptions shuffled(const data::Loader& loader) {
-    data::LoaderOptions options = loader.options();
-    options.shuffle = true;
-    options.seed = 0;
-    return options;
-  }
-
-  InputOptions input_;
-  int64_t most_;
-  data::Loader loader_;
-};
 
 }  // namespace
 

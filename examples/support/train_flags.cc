@@ -315,7 +315,7 @@ nn::ModelOptions model_options(const TrainFlags& flags, const TrainData& data, D
           .seed = flags.seed,
           .dtype = dtype,
           .device = device,
-          .shapes = flags.shapes};
+          .sizes = flags.sizes};
 }
 
 TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {

@@ -70,7 +70,7 @@ struct TrainFlags {
   AugmentFlags augment = {};
   std::string init, save, save_best;  ///< files of weights; "" for none
   /// Of a pruned `init`, and those of the model now, where a run goes on that has pruned since.
-  nn::TensorShapes init_shapes, shapes;
+  nn::ModelSizes init_sizes, sizes;
   TrainPruneFlags prune;
   double scale_penalty = 0;
   int64_t early_stop = 0;  ///< epochs without a better accuracy; 0 for never

@@ -14,15 +14,16 @@ namespace {
 constexpr std::string_view kModel = "model.";
 
 // What is not as usual in the checkpoint.
-nn::TensorShapes shapes_in(const io::SafetensorsFile& checkpoint, const TrainFlags& flags,
-                           const TrainData& data) {
-  nn::TensorShapes shapes;
+nn::ModelSizes sizes_in(const io::SafetensorsFile& checkpoint, const TrainFlags& flags,
+                        const TrainData& data) {
+  nn::ModelSizes sizes{.bypassed = flags.init_sizes.bypassed};
   usual_model(flags, data)
       ->for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
         const io::TensorInfo* info = checkpoint.find(std::string(kModel) + name);
-        if (info != nullptr && info->shape != slot.tensor->shape()) shapes[name] = info->shape;
+        if (info != nullptr && info->shape != slot.tensor->shape())
+          sizes.shapes[name] = info->shape;
       });
-  return shapes;
+  return sizes;
 }
 
 int64_t number_in(const io::Metadata& strings, const char* name) {
@@ -87,11 +88,11 @@ void check_pruning_flags(TrainFlags& flags, const TrainData& data) {
                      "in; leave one of them out");
 }
 
-void take_resumed_shapes(TrainFlags& flags, const TrainData& data) {
+void take_resumed_sizes(TrainFlags& flags, const TrainData& data) {
   if (flags.prune.to.empty() || !flags.resume || flags.checkpoint.empty()) return;
   const NewestCheckpoint newest = newest_checkpoint_in(flags.checkpoint);
   if (!newest.checkpoint) return;
-  flags.shapes = shapes_in(io::SafetensorsFile(newest.checkpoint->path), flags, data);
+  flags.sizes = sizes_in(io::SafetensorsFile(newest.checkpoint->path), flags, data);
   if (flags.batch > 0) return;
   // The largest that fits by now would be another.
   if (flags.effective_batch == 0)
@@ -111,7 +112,7 @@ std::optional<PruningOptions> pruning_options(const TrainFlags& flags, const Tra
                    .seed = flags.seed},
       .cost = cost_of(goal, flags, data, f.exclude)};
   nn::ModelOptions first = model_options(flags, data, Device::meta());
-  first.shapes = flags.init_shapes;
+  first.sizes = flags.init_sizes;
   options.before = options.cost(*nn::make_model(flags.model, first));
   return options;
 }

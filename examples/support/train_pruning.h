@@ -22,7 +22,7 @@ void check_pruning_flags(TrainFlags& flags, const TrainData& data);
 
 /// Where a run goes on that has pruned already: the shapes, the images of an update and those at
 /// once that its checkpoint has, where the flags leave them open.
-void take_resumed_shapes(TrainFlags& flags, const TrainData& data);
+void take_resumed_sizes(TrainFlags& flags, const TrainData& data);
 
 /// Nothing without `--prune-to`. Refers to both.
 std::optional<PruningOptions> pruning_options(const TrainFlags& flags, const TrainData& data);

@@ -23,10 +23,10 @@ void run_training(TrainFlags flags) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
   TrainData data = open_data(flags);
-  take_initial_shapes(flags, data);
+  take_initial_sizes(flags, data);
   check_weight_flags(flags, data);
   check_pruning_flags(flags, data);
-  take_resumed_shapes(flags, data);
+  take_resumed_sizes(flags, data);
   set_op_times(flags);
   choose_precision(flags, data, events);
   const bool open = flags.batch == 0;

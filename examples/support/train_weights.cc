@@ -18,8 +18,8 @@ void check_initial_weights(const TrainFlags& flags, const TrainData& data) {
   try {
     model = nn::make_model(flags.model, model_options(flags, data, Device::meta()));
   } catch (const Error& error) {
-    raise<FileError>("flags", "--init {}: brim.shapes is not of a {}: {}", flags.init, flags.model,
-                     error.what());
+    raise<FileError>("flags", "--init {}: brim.shapes or brim.bypassed is not of a {}: {}",
+                     flags.init, flags.model, error.what());
   }
   nn::check_weights(*model, file, {.new_head = flags.new_head});
 }
@@ -34,20 +34,20 @@ std::vector<std::string> class_names(const TrainData& data) {
 }
 
 nn::ModelCard card_for(const TrainFlags& flags, const TrainData& data,
-                       const nn::TensorShapes& shapes) {
+                       const nn::ModelSizes& sizes) {
   return {.model = flags.model,
           .classes = class_names(data),
           .size = flags.size,
           .resize = validation_augment(flags).resize,
           .mean = data.input.mean,
           .deviation = data.input.deviation,
-          .shapes = shapes};
+          .sizes = sizes};
 }
 
 void save(const TrainFlags& flags, const TrainData& data, nn::Module& model,
           const std::string& path) {
-  const nn::TensorShapes shapes = nn::shapes_beside(model, *usual_model(flags, data));
-  nn::save_weights(model, path, card_for(flags, data, shapes));
+  const nn::ModelSizes sizes = nn::sizes_beside(model, *usual_model(flags, data));
+  nn::save_weights(model, path, card_for(flags, data, sizes));
 }
 
 }  // namespace
@@ -61,19 +61,20 @@ void add_weight_flags(CLI::App& app, TrainFlags& f) {
 
 std::unique_ptr<nn::Module> usual_model(const TrainFlags& flags, const TrainData& data) {
   nn::ModelOptions options = model_options(flags, data, Device::meta());
-  options.shapes.clear();
+  options.sizes = {};
   return nn::make_model(flags.model, options);
 }
 
-void take_initial_shapes(TrainFlags& flags, const TrainData& data) {
+void take_initial_sizes(TrainFlags& flags, const TrainData& data) {
   if (flags.init.empty()) return;
-  nn::TensorShapes& shapes = flags.init_shapes;
-  shapes = nn::card_of(io::SafetensorsFile(flags.init)).shapes;
+  nn::ModelSizes& sizes = flags.init_sizes;
+  sizes = nn::card_of(io::SafetensorsFile(flags.init)).sizes;
+  nn::TensorShapes& shapes = sizes.shapes;
   if (flags.new_head && !shapes.empty()) {
     auto head = shapes.find(nn::classifier_head(*usual_model(flags, data)) + ".weight");
     if (head != shapes.end()) head->second[0] = data.classes;
   }
-  flags.shapes = shapes;
+  flags.sizes = sizes;
 }
 
 void check_weight_flags(const TrainFlags& flags, const TrainData& data) {
@@ -83,7 +84,7 @@ void check_weight_flags(const TrainFlags& flags, const TrainData& data) {
   for (const std::string& path : {flags.save, flags.save_best}) {
     if (path.empty()) continue;
     nn::to_metadata(
-        card_for(flags, data, flags.shapes));  // names of folders may be no names for a file
+        card_for(flags, data, flags.sizes));  // names of folders may be no names for a file
     io::check_writable(path, "save");
   }
 }

@@ -20,7 +20,7 @@ std::unique_ptr<nn::Module> usual_model(const TrainFlags& flags, const TrainData
 
 /// Of `--init`, which may be a pruned model: the run's is made like it. Throws what `nn::card_of`
 /// throws.
-void take_initial_shapes(TrainFlags& flags, const TrainData& data);
+void take_initial_sizes(TrainFlags& flags, const TrainData& data);
 
 /// Before anything that takes long: whether the weights are those of this model, and the file can
 /// be written. Throws `FileError`, or `ValueError` for a new head of nothing.

@@ -19,9 +19,9 @@ void choose_model(ModelCard& card, const std::string& wanted, const std::string&
 }
 
 std::unique_ptr<Module> on_meta(const std::string& model, int64_t classes,
-                                const TensorShapes& shapes = {}) {
+                                const ModelSizes& sizes = {}) {
   return make_model(model,
-                    {.classes = classes, .seed = {}, .device = Device::meta(), .shapes = shapes});
+                    {.classes = classes, .seed = {}, .device = Device::meta(), .sizes = sizes});
 }
 
 /// As many as the classifier in the file has; 1000 where it has none, so that what is missing is
@@ -40,9 +40,9 @@ int64_t count_classes(const io::SafetensorsFile& file, const std::string& model)
 void require_weights(const io::SafetensorsFile& file, const LoadedModel& loaded) {
   std::unique_ptr<Module> model;
   try {
-    model = on_meta(loaded.card.model, loaded.classes, loaded.card.shapes);
+    model = on_meta(loaded.card.model, loaded.classes, loaded.card.sizes);
   } catch (const Error& error) {
-    raise<FileError>(kTag, "'{}': brim.shapes is not of a {}: {}", file.path(), loaded.card.model,
+    raise<FileError>(kTag, "'{}': brim.shapes or brim.bypassed is not of a {}: {}", file.path(), loaded.card.model,
                      error.what());
   }
   check_weights(*model, file);
@@ -65,7 +65,7 @@ LoadedModel load_model(const std::string& path, const LoadModelOptions& options)
                                      .seed = {},
                                      .dtype = options.dtype,
                                      .device = options.device,
-                                     .shapes = loaded.card.shapes});
+                                     .sizes = loaded.card.sizes});
   load_weights(*loaded.module, file);
   loaded.module->eval();
   return loaded;

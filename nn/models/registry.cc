@@ -124,13 +124,13 @@ std::unique_ptr<Module> usual(const Entry& entry, const ModelOptions& options, D
 }
 
 // On the way it is on a meta device of its own: the account in force sees it at its size alone.
-std::unique_ptr<Module> with_shapes(const Entry& entry, const ModelOptions& options) {
+std::unique_ptr<Module> with_sizes(const Entry& entry, const ModelOptions& options) {
   std::unique_ptr<Module> model;
   {
     memory::AccountScope apart(std::make_shared<memory::Account>(
         Device::meta(), std::make_unique<memory::NullSource>(), memory::planner_named("direct")));
     model = usual(entry, options, Device::meta());
-    resize(*model, options.shapes);
+    resize(*model, options.sizes);
   }
   materialize(*model, options.device);
   return model;
@@ -143,8 +143,8 @@ std::unique_ptr<Module> make_model(const std::string& name, const ModelOptions& 
                      options.classes);
   for (const Entry& entry : entries()) {
     if (entry.name != name) continue;
-    std::unique_ptr<Module> model = options.shapes.empty() ? usual(entry, options, options.device)
-                                                           : with_shapes(entry, options);
+    std::unique_ptr<Module> model = options.sizes.empty() ? usual(entry, options, options.device)
+                                                           : with_sizes(entry, options);
     if (options.seed) initialize(*model, *options.seed);
     return model;
   }

@@ -25,7 +25,7 @@ struct ModelOptions {
   Device device = Device::cpu();
   std::optional<double> dropout;    ///< instead of the model's own, where it has one
   bool zero_init_residual = false;  ///< of ResNets: residual branches start at 0
-  TensorShapes shapes;              ///< of tensors that are not as usual: a pruned model's
+  ModelSizes sizes;                 ///< of what is not as usual: a pruned model's
 };
 
 /// Throws `ValueError` for a name that is not known, with the nearest one, for classes < 1, and

@@ -1,6 +1,10 @@
 // --batch auto of train and plan from outside: the largest batch that fits the budget.
+#include "brim/nn/models/registry.h"
+#include "brim/nn/weights.h"
 #include "brim/tests/examples/train_program.h"
+#include "brim/tests/support/temp_folder.h"
 
+using namespace brim;
 using namespace brim::testing;
 
 namespace {
@@ -9,6 +13,19 @@ const std::string kNet =
     " --data synthetic --model resnet20 --size 32 --classes 10 --steps 2 --threads 1 "
     "--recompute off ";
 const std::string kAuto = kNet + "--batch auto ";
+
+/// The file of a model like kNet's without so many tenths of each layer's channels.
+std::string pruned_model(const TempFolder& folder, const std::string& tenths) {
+  const std::string whole = folder.path() + "/whole", pruned = folder.path() + "/pruned";
+  nn::save_weights(*nn::make_model("resnet20", {.classes = 10}), whole, {.model = "resnet20"});
+  const Finished run = run_command(
+      "examples/prune --data synthetic --size 32 --classes 10 --batch 2 --op-times nominal --quiet "
+      "--per-layer --to ratio=0." +
+      tenths + " --weights " + whole + " --save " + pruned);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  return pruned;
+}
 
 int64_t planned_peak(int64_t batch) {
   Finished run = train(kNet + "--json - --batch " + std::to_string(batch));
@@ -103,7 +120,7 @@ TEST_CASE("the rate follows the batch that is found, as it follows one that is g
 }
 
 TEST_CASE("where no batch fits, the error says what the smallest takes") {
-  Finished run = train(kAuto + "--json - --budget 1MiB");
+  Finished run = train(kAuto + "--json - --budget 256KiB");
   CHECK(run.code == 2);
   const json refused = events_of(run.out).front();
   CHECK(refused["event"] == "refused");
@@ -117,9 +134,10 @@ TEST_CASE("the budget that a refusal names is enough, also beside a margin") {
     REQUIRE(text.find(before) != std::string::npos);
     return std::stoll(text.substr(text.find('(', text.find(before)) + 1));
   };
+  const TempFolder folder;
   for (const std::string margin : {"0", "50%", "7%"}) {
     const std::string flags = kAuto + "--steps 1 --margin " + margin + " --budget ";
-    Finished refused = train(flags + "1MiB");
+    Finished refused = train(flags + "256KiB");
     REQUIRE(refused.code == 2);
     CAPTURE(refused.err);
     CHECK(refused.err.find(" bytes), at batch 1, or ") != std::string::npos);
@@ -132,6 +150,8 @@ TEST_CASE("the budget that a refusal names is enough, also beside a margin") {
       return refused.err.find(text) != std::string::npos;
     };
     std::string remedies = " --recompute auto";
+    if (const size_t at = refused.err.find("a model pruned by "); at != std::string::npos)
+      remedies += " --init " + pruned_model(folder, refused.err.substr(at + 18, 1));
     if (proposes("update fused into backward")) remedies += " --fused-update";
     if (proposes("pure bfloat16"))
       remedies += " --precision bf16 --parameters bf16 --optimizer-state bf16";

@@ -87,7 +87,7 @@ TEST_CASE("prune: train goes on from the file, within what is predicted, and fin
   place.run("--to ratio=0.4 --multiple 1 --save " + place.file("untrained.safetensors"));
   const nn::LoadedModel trained = nn::load_model(place.half),
                         untrained = nn::load_model(place.file("untrained.safetensors"));
-  CHECK(trained.card.shapes == untrained.card.shapes);
+  CHECK(trained.card.sizes == untrained.card.sizes);
   CHECK(trained.module->tensor("fc.weight").to_vector<float>() !=
         untrained.module->tensor("fc.weight").to_vector<float>());
   const Finished new_head =
@@ -119,13 +119,12 @@ TEST_CASE("prune: what cannot be done is said in a line, and changes no file") {
   place.check_refused("--to flops", "expected a number above 0 and up to 1");
   place.check_refused("--to flobs=0.5", "did you mean 'flops'?");
   place.check_refused("--criterion tailor", "did you mean 'taylor'?");
-  place.check_refused("--exclude layer9",
-                      "no module or parameter 'layer9'; did you mean");
+  place.check_refused("--exclude layer9", "no module or parameter 'layer9'; did you mean");
   place.check_refused("--finetune-epochs 2", "--finetune-epochs needs --save");
   place.check_refused("--batch auto", "give --batch a number, not auto");
   place.check_refused("--model resnet18", "is a resnet20, not a resnet18");
   nn::save_weights(*nn::make_model("resnet20", {.classes = 10}), place.half,
-                   {.model = "resnet20", .shapes = {{"bn1.bias", {5}}}});
+                   {.model = "resnet20", .sizes = {{{"bn1.bias", {5}}}}});
   check_error(kSynthetic + kQuick + " --init " + place.half,
               "tensor 'bn1.bias' is [16], but [5] in the model");
 }

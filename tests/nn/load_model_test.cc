@@ -100,12 +100,12 @@ TEST_CASE("a model with tensors of other sizes is made from its file, and only a
   testing::TempFolder folder;
   const std::string path = folder.path() + "/a";
   auto usual = nn::make_model("resnet20", {.classes = 3, .device = Device::meta()});
-  auto original = nn::make_model("resnet20", {.classes = 3, .seed = 4, .shapes = kNarrow});
-  const nn::TensorShapes shapes = nn::shapes_beside(*original, *usual);
-  CHECK(shapes == kNarrow);
-  nn::save_weights(*original, path, {.model = "resnet20", .shapes = shapes});
+  auto original = nn::make_model("resnet20", {.classes = 3, .seed = 4, .sizes = {kNarrow}});
+  const nn::ModelSizes sizes = nn::sizes_beside(*original, *usual);
+  CHECK(sizes == nn::ModelSizes{kNarrow});
+  nn::save_weights(*original, path, {.model = "resnet20", .sizes = sizes});
   nn::LoadedModel loaded = nn::load_model(path);
-  CHECK(loaded.card.shapes == kNarrow);
+  CHECK(loaded.card.sizes == sizes);
   original->eval();
   autograd::NoGradScope no_grad;
   Tensor x = uniform({2, 32, 32, 3}, -1, 1, RandomKey{1});
@@ -113,26 +113,53 @@ TEST_CASE("a model with tensors of other sizes is made from its file, and only a
 
   auto account = memory::capped_host_account("direct");
   memory::AccountScope scope(account);
-  auto again = nn::make_model("resnet20", {.classes = 3, .shapes = kNarrow});
+  auto again = nn::make_model("resnet20", {.classes = 3, .sizes = {kNarrow}});
   CHECK(account->stats().peak_live == account->stats().live);
 }
 
 TEST_CASE("shapes of another model, or not those of the tensors beside them, are refused") {
   auto refusal_of = [](nn::TensorShapes shapes) {
-    Saved saved({.model = "resnet20", .shapes = std::move(shapes)});
+    Saved saved({.model = "resnet20", .sizes = {std::move(shapes)}});
     return error_text<FileError>([&] { nn::load_model(saved.path); });
   };
   CHECK(contains(refusal_of(kNarrow), "tensor 'layer1.0.bn1.bias' is [16], but [5] in the model"));
   CHECK(contains(refusal_of({{"layer1.0.conv1.wait", {5}}}),
-                 "brim.shapes is not of a resnet20: resize: the model has no parameter or buffer "
+                 "brim.shapes or brim.bypassed is not of a resnet20: resize: the model has no "
+                 "parameter or buffer "
                  "'layer1.0.conv1.wait'; did you mean 'layer1.0.conv1.weight'?"));
   CHECK(
       contains(refusal_of({{"conv1.weight", {5}}}), "'conv1.weight' is [16,3,3,3] and cannot be"));
   constexpr int64_t kHuge = int64_t{1} << 40;
   CHECK_FALSE(refusal_of({{"conv1.weight", {kHuge, kHuge, kHuge, kHuge}}}).empty());
   auto model = nn::make_model("resnet20", {.classes = 3});
-  CHECK_THROWS_AS(nn::resize(*model, {{"bn1.bias", {3}}, {"bn1.weight", {0}}}), ValueError);
+  CHECK_THROWS_AS(nn::resize(*model, {.shapes = {{"bn1.bias", {3}}, {"bn1.weight", {0}}}}),
+                  ValueError);
   CHECK(model->tensor("bn1.bias").shape() == Shape{16});
+}
+
+TEST_CASE("a model without some of its blocks is made from its file") {
+  const nn::ModelSizes sizes{.shapes = kNarrow, .bypassed = {"layer1.1", "layer3.2"}};
+  auto original = nn::make_model("resnet20", {.classes = 3, .seed = 4, .sizes = sizes});
+  auto usual = nn::make_model("resnet20", {.classes = 3, .device = Device::meta()});
+  CHECK(nn::sizes_beside(*original, *usual) == sizes);
+  for (const nn::NamedTensor& parameter : original->named_parameters())
+    CHECK_FALSE(parameter.name.starts_with("layer1.1"));
+  testing::TempFolder folder;
+  const std::string path = folder.path() + "/a";
+  nn::save_weights(*original, path, {.model = "resnet20", .sizes = sizes});
+  const nn::LoadedModel loaded = nn::load_model(path);
+  original->eval();
+  autograd::NoGradScope no_grad;
+  const Tensor x = uniform({2, 32, 32, 3}, -1, 1, RandomKey{1});
+  CHECK((*loaded.module)(x).to_vector<float>() == (*original)(x).to_vector<float>());
+
+  auto refusal_of = [](std::vector<std::string> bypassed) {
+    Saved saved({.model = "resnet20", .sizes = {.bypassed = std::move(bypassed)}});
+    return error_text<FileError>([&] { nn::load_model(saved.path); });
+  };
+  CHECK(contains(refusal_of({"layer1.11"}), "has no module 'layer1.11'; did you mean 'layer1.1'?"));
+  // The tensors beside it are those of a whole model.
+  CHECK(contains(refusal_of({"layer1.1"}), "the model has no 'layer1.1.bn1.bias'"));
 }
 
 TEST_CASE("a classifier that cannot be one is named, and takes no memory") {

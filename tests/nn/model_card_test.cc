@@ -37,7 +37,8 @@ TEST_CASE("a card comes back from a file") {
                      .resize = 256,
                      .mean = {0.485f, 0.456f, 0.406f},
                      .deviation = {0.229f, 0.224f, 1e-3f},
-                     .shapes = {{"conv1.weight", {40, 7, 5, 3}}, {"fc.weight", {10, 480}}}};
+                     .sizes = {{{"conv1.weight", {40, 7, 5, 3}}, {"fc.weight", {10, 480}}},
+                               {"layer1.1", "layer2.0"}}};
   io::Metadata metadata = nn::to_metadata(card);
   CHECK(metadata.at("format") == "pt");
   CHECK(metadata.at("brim.mean") == "[0.485,0.456,0.406]");
@@ -48,9 +49,10 @@ TEST_CASE("a card comes back from a file") {
   CHECK(again.resize == card.resize);
   CHECK(again.mean == card.mean);
   CHECK(again.deviation == card.deviation);
-  CHECK(again.shapes == card.shapes);
+  CHECK(again.sizes == card.sizes);
   // As in the file: channels second.
   CHECK(metadata.at("brim.shapes") == R"({"conv1.weight":[40,3,7,5],"fc.weight":[10,480]})");
+  CHECK(metadata.at("brim.bypassed") == R"(["layer1.1","layer2.0"])");
 }
 
 TEST_CASE("a file without entries has an empty card") {
@@ -93,6 +95,8 @@ TEST_CASE("entries that make no sense are refused") {
     check_refused("brim.shapes", fmt::format(R"({{"a":{}}})", shape), "expected lists of sizes");
   check_refused("brim.shapes", R"({"a":[3,0]})", "a cannot be [3,0]");
   check_refused("brim.shapes", R"({"\u001b":[3]})", "has control characters");
+  check_refused("brim.bypassed", "3", "expected a list of names");
+  check_refused("brim.bypassed", R"(["\u001b"])", "has control characters");
   std::string text = error_text<FileError>([&] {
     read({{"brim.size", "224"}, {"brim.resize", "100"}});
   });

@@ -229,7 +229,8 @@ TEST_CASE("module: to converts everything, and keeps roles") {
   CHECK(net(uniform({2, 6, 6, 3}, -1, 1, RandomKey{7}, {.dtype = Dtype::float64})).dtype() ==
         Dtype::float64);
   CHECK_THROWS_WITH_AS(net.to(Dtype::float16),
-                       "module: expected float32, float64 or bfloat16 parameters, got float16", DtypeError);
+                       "module: expected float32, float64 or bfloat16 parameters, got float16",
+                       DtypeError);
   // What had no values has none afterwards.
   Net empty;
   empty.to(Dtype::float64);
@@ -308,4 +309,23 @@ TEST_CASE("module: a module of one's own with a parameter of its own") {
   fill(module.calls, 1);
   nn::initialize(module, 0);
   CHECK(module.calls.to_vector<float>() == std::vector<float>{5});
+}
+
+TEST_CASE("a bypassed module gives what it is given, and has nothing any more") {
+  Net net;
+  nn::initialize(net, 1);
+  net.eval();
+  const int64_t before = net.parameter_count(), in_blocks = net.blocks.parameter_count();
+  REQUIRE(in_blocks > 0);
+  net.module("blocks").bypass();
+  CHECK(net.parameter_count() == before - in_blocks);
+  CHECK(net.bypassed_modules() == Names{"blocks"});
+  for (const nn::NamedModule& part : net.named_modules()) CHECK(part.name != "blocks");
+  const Tensor x = uniform({2, 8, 8, 3}, -1, 1, RandomKey{1});
+  autograd::NoGradScope no_grad;
+  CHECK(net(x).to_vector<float>() == net.fc(net.pool(net.stem(x))).to_vector<float>());
+  net.stem.bn.bypass();  // called with an activation
+  CHECK(net.bypassed_modules() == Names{"stem.bn", "blocks"});
+  CHECK_THROWS_WITH_AS(net(x), "module: 'bn' is bypassed, and takes one tensor and nothing else",
+                       ValueError);
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "brim/autograd/backward.h"
-#include "brim/nn/summary.h"
 #include "brim/ops/sum.h"
 #include "brim/shrink/prune.h"
 #include "brim/tests/shrink/zoo.h"
@@ -57,7 +56,7 @@ TEST_CASE("prune, zoo: at any ratio, by each criterion, a model runs and counts 
         nn::MetaScope on_meta(*model);
         shrink::remove_channels(*model, plan.cut);
         CHECK(model->parameter_count() == elements);
-        CHECK(nn::summarize(*model, input).flops == plan.after);
+        CHECK(shrink::flops_of(input)(*model) == plan.after);
         CHECK((plan.cut.empty() || plan.after < plan.before));
         train_once(*model, input, Device::meta());
       }

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "brim/memory/plan/plan.h"
+#include "brim/nn/creation.h"
+#include "brim/nn/models/registry.h"
 #include "brim/tests/train/planned_training.h"
 #include "brim/tests/train/small_net.h"
 #include "brim/train/predicted_time.h"
@@ -207,4 +209,35 @@ TEST_CASE("predicted time: parts of an update add up, and cost what they start")
   CHECK(seconds(4, 40) == doctest::Approx(seconds(4, 4) + 9 * part));
   CHECK(seconds(4, 38) ==
         doctest::Approx(seconds(4, 4) + 8 * part + seconds(4, 6) - seconds(4, 4)));
+}
+
+TEST_CASE("pruning is proposed with the bytes that a model of those shapes takes") {
+  const TrainingSetup setup = setup_of(kCase);
+  const StepMemory whole = predicted_memory(setup);
+  const int64_t limit = whole.peak_reserved * 8 / 10;
+  const LadderResult result = standard_ladder().climb(setup, {.limit = limit});
+  const Rung* pruned = find(result, "pruning");
+  REQUIRE(pruned);
+  CHECK(pruned->fits);
+  CHECK(pruned->changes_numbers);
+  CHECK(pruned->is_proposed_only);
+  CHECK(pruned->memory.peak_reserved <= limit);
+  CHECK(pruned->memory.state < whole.state);
+  CHECK(pruned->relative_time < 1);
+  CHECK(pruned->remedies.front().find("a model pruned by ") == 0);
+  for (size_t i = 0; i < result.considered.size(); ++i)
+    if (std::ranges::count(result.considered[i].names, "pruning") > 0) CHECK(result.chosen != i);
+  // What the rung rehearses is what a model that is made in those shapes takes.
+  auto small = pruned->setup.rehearsal.make_model;
+  nn::CreationScope on_meta({.device = Device::meta()});
+  auto usual = setup.rehearsal.make_model();
+  const nn::ModelSizes sizes = nn::sizes_beside(*small(), *usual);
+  CHECK(sizes.shapes.size() > 40);
+  TrainingSetup made = setup;
+  made.rehearsal.make_model = [&sizes] {
+    return std::shared_ptr<nn::Module>(nn::make_model(
+        "resnet20", {.classes = 10, .seed = {}, .device = Device::meta(), .sizes = sizes}));
+  };
+  CHECK(predicted_memory(made).peak_reserved == pruned->memory.peak_reserved);
+  CHECK(predicted_memory(made).state == pruned->memory.state);
 }
