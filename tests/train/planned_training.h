@@ -17,6 +17,7 @@ struct TrainingCase {
   std::string optimizer = "sgd";  ///< with momentum; or adamw
   int64_t epochs = 2;
   Dtype parameters = Dtype::float32, state = Dtype::float32;  ///< what they are kept in
+  nn::ModelSizes sizes = {};                                  ///< of a pruned model
 
   TrainingCase with_batch(int64_t other) const {
     TrainingCase changed = *this;
@@ -38,7 +39,8 @@ inline std::unique_ptr<nn::Module> make_model(const TrainingCase& c, Device devi
   const bool low = c.parameters != Dtype::float32;
   return nn::make_model(c.model, {.classes = 10,
                                   .dtype = low ? c.parameters : nn::creation_options().dtype,
-                                  .device = device});
+                                  .device = device,
+                                  .sizes = c.sizes});
 }
 
 inline Updating make_updating(const TrainingCase& c, nn::Module& model) {
