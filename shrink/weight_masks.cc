@@ -140,6 +140,7 @@ WeightMasks::~WeightMasks() { make_permanent(); }
 
 void WeightMasks::prune(const MaskOptions& options) {
   validate(options);
+  if (masked_.front().weight.device().is_meta()) return;  // there are no values to rank
   std::vector<Scores> scores;
   Stays stays;
   for (const Masked& m : masked_) {
@@ -186,7 +187,7 @@ std::vector<nn::NamedTensor> WeightMasks::masks() const {
 double WeightMasks::sparsity() const {
   int64_t gone = 0, all = 0;
   for (const Masked& m : masked_) {
-    if (!m.mask->defined()) continue;
+    if (!m.mask->defined() || m.mask->device().is_meta()) continue;
     all += m.mask->numel();
     gone += std::count(m.mask->data<bool>(), m.mask->data<bool>() + m.mask->numel(), false);
   }

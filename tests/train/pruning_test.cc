@@ -8,10 +8,12 @@
 #include <cmath>
 #include <map>
 
+#include "brim/memory/arena_planner.h"
 #include "brim/nn/models/registry.h"
 #include "brim/optim/adamw.h"
 #include "brim/optim/loss_scaler.h"
 #include "brim/optim/sgd.h"
+#include "brim/shrink/weight_masks.h"
 #include "brim/tests/support/errors.h"
 #include "brim/tests/support/temp_folder.h"
 #include "brim/tests/train/plain_net.h"
@@ -253,4 +255,49 @@ TEST_CASE("pruning: the schedule is cubic, and refused where it makes no sense o
   const std::string text = error_text<ValueError>(
       [&] { Pruning(*model, kInput, {.schedule = {.target = 0.001, .begin = 1, .end = 1}}); });
   CHECK(contains(text, "cannot be had: the least possible is"));
+}
+
+TEST_CASE("pruning: what masks take is planned") {
+  struct Masked {
+    std::unique_ptr<nn::Module> model;
+    std::unique_ptr<shrink::WeightMasks> masks;
+  };
+  const auto make = [](Device device) {
+    auto made = std::make_shared<Masked>();
+    made->model = nn::make_model("resnet20", {.classes = 4, .device = device});
+    made->masks = std::make_unique<shrink::WeightMasks>(*made->model);
+    return std::shared_ptr<nn::Module>(made, made->model.get());
+  };
+  const int64_t images = 8;
+  RehearsalOptions rehearsal{
+      .make_model = [&] { return make(Device::meta()); },
+      .make_updating = [](nn::Module& model) { return Updating{make_optimizer("sgd", model)}; },
+      .trainer = {.steps = 3},
+      .size = 16,
+      .batch = images,
+      .updates = 3};
+  const TrainingPlan plan =
+      plan_under("arena", [&](const auto& held) { rehearse(rehearsal, held); });
+  RehearsalOptions without = rehearsal;
+  without.make_model = [] {
+    return std::shared_ptr<nn::Module>(
+        nn::make_model("resnet20", {.classes = 4, .device = Device::meta()}));
+  };
+  const TrainingPlan unmasked =
+      plan_under("arena", [&](const auto& held) { rehearse(without, held); });
+  CHECK(plan.predicted.peak_live > unmasked.predicted.peak_live + 260'000);  // a byte a weight
+
+  auto account = std::make_shared<memory::Account>(
+      Device::cpu(), std::make_unique<memory::HostSource>(memory::host_memory()),
+      memory::arena_planner(plan.plan));
+  memory::AccountScope scope(account);
+  {
+    auto model = make(Device::cpu());
+    auto optimizer = make_optimizer("sgd", *model);
+    RandomBatches source({.images = images, .batches = 3, .size = 16});
+    Trainer(*model, *optimizer, {source}, rehearsal.trainer).run();
+  }
+  CHECK(account->stats().peak_live == plan.predicted.peak_live);
+  CHECK(account->stats().peak_reserved == plan.predicted.peak_reserved);
+  CHECK(account->stats().mismatches == 0);
 }
