@@ -28,6 +28,11 @@ its own, and name it with --before; --no-torch leaves PyTorch out.
 Both get the same --model, --batch, --size, --threads and --dtype; --brim-args go to this
 one alone. In the row `before`, a ratio below 1 says that this build is faster.
 
+A pruned model against the whole one, and PyTorch with as many weights masked:
+
+    bench/compare_step.py --model resnet50 --brim-args "--weights half.safetensors" \\
+        --before bazel-bin/bench/step_server --masked 0.5 --python VENV/bin/python
+
 --dtype bf16 measures mixed precision, PyTorch's autocast in channels last as its
 peer, and one row more, `brim f32`: what this build's float32 step takes.
 """
@@ -100,6 +105,8 @@ def arguments():
     p.add_argument("--no-torch", action="store_true", help="without the stock peer")
     p.add_argument("--tuned", action="store_true", help="also PyTorch with a tuned allocator")
     p.add_argument("--compiled", action="store_true", help="also torch.compile (tuned, if --tuned)")
+    p.add_argument("--masked", type=float, metavar="SHARE",
+                   help="also PyTorch with so many weights masked (torch.nn.utils.prune)")
     p.add_argument("--json", help="file for all numbers")
     return p.parse_args()
 
@@ -120,6 +127,8 @@ def start(a):
         wanted.append(("before", [a.before, *common, *(dtype if a.dtype != "f32" else [])], quiet))
     if not a.no_torch:
         wanted.append(("torch", torch, quiet))
+    if a.masked:
+        wanted.append(("torch masked", [*torch, "--masked", str(a.masked)], quiet))
     if a.tuned:
         wanted.append(("torch tuned", torch, {**quiet, **TUNED}))
     if a.compiled:

@@ -15,7 +15,7 @@ namespace {
 using namespace brim;
 
 struct Options {
-  std::string model = "resnet50", dtype = "f32";
+  std::string model = "resnet50", dtype = "f32", weights;
   int64_t batch = 16, size = 224, classes = 1000;
   int threads = 0, warmup = 2;
 };
@@ -31,9 +31,17 @@ Tensor random_labels(int64_t count, int64_t classes) {
   return from_vector(labels, {count});
 }
 
+std::unique_ptr<nn::Module> make_model(const Options& options) {
+  if (options.weights.empty())
+    return nn::make_model(options.model, {.classes = options.classes, .seed = 0});
+  auto model = nn::load_model(options.weights, {.model = options.model}).module;
+  model->train();
+  return model;
+}
+
 void serve(const Options& options) {
   if (options.threads > 0) set_num_threads(options.threads);
-  auto model = nn::make_model(options.model, {.classes = options.classes, .seed = 0});
+  auto model = make_model(options);
   optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9, .weight_decay = 1e-4});
   TrainStep step(*model, sgd, {.precision = kPrecisions.at(options.dtype)});
   Tensor images = normal({options.batch, options.size, options.size, 3}, 1, RandomKey{1});
@@ -65,6 +73,7 @@ int main(int argc, char** argv) {
   app.add_option("--warmup", options.warmup);
   app.add_option("--dtype", options.dtype, "bf16, f16: mixed precision")
       ->check(CLI::IsMember(kPrecisions));
+  app.add_option("--weights", options.weights, "a file of the model, which may be a pruned one");
   CLI11_PARSE(app, argc, argv);
   try {
     serve(options);

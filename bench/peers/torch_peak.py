@@ -5,9 +5,11 @@ Parameters, buffers, momentum and the input, plus what the profiler saw allocate
 and freed during one step of SGD: activations, gradients and operators' own
 tensors. Scratch of libraries below PyTorch is not in it. The second step, since
 the first makes the momentum. Eager, channels last, cross entropy. Prints MiB, for
-recompute_time_bench --peer-peak.
+recompute_time_bench --peer-peak, and with --masked the size of the file that the model is
+saved in, with its masks and after prune.remove.
 """
 import argparse
+import io
 
 import torch_training
 from torch.profiler import ProfilerActivity, profile
@@ -35,6 +37,23 @@ def peak_of(step):
     return peak
 
 
+def file_bytes(model):
+    import torch
+
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    return file.getbuffer().nbytes
+
+
+def print_files(model):
+    from torch.nn.utils import prune
+
+    with_masks = file_bytes(model)
+    for module, name in torch_training.masked_weights(model):
+        prune.remove(module, name)
+    print(f"file {with_masks / 2**20:.1f} MiB with masks, {file_bytes(model) / 2**20:.1f} MiB without")
+
+
 def main():
     a = arguments()
     training = torch_training.Training(a)
@@ -46,6 +65,8 @@ def main():
     peak = peak_of(training.step)
     print(f"{a.model} batch {a.batch} size {a.size}: {state / 2**20:.0f} MiB held, {peak / 2**20:.0f} MiB "
           f"in the step, {(state + peak) / 2**20:.0f} MiB")
+    if a.masked:
+        print_files(model)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ def add_arguments(parser):
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--masked", type=float, default=0, metavar="SHARE",
+                        help="of the weights of convolutions and linear layers, the smallest (torch.nn.utils.prune)")
 
 
 def make_model(name, classes):
@@ -24,6 +26,14 @@ def make_model(name, classes):
     return getattr(torchvision.models, name)(num_classes=classes, **aux)
 
 
+def masked_weights(model):
+    """(module, "weight") of all convolutions and linear layers."""
+    import torch
+
+    kinds = torch.nn.Conv2d, torch.nn.Linear
+    return [(module, "weight") for module in model.modules() if isinstance(module, kinds)]
+
+
 class Training:
     """Model, optimizer and batch of the arguments above; step() trains once and returns the loss."""
 
@@ -32,7 +42,12 @@ class Training:
 
         torch.manual_seed(0)
         layout = torch.channels_last if channels_last else torch.contiguous_format
-        self.model = make_model(a.model, a.classes).to(memory_format=layout).train()
+        self.model = make_model(a.model, a.classes)
+        if a.masked:  # in its own layout: the ranking takes no other
+            from torch.nn.utils import prune
+
+            prune.global_unstructured(masked_weights(self.model), prune.L1Unstructured, amount=a.masked)
+        self.model = self.model.to(memory_format=layout).train()
         self.images = torch.randn(a.batch, 3, a.size, a.size).contiguous(memory_format=layout)
         self.labels = torch.randint(0, a.classes, (a.batch,))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9,
