@@ -80,10 +80,12 @@ class Prune {
 
   /// `before` is the cost of the model with all blocks.
   void remove_channels(double before) {
-    const shrink::PruneOptions options = flags_.options();
-    if (options.criterion == shrink::Criterion::taylor) add_up_gradients();
+    shrink::PruneOptions options = flags_.options();
+    if (options.criterion == shrink::Criterion::taylor)
+      options.scores = [this](nn::Module& model, const shrink::ChannelGroups& groups) {
+        return scores_of_batches(model, groups);
+      };
     const shrink::Pruner pruner(*model_, input(), options);
-    model_->zero_grad();
     const double left = std::min(1.0, flags_.goal.amount * before / cost_of_model());
     const shrink::PruningPlan plan = flags_.goal.kind == GoalKind::ratio
                                          ? pruner.ratio(flags_.goal.amount, cost())
@@ -110,14 +112,21 @@ class Prune {
     say(to_table(found));
   }
 
-  // In evaluation mode: running statistics stay as they are.
-  void add_up_gradients() {
-    nn::EvalScope eval(*model_);
+  // By each batch's own gradients, added up: over all batches they nearly cancel in a trained
+  // model. In evaluation mode: running statistics stay as they are.
+  shrink::UnitScores scores_of_batches(nn::Module& model, const shrink::ChannelGroups& groups) {
+    nn::EvalScope eval(model);
     const TrainerOptions options = trainer_options(flags_.train, data_);
+    shrink::UnitScores sums;
     data_.training->start_epoch(0, 0);
-    for (int64_t i = 0; i < flags_.gradient_batches; ++i)
-      if (std::optional<HostBatch> batch = data_.training->next())
-        backward(training_loss(*model_, upload(*batch, data_.input), options));
+    for (int64_t i = 0; i < flags_.gradient_batches; ++i) {
+      const std::optional<HostBatch> batch = data_.training->next();
+      if (!batch) break;
+      backward(training_loss(model, upload(*batch, data_.input), options));
+      shrink::add_scores(sums, shrink::unit_scores(model, groups, shrink::Criterion::taylor));
+      model.zero_grad();
+    }
+    return sums;
   }
 
   void finetune() {

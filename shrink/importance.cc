@@ -228,6 +228,13 @@ std::string_view to_string(Criterion criterion) {
       ->second;
 }
 
+void add_scores(UnitScores& sums, const UnitScores& scores) {
+  if (sums.empty())
+    sums = scores;
+  else
+    for (size_t group = 0; group < sums.size(); ++group) add(sums[group], scores[group]);
+}
+
 UnitScores unit_scores(nn::Module& model, const ChannelGroups& groups, Criterion criterion,
                        uint64_t seed) {
   autograd::NoGradScope no_grad;

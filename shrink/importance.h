@@ -43,9 +43,13 @@ const std::vector<std::string>& criterion_names();
 /// `[group][unit]`, from 0.
 using UnitScores = std::vector<std::vector<double>>;
 
+/// Adds those of another batch, say; `sums` may be empty.
+void add_scores(UnitScores& sums, const UnitScores& scores);
+
 /// `groups` are those of the model. `seed` is of `random`. Throws `ValueError` for `taylor` where a
-/// parameter has no gradient: run backward on some batches first, whose gradients add up; for
-/// weights or gradients that are not finite.
+/// parameter has no gradient: run backward on a batch first, and add the scores of several, each by
+/// its own gradients, which in a trained model nearly cancel in their sum; for weights or gradients
+/// that are not finite.
 UnitScores unit_scores(nn::Module& model, const ChannelGroups& groups, Criterion criterion,
                        uint64_t seed = 0);
 

@@ -20,6 +20,9 @@ namespace brim::shrink {
 
 struct PruneOptions {
   Criterion criterion = Criterion::l2;
+  /// Importance of your own instead: what `unit_scores` gives, one score for each unit of each
+  /// group; none for the criterion's.
+  std::function<UnitScores(nn::Module& model, const ChannelGroups& groups)> scores = {};
   /// Rank the units of all groups together; else remove the same share of each.
   bool global = true;
   /// Channels that a group keeps are a multiple of this, as kernels like them, or all.
@@ -73,7 +76,9 @@ class Pruner {
   class Ranking;
 
   PruningPlan plan_of(KeptUnits kept, const Cost& cost) const;
-  double cost_without(int64_t units, const Cost& cost) const;
+  double cost_without(const std::vector<int64_t>& gone, const Cost& cost) const;
+  std::vector<int64_t> with_room_used(std::vector<int64_t> gone, double wanted, double before,
+                                      const Cost& cost) const;
 
   nn::Module& model_;
   ChannelGroups groups_;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
@@ -165,6 +166,54 @@ TEST_CASE("prune: a target is met with the least that meets it, or refused with 
     const PruningPlan most = pruner.to(least + 0.001, flops);
     CHECK(most.after <= (least + 0.001) * most.before);
   }
+}
+
+TEST_CASE(
+    "prune: where layers can only lose many channels at once, what there is room for comes back") {
+  auto model = nn::make_model("resnet20", {.classes = 10});
+  const Shape input{1, 32, 32, 3};
+  for (double fraction : {0.3, 0.5, 0.7}) {
+    CAPTURE(fraction);
+    const Pruner pruner(*model, input, {.multiple = 8});
+    const PruningPlan plan = pruner.to(fraction, shrink::flops_of(input));
+    CHECK(plan.after <= fraction * plan.before);
+    CHECK(plan.after > (fraction - 0.03) * plan.before);
+    for (size_t g = 0; g < plan.kept.size(); ++g)
+      CHECK(std::ranges::count(plan.kept[g], true) * pruner.groups().groups[g].channels_per_unit() %
+                8 ==
+            0);
+  }
+}
+
+TEST_CASE("prune: by importance of one's own") {
+  Small model;
+  const auto by_number = [](nn::Module&, const shrink::ChannelGroups& groups) {
+    shrink::UnitScores scores;
+    for (const shrink::ChannelGroup& group : groups.groups)
+      for (double& score : scores.emplace_back(static_cast<size_t>(group.units)))
+        score = static_cast<double>(&score - scores.back().data());
+    return scores;
+  };
+  const shrink::Cost flops = shrink::flops_of(kInput);
+  const PruningPlan plan =
+      Pruner(model, kInput, {.scores = by_number, .multiple = 1}).ratio(0.4, flops);
+  CHECK(plan.kept ==
+        shrink::KeptUnits{{false, false, true, true}, {false, false, true, true, true, true}});
+  const auto refused = [&](const shrink::UnitScores& scores) {
+    const auto give = [&](nn::Module&, const shrink::ChannelGroups&) { return scores; };
+    CHECK_THROWS_WITH_AS(Pruner(model, kInput, {.scores = give}),
+                         "prune: expected a finite score for each unit of each group", ValueError);
+  };
+  refused({});
+  refused({{1, 2, 3}, {1, 2, 3, 4, 5, 6}});
+  refused({{1, 2, 3, std::nan("")}, {1, 2, 3, 4, 5, 6}});
+}
+
+TEST_CASE("importance: scores of several batches add up") {
+  shrink::UnitScores sums;
+  shrink::add_scores(sums, {{1, 2}, {3}});
+  shrink::add_scores(sums, {{4, 5}, {6}});
+  CHECK(sums == shrink::UnitScores{{5, 7}, {9}});
 }
 
 TEST_CASE("prune: groups keep a multiple of channels, a least share, and what is excluded") {
