@@ -22,6 +22,9 @@ struct PruningOptions {
   shrink::Cost cost = nullptr;
   /// What that was before the first pruning; by default, of the model that the trainer gets.
   std::optional<double> before = {};
+  /// From the first pruning on, micro-batches grow into the bytes that become free, beyond the
+  /// trainer's own, up to all images of an update at once.
+  bool batch_may_grow = false;
 };
 
 struct PruneReport {

@@ -37,6 +37,8 @@ class Replanning {
   /// Whether it has more, and the micro-batches are smaller than wanted.
   bool may_grow(int64_t micro_batch) const;
 
+  /// From the next plan on, micro-batches of up to so many images are wanted.
+  void want(int64_t micro_batch) { wanted_ = micro_batch; }
   /// Finds the largest micro-batch, up to the wanted one, that fits what the device has now beside
   /// what others hold of it, and moves the training to a planner for it. To be called between
   /// steps. Throws `memory::OutOfMemory` where none fits; nothing has changed then. `planner` is ""

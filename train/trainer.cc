@@ -143,6 +143,7 @@ NewestCheckpoint Trainer::resume() {
   if (!found.checkpoint) return found;
   progress_ = found.checkpoint->progress;
   kept_plan_ = found.checkpoint->plan;
+  if (pruning_ && step_.attempts() > options_.pruning->schedule.begin) let_batch_grow();
   return found;
 }
 
@@ -236,8 +237,13 @@ std::optional<shrink::PruningPlan> Trainer::pruning_plan(const HostBatch& batch)
   });
 }
 
+void Trainer::let_batch_grow() {
+  if (options_.pruning->batch_may_grow) replanning_.want(data_.training.shape().images);
+}
+
 void Trainer::prune_if_due(const HostBatch& batch) {
   if (!pruning_ || !pruning_->is_due(step_.attempts())) return;
+  let_batch_grow();
   const std::optional<shrink::PruningPlan> plan = pruning_plan(batch);
   if (!plan || plan->cut.empty()) return;
   const std::string planner = replanning_.suspend();

@@ -123,6 +123,7 @@ class Trainer {
   TrainingState state() {
     return {model_, optimizer_, step_, options_.ema, /*may_shrink=*/pruning_.has_value()};
   }
+  void let_batch_grow();
   void prune_if_due(const HostBatch& batch);
   std::optional<shrink::PruningPlan> pruning_plan(const HostBatch& batch);
   void replan(const std::string& why, const std::string& planner = "");

@@ -110,7 +110,8 @@ std::optional<PruningOptions> pruning_options(const TrainFlags& flags, const Tra
                    .multiple = f.multiple,
                    .exclude = f.exclude,
                    .seed = flags.seed},
-      .cost = cost_of(goal, flags, data, f.exclude)};
+      .cost = cost_of(goal, flags, data, f.exclude),
+      .batch_may_grow = flags.finds_batch()};
   nn::ModelOptions first = model_options(flags, data, Device::meta());
   first.sizes = flags.init_sizes;
   options.before = options.cost(*nn::make_model(flags.model, first));

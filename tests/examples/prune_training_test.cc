@@ -23,8 +23,8 @@ struct Place {
   Place() {
     write_cifar10(data);
     common = "--data " + data.path() +
-             " --model resnet20 --budget 6MiB --batch auto --max-batch 8 --steps 16 --ema 0.9 "
-             "--threads 1 --workers 1 --quiet" +
+             " --model resnet20 --budget 6MiB --batch auto --steps 16 --ema 0.9 --threads 1 "
+             "--workers 1 --quiet" +
              kPruning;
   }
   std::string file(const std::string& name) const { return folder.path() + "/" + name; }
@@ -39,10 +39,11 @@ std::vector<json> of_kind(const std::vector<json>& events, const std::string& ki
   return found;
 }
 
-}  // namespace
-
-TEST_CASE("train --prune-to: within the budget, resumed on either side with the same bits") {
-  const Place place;
+/// A run with these flags for its batch, and what goes on from its checkpoints.
+void check_resumed_bits(const std::string& batch, bool grows) {
+  CAPTURE(batch);
+  Place place;
+  place.common += batch;
   const std::string whole = place.file("whole");
   const Finished run =
       train(place.common + "--json - --checkpoint " + whole +
@@ -64,6 +65,7 @@ TEST_CASE("train --prune-to: within the budget, resumed on either side with the 
     CHECK(prunings[i]["step"] == 4 * (i + 1));
     CHECK(plans[i]["step"] == 4 * (i + 1));
   }
+  CHECK((plans[2]["batch"] > events.front()["batch"]) == grows);
   CHECK(prunings[2]["cost"] <= 0.5 * prunings[2]["before"].get<double>());
   CHECK(nn::load_model(place.file("whole.weights")).module->parameter_count() ==
         prunings[2]["parameters"]);
@@ -84,6 +86,16 @@ TEST_CASE("train --prune-to: within the budget, resumed on either side with the 
     CHECK(events_of(rest.out).back()["mismatches"] == 0);
     CHECK(bytes_of(weights) == bytes_of(place.file("whole.weights")));
   }
+}
+
+}  // namespace
+
+TEST_CASE("train --prune-to: within the budget, resumed on either side with the same bits") {
+  check_resumed_bits("--max-batch 8 ", /*grows=*/false);
+}
+
+TEST_CASE("train --prune-to: a batch that was found grows up to the images of an update") {
+  check_resumed_bits("--effective-batch 16 ", /*grows=*/true);
 }
 
 TEST_CASE("train --prune-to: what cannot be done is said in a line") {

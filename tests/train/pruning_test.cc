@@ -34,6 +34,7 @@ struct RunOptions {
   std::string planner = "arena";
   int64_t capacity = memory::Source::kUnlimited;
   int64_t micro_batch = 0;
+  bool batch_may_grow = false;
   Checkpoints* checkpoints = nullptr;
   int64_t stop_after = 0;  // updates; 0: to the end
 };
@@ -67,13 +68,15 @@ Run train(const RunOptions& o) {
   auto optimizer = make_optimizer(o.optimizer, *model);
   optim::Ema ema(*model, {.decay = 0.9});
   RandomBatches source({.images = kImages, .batches = 5, .size = 16});
+  PruningOptions prune = pruning(o.criterion);
+  prune.batch_may_grow = o.batch_may_grow;
   Trainer trainer(*model, *optimizer, {source},
                   {.steps = kSteps,
                    .schedule = optim::ConstantSchedule{.rate = 0.01},
                    .ema = &ema,
                    .micro_batch = o.micro_batch,
                    .planner = o.planner,
-                   .pruning = pruning(o.criterion),
+                   .pruning = prune,
                    .checkpoints = o.checkpoints});
   Run run;
   trainer.on_step = [&](const StepReport& step) { run.losses.push_back(step.loss); };
@@ -167,6 +170,27 @@ TEST_CASE("pruning: within a budget, whose micro-batches grow into what the chan
   REQUIRE(run.plans.size() == 4);
   CHECK(run.plans.front().micro_batch < kImages);
   CHECK(run.plans.back().micro_batch > run.plans.front().micro_batch);
+}
+
+TEST_CASE(
+    "pruning: micro-batches grow beyond the trainer's own when asked, from the first pruning on") {
+  for (bool asked : {false, true}) {
+    const Run run = train({.micro_batch = 2, .batch_may_grow = asked});
+    REQUIRE(run.plans.size() == 4);
+    CHECK(run.plans.front().micro_batch == 2);
+    for (size_t i = 1; i < 4; ++i) CHECK(run.plans[i].micro_batch == (asked ? kImages : 2));
+  }
+  const Run whole = train({.micro_batch = 2, .batch_may_grow = true});
+  for (int64_t stop : {3, 4, 7}) {
+    CAPTURE(stop);
+    TempFolder folder;
+    Checkpoints checkpoints(folder.path(), {});
+    RunOptions o{.micro_batch = 2, .batch_may_grow = true, .checkpoints = &checkpoints};
+    o.stop_after = stop;
+    train(o);
+    o.stop_after = 0;
+    CHECK(train(o).values == whole.values);
+  }
 }
 
 TEST_CASE("pruning: momentum and averages of what stays are what they were, entry by entry") {
