@@ -23,7 +23,7 @@ using namespace brim::examples;
 
 constexpr const char* kExamples = R"(Examples:
   prune --weights r20.safetensors --data cifar10 --to flops=0.5 --save half.safetensors \
-        --finetune-epochs 5 --lr 0.02        half the FLOPs, then five epochs of training
+        --finetune-epochs 5                  half the FLOPs, then five epochs of training
   prune --weights r20.safetensors --data cifar10 --to bytes=0.6     what that would cost, unsaved
   prune --weights r50.safetensors --data photos --remove-blocks 3 --save fewer.safetensors
   infer --weights half.safetensors --image a.png                    as any file of weights

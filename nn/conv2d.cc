@@ -20,6 +20,8 @@ Conv2d::Conv2d(int64_t in, int64_t out, const ConvOptions& options)
 Tensor Conv2d::forward(Tensor x) {
   Conv2dOptions options = options_;
   if (filters_per_channel_ > 0) options.groups = weight.size(0) / filters_per_channel_;
+  // Groups of several channels each that have one by now: a pruned layer has as many as channels.
+  if (weight.size(3) == 1 && x.dim() == 4 && x.size(3) < options.groups) options.groups = x.size(3);
   return conv2d(std::move(x), weight, bias, options, where());
 }
 

@@ -23,7 +23,9 @@ ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, const ConvTransposeOpt
 
 Tensor ConvTranspose2d::forward(Tensor x) {
   ConvTranspose2dOptions options = options_;
-  if (is_depthwise_) options.groups = weight.size(0);
+  // Groups of several channels each that have one by now: a pruned layer has as many as channels.
+  const bool has_become = weight.size(3) == 1 && weight.size(0) < options.groups;
+  if (is_depthwise_ || has_become) options.groups = weight.size(0);
   return conv_transpose2d(std::move(x), weight, bias, options, where());
 }
 

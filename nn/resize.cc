@@ -13,16 +13,8 @@ namespace {
 
 constexpr const char* kTag = "resize";
 
-TensorShapes shapes_of(const Module& module) {
-  TensorShapes shapes;
-  module.for_each_slot([&](const std::string& name, const Module::Slot& slot) {
-    shapes.emplace(name, slot.tensor->shape());
-  });
-  return shapes;
-}
-
 void validate(const Module& module, const TensorShapes& wanted) {
-  const TensorShapes known = shapes_of(module);
+  const TensorShapes known = tensor_shapes(module);
   std::vector<std::string> names;
   for (const auto& [name, shape] : known) names.push_back(name);
   for (const auto& [name, shape] : wanted) {
@@ -58,9 +50,17 @@ void replace_tensors(Module& module, const Make& make) {
 
 }  // namespace
 
+TensorShapes tensor_shapes(const Module& module) {
+  TensorShapes shapes;
+  module.for_each_slot([&](const std::string& name, const Module::Slot& slot) {
+    shapes.emplace(name, slot.tensor->shape());
+  });
+  return shapes;
+}
+
 ModelSizes sizes_beside(const Module& module, const Module& made) {
-  ModelSizes sizes{shapes_of(module), module.bypassed_modules()};
-  const TensorShapes usual = shapes_of(made);
+  ModelSizes sizes{tensor_shapes(module), module.bypassed_modules()};
+  const TensorShapes usual = tensor_shapes(made);
   std::erase_if(sizes.shapes, [&](const auto& entry) {
     auto found = usual.find(entry.first);
     return found == usual.end() || found->second == entry.second;
@@ -70,7 +70,12 @@ ModelSizes sizes_beside(const Module& module, const Module& made) {
 
 void resize(Module& module, const ModelSizes& sizes) {
   validate(module, sizes.shapes);
-  for (const std::string& name : sizes.bypassed) module.module(name);  // throws for none
+  for (const std::string& name : sizes.bypassed) {
+    module.module(name);  // throws for none
+    const auto covers = [&](const std::string& other) { return is_at_or_below(name, other); };
+    expect<ValueError>(std::ranges::count_if(sizes.bypassed, covers) == 1, kTag,
+                       "'{}' is bypassed twice, or with what it is in", name);
+  }
   replace_tensors(module, [&](const std::string& name, const Tensor& old) {
     auto found = sizes.shapes.find(name);
     return found == sizes.shapes.end() ? Tensor() : in_place_of(old, found->second, old.device());

@@ -17,6 +17,9 @@ class Module;
 /// Of parameters and buffers, by dotted name.
 using TensorShapes = std::map<std::string, Shape>;
 
+/// Those of all tensors of a model.
+TensorShapes tensor_shapes(const Module& module);
+
 /// What a model has otherwise than its constructor made it.
 struct ModelSizes {
   TensorShapes shapes;                ///< of tensors that have another one
@@ -31,8 +34,9 @@ struct ModelSizes {
 ModelSizes sizes_beside(const Module& module, const Module& made);
 
 /// Bypasses modules, and replaces parameters and buffers by ones of these shapes, which have no
-/// values yet. Throws `ValueError` for a name that the model does not have, with the nearest, and
-/// for another number of axes or a size below 1; nothing has changed then.
+/// values yet. Throws `ValueError` for a name that the model does not have, with the nearest,
+/// for another number of axes or a size below 1, and for a module to bypass twice; nothing has
+/// changed then.
 void resize(Module& module, const ModelSizes& sizes);
 
 /// Replaces the parameters and buffers of a model that is on the meta device by tensors on `device`

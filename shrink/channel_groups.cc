@@ -45,11 +45,6 @@ Signature signature_of(const Places& places) {
   return signature;
 }
 
-const ChannelAxis& named_axis(const ChannelGroup& group) {
-  auto made = std::ranges::find(group.axes, ChannelRole::output, &ChannelAxis::role);
-  return made == group.axes.end() ? group.axes.front() : *made;
-}
-
 std::string module_of(const std::string& tensor) {
   const size_t dot = tensor.rfind('.');
   return dot == std::string::npos ? tensor : tensor.substr(0, dot);
@@ -61,7 +56,7 @@ class Groups {
     for (const ChannelTracer::Leaf& leaf : leaves_) found_.tensors.push_back(leaf.tensor);
     for (const auto& [set, places] : places_of(tracer)) add_unit(group_of(places), places);
     for (ChannelGroup& group : found_.groups)
-      group.name = module_of(found_.tensors[named_axis(group).tensor].name);
+      group.name = module_of(found_.tensors[group.named_axis().tensor].name);
     found_.unknown_ops.assign(tracer.unknown_ops().begin(), tracer.unknown_ops().end());
   }
   ChannelGroups take() { return std::move(found_); }
@@ -92,7 +87,10 @@ class Groups {
 
 }  // namespace
 
-int64_t ChannelGroup::channels_per_unit() const { return named_axis(*this).per_unit; }
+const ChannelAxis& ChannelGroup::named_axis() const {
+  auto made = std::ranges::find(axes, ChannelRole::output, &ChannelAxis::role);
+  return made == axes.end() ? axes.front() : *made;
+}
 
 ChannelGroups find_channel_groups(nn::Module& model, const Shape& input,
                                   const ChannelGroupOptions& options) {

@@ -54,8 +54,10 @@ struct ChannelGroup {
   int64_t units = 0;
   std::vector<ChannelAxis> axes;  ///< in the order in which tensors are registered
 
-  /// Channels of the layer it is named after that a unit has.
-  int64_t channels_per_unit() const;
+  /// That of the layer it is named after.
+  const ChannelAxis& named_axis() const;
+  /// Channels of that layer that a unit has.
+  int64_t channels_per_unit() const { return named_axis().per_unit; }
 };
 
 struct ChannelGroups {
@@ -70,7 +72,9 @@ struct ChannelGroupOptions {
   std::vector<std::string> exclude;
 };
 
-/// `input` is the shape of the model's input, [N,H,W,C]. Throws `ValueError` for a name to exclude
+/// `input` is the shape of the model's input, [N,H,W,C]; its dtype is that of the parameters. What
+/// is seen is one forward pass in eval mode: a model that has other branches in training is to be
+/// excluded where they read. Throws `ValueError` for a name to exclude
 /// that the model does not have, with the nearest, and what the forward pass throws about shapes.
 ChannelGroups find_channel_groups(nn::Module& model, const Shape& input,
                                   const ChannelGroupOptions& options = {});

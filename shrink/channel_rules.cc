@@ -221,13 +221,17 @@ Shape padded_to(int rank, const Shape& shape) {
   return padded;
 }
 
-// Does the operand say nothing of channels, as a number for each image does?
+// Does the operand say nothing of the channels of the others, as a number for each image or each
+// pixel does?
 bool is_neutral(const Operand& operand, const Shape& varying) {
-  if (operand.labels.varying_axes() > 0 || operand.labels.ids.front() != ChannelSets::kFixed)
-    return false;
-  for (int axis = 0; axis < varying.size(); ++axis)
-    if (varying[axis] != 1 && operand.shape[axis] != 1) return false;
-  return true;
+  if (operand.labels.varying_axes() > 0) return false;
+  bool spans = false;  // is there an axis along which channels differ?
+  for (int axis = 0; axis < varying.size(); ++axis) {
+    if (varying[axis] == 1) continue;
+    spans = true;
+    if (operand.shape[axis] != 1) return false;
+  }
+  return spans || operand.labels.ids.front() == ChannelSets::kFixed;
 }
 
 }  // namespace
@@ -255,7 +259,10 @@ void elementwise(ChannelFlow& flow) {
   }
   ChannelLabels result{varying, {}};
   for (const Operand& operand : operands) {
-    if (is_neutral(operand, varying)) continue;
+    if (is_neutral(operand, varying)) {
+      flow.sets().fix(operand.labels.ids);
+      continue;
+    }
     ChannelIds ids = expanded(operand.labels, varying);
     if (result.ids.empty())
       result.ids = std::move(ids);

@@ -50,7 +50,10 @@ ChannelIds ChannelTracer::axis_of_leaf(Leaf& leaf, int axis, ChannelRole role) {
 
 ChannelIds ChannelTracer::axis_of(const Tensor& tensor, int axis, ChannelRole role) {
   if (Leaf* leaf = leaf_of(tensor)) return axis_of_leaf(*leaf, axis, role);
-  sets_.fix(labels_of(tensor).ids);
+  ChannelLabels labels = labels_of(tensor);
+  // A bias that was cast to a half is as the one that it was made of.
+  if (labels.varying_axes() == 1 && labels.shape[axis] == tensor.size(axis)) return labels.ids;
+  sets_.fix(labels.ids);
   return ChannelIds(static_cast<size_t>(tensor.size(axis)), ChannelSets::kFixed);
 }
 

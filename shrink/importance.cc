@@ -32,6 +32,7 @@ std::vector<Tensor> tensors_of(nn::Module& model, const ChannelGroups& groups) {
   std::unordered_map<std::string, Tensor> by_name;
   model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
     by_name.emplace(name, slot.tensor->detach());
+    by_name.at(name).set_requires_grad(slot.tensor->requires_grad());
     if (slot.tensor->grad().defined()) by_name.at(name).set_grad(slot.tensor->grad());
   });
   std::vector<Tensor> tensors;
@@ -128,9 +129,12 @@ class Scorer {
 
   Scores changes(const ChannelGroup& group) const {
     Scores scores(static_cast<size_t>(group.units));
+    bool any = false;
     for (const ChannelAxis& axis : group.axes) {
       if (axis.role == ChannelRole::input || axis.role == ChannelRole::statistic) continue;
       const Tensor& weight = tensors_[axis.tensor];
+      if (!weight.requires_grad()) continue;  // frozen
+      any = true;
       expect<ValueError>(weight.grad().defined(), "prune",
                          "the criterion taylor wants gradients, and {} has none: run backward on "
                          "some batches first",
@@ -141,7 +145,7 @@ class Scorer {
       for (double& c : change) c *= c;
       add(scores, change);
     }
-    return scores;
+    return any ? scores : norms(group);
   }
 
   // One row a unit: all weights of the axis that are its own.

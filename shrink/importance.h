@@ -24,7 +24,7 @@ enum class Criterion {
   batch_norm,
   /// The square of what the loss would change, to first order, without its filters, scales and
   /// shifts: the parameters times their gradients. Molchanov et al., "Importance Estimation for
-  /// Neural Network Pruning", CVPR 2019.
+  /// Neural Network Pruning", CVPR 2019. Groups whose parameters are all frozen: as l2.
   taylor,
   /// How far its filters are from those of the other units, all together: what lies in the middle
   /// of the others is replaced by them. He et al., "Filter Pruning via Geometric Median", CVPR

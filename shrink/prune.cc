@@ -145,11 +145,22 @@ class Pruner::Ranking {
            std::gcd(options_.multiple, groups_.groups[group].channels_per_unit());
   }
 
+  // Of the axis that the group is named after, the same share of what it was.
+  double first_size_of(size_t group) const {
+    const ChannelAxis& axis = groups_.groups[group].named_axis();
+    const ChannelTensor& tensor = groups_.tensors[axis.tensor];
+    const auto now = static_cast<double>(size_of(group));
+    auto found = options_.first_shapes.find(tensor.name);
+    if (found == options_.first_shapes.end()) return now;
+    return now * static_cast<double>(found->second[axis.axis]) /
+           static_cast<double>(tensor.shape[axis.axis]);
+  }
+
   // The number of units near `gone` that may go.
   int64_t allowed(size_t group, int64_t gone) const {
     if (gone == 0) return 0;
     const int64_t size = size_of(group), step = step_of(group);
-    const auto share = static_cast<int64_t>(std::ceil(options_.least * static_cast<double>(size)));
+    const auto share = static_cast<int64_t>(std::ceil(options_.least * first_size_of(group)));
     const int64_t least = rounded_up(std::max<int64_t>(share, 1), step);
     const int64_t nearest = (size - gone + step / 2) / step * step;
     return size - std::min(size, std::max(nearest, least));

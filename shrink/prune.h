@@ -7,12 +7,13 @@
 //   shrink::remove_channels(model, plan.cut);  // then make the optimizer, and train on
 //
 // For weights that are set to zero and stay where they are, which saves nothing by itself, see
-// unstructured pruning.
+// shrink/weight_masks.h.
 #pragma once
 
 #include <functional>
 #include <memory>
 
+#include "brim/nn/resize.h"
 #include "brim/shrink/channel_cut.h"
 #include "brim/shrink/importance.h"
 
@@ -29,6 +30,8 @@ struct PruneOptions {
   int64_t multiple = 8;
   /// The share of its channels that every group keeps at least.
   double least = 0.1;
+  /// Where the model had more channels once: the shapes of its tensors then. `least` is of those.
+  nn::TensorShapes first_shapes = {};
   /// Modules and parameters whose shapes stay as they are.
   std::vector<std::string> exclude;
   uint64_t seed = 0;  ///< of `Criterion::random`
@@ -62,9 +65,11 @@ class Pruner {
   /// Units of all groups.
   int64_t units() const;
 
-  /// The least that brings the cost to at most `fraction` of the model's. Throws `ValueError` for
-  /// one outside (0, 1], and one that is not to be had, with the least possible; `ShapeError` for a
-  /// model whose code says how many channels there are where there would be fewer.
+  /// The least important units whose removal brings the cost to at most `fraction` of the model's,
+  /// with as much left as is found room for; how much room is left is in the plan. Throws
+  /// `ValueError` for one outside (0, 1], and one that is not to be had, with the least possible;
+  /// `ShapeError` for a model whose code says how many channels there are where there would be
+  /// fewer.
   PruningPlan to(double fraction, const Cost& cost) const;
   /// Without this share of all units, in [0, 1], as far as the options let them go. Throws as `to`.
   PruningPlan ratio(double share, const Cost& cost) const;

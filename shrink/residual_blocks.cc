@@ -15,7 +15,7 @@ using Bodies = std::set<const TensorBody*>;
 
 /// One op of the forward pass.
 struct Call {
-  std::string module;
+  std::string module, op;
   Tensors inputs, outputs;  // held, so that no other tensor gets the address of one
 };
 
@@ -25,7 +25,8 @@ class Calls final : public autograd::OpObserver {
 
   void ran(const autograd::OpEvent& event) override {
     const auto visible = event.outputs.begin() + event.op.visible_outputs();
-    Call& call = all.emplace_back(Call{event.module, {}, {event.outputs.begin(), visible}});
+    Call& call =
+        all.emplace_back(Call{event.module, event.op.name(), {}, {event.outputs.begin(), visible}});
     std::ranges::copy_if(event.inputs, std::back_inserter(call.inputs),
                          [](const Tensor& input) { return input.defined(); });
   }
@@ -83,14 +84,15 @@ class Finder {
     return nn::is_at_or_below(call.module, module);
   }
 
-  // Is there an op that takes x beside another result of its shape?
+  // Is there a sum of x and another result of its shape?
   bool adds_to(const Tensor& x, const std::string& module) const {
     return std::ranges::any_of(calls_, [&](const Call& call) {
       const auto is_x = [&](const Tensor& input) { return input.body() == x.body(); };
       const auto is_other = [&](const Tensor& input) {
         return !is_x(input) && !leaves_.contains(input.body()) && input.shape() == x.shape();
       };
-      return is_in(call, module) && std::ranges::any_of(call.inputs, is_x) &&
+      const bool is_sum = call.op == "add" || call.op == "batch_norm";  // the latter of a residual
+      return is_sum && is_in(call, module) && std::ranges::any_of(call.inputs, is_x) &&
              std::ranges::any_of(call.inputs, is_other);
     });
   }

@@ -31,6 +31,8 @@ int64_t bytes_of(const Tensor& tensor) { return tensor.numel() * size_of(tensor.
 template <class Body>
 void visit_bits(const Tensor& tensor, const Body& body) {
   switch (size_of(tensor.dtype())) {
+    case 1:
+      return body.template operator()<uint8_t>();
     case 2:
       return body.template operator()<uint16_t>();
     case 4:
@@ -129,6 +131,7 @@ class Reader {
       expect<FileError>(file_.info(name).shape == dense.shape(), kTag,
                         "'{}': tensor '{}' is {}, but {} in the model", file_.path(), name,
                         to_string(file_.info(name).shape), to_string(dense.shape()));
+      require(file_.info(name).dtype == dense.dtype(), name, "is of another type");
       return file_.read_into(name, dense);
     }
     visit_bits(dense, [&]<class Bits>() { read_rows<Bits>(name, dense); });

@@ -28,7 +28,8 @@ SparseReport sparse_report(nn::Module& model);
 
 /// Sets parameters and buffers from such a file. The file is untrusted: throws `FileError` naming
 /// it and the tensor for one that is missing, of another dtype or shape, or whose rows or columns
-/// are out of order or range; nothing of that tensor and of those after it has changed then.
+/// are out of order or range; nothing of that tensor and of those after it has changed then. One
+/// that the model does not have is found last.
 void read_sparse_weights(nn::Module& model, const std::string& path);
 
 }  // namespace brim::shrink

@@ -102,7 +102,15 @@ void fill_mask(const Tensor& mask, const std::vector<bool>& stays) {
   mask.storage()->note_write("mask");
 }
 
+void require_same_shape(const Tensor& mask, const Tensor& weight) {
+  expect<ShapeError>(mask.shape() == weight.shape(), kTag,
+                     "a weight is {} by now, and its mask {}: make masks permanent before channels "
+                     "are removed",
+                     to_string(weight.shape()), to_string(mask.shape()));
+}
+
 void mask_values(const Tensor& mask, const Tensor& values) {
+  require_same_shape(mask, values);
   launch(kernel::apply_mask, {mask}, {values});
 }
 
@@ -145,6 +153,7 @@ void WeightMasks::prune(const MaskOptions& options) {
   Stays stays;
   for (const Masked& m : masked_) {
     expect<ValueError>(m.mask->defined(), kTag, "the masks are permanent by now");
+    require_same_shape(*m.mask, m.weight);
     scores.push_back(scores_of(m.weight, *m.mask, options, m.name));
     stays.emplace_back(scores.back().size(), true);
     for (size_t i = 0; i < stays.back().size(); ++i) stays.back()[i] = scores.back()[i] != kGone;

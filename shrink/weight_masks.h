@@ -46,7 +46,8 @@ class WeightMasks {
   /// and the update see them. Neither momentum nor weight decay then moves them: what is 0 with a
   /// gradient of 0 stays 0 under SGD and AdamW. Throws `ValueError` for an option out of range,
   /// and a name that the model does not have, with the nearest; `memory::OutOfMemory`; nothing has
-  /// changed then. The model must not get other tensors meanwhile. On the meta device masks have
+  /// changed then. The model must not get other tensors meanwhile, or lose
+  /// channels: backward throws `ShapeError` then. On the meta device masks have
   /// their bytes and no values: for a rehearsal (train/rehearsal.h), whose `make_model` makes model
   /// and masks.
   explicit WeightMasks(nn::Module& model, const MaskOptions& options = {});

@@ -173,6 +173,25 @@ void require_tensors(const io::SafetensorsFile& file, const ByName& wanted, bool
   }
 }
 
+// "conv.weight" of "optimizer.momentum.conv.weight" and "ema.conv.weight"; "" for another name.
+std::string owner_of(const std::string& name) {
+  const size_t dots = name.starts_with("optimizer.") ? 2 : name.starts_with("ema.") ? 1 : 0;
+  size_t at = 0;
+  for (size_t i = 0; i < dots; ++i) at = name.find('.', at) + 1;
+  return dots == 0 ? "" : "model." + name.substr(at);
+}
+
+// State and averages are as large as the parameter that they are of, also where that is smaller.
+void require_same_as_owners(const io::SafetensorsFile& file, const ByName& wanted) {
+  for (const auto& [name, tensor] : wanted) {
+    auto owner = wanted.find(owner_of(name));
+    if (owner == wanted.end() || owner->second.shape() != tensor.shape()) continue;
+    const Shape &is = file.info(name).shape, &of_owner = file.info(owner->first).shape;
+    expect<FileError>(is == of_owner, kTag, "'{}': '{}' is {}, but '{}' is {}", file.path(), name,
+                      to_string(is), owner->first, to_string(of_owner));
+  }
+}
+
 // All handles to a tensor show the smaller one, which has no values yet.
 void shrink_to(const io::SafetensorsFile& file, const ByName& tensors) {
   std::vector<std::pair<Tensor, Tensor>> changes;
@@ -320,6 +339,7 @@ NewestCheckpoint Checkpoints::load_newest(const TrainingState& state) const {
   require_averages(record, state, file.path());
   require_scaler(record, state, file.path());
   require_tensors(file, tensors, state.may_shrink);
+  if (state.may_shrink) require_same_as_owners(file, tensors);
   shrink_to(file, tensors);
   state.step.renew_shadows();
   {

@@ -6,8 +6,10 @@
 namespace brim {
 namespace {
 
-PruningOptions with_cost(PruningOptions options, const Shape& input) {
+PruningOptions completed(PruningOptions options, const nn::Module& model, const Shape& input) {
   options.schedule.validate();
+  if (options.channels.first_shapes.empty())
+    options.channels.first_shapes = nn::tensor_shapes(model);
   if (!options.cost) options.cost = shrink::flops_of(input);
   return options;
 }
@@ -20,7 +22,7 @@ double cost_now(nn::Module& model, const shrink::Cost& cost) {
 }  // namespace
 
 Pruning::Pruning(nn::Module& model, const Shape& input, const PruningOptions& options)
-    : model_(model), input_(input), options_(with_cost(options, input)) {
+    : model_(model), input_(input), options_(completed(options, model, input)) {
   const double now = cost_now(model, options_.cost);
   before_ = options_.before.value_or(now);
   // Scores do not matter to what is possible, and may want gradients.

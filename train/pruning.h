@@ -16,7 +16,7 @@ namespace brim {
 struct PruningOptions {
   shrink::PruneSchedule schedule = {};
   /// By which channels go. `taylor` looks at the gradients of the update's batch, before it is
-  /// trained on.
+  /// trained on. First shapes are by default those of the model that the trainer gets.
   shrink::PruneOptions channels = {};
   /// What is to become less; null: FLOPs.
   shrink::Cost cost = nullptr;

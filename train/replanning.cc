@@ -72,6 +72,13 @@ ReplanReport Replanning::take_up(const std::string& kept) {
           .kept = true};
 }
 
+void Replanning::require_possible() const {
+  if (const std::string planner = account_->planner_name(); planner != "arena")
+    memory::planner_named(planner);
+  const RehearsalOptions training = rehearsal(wanted_);
+  training.make_updating(*model_on_meta(training));
+}
+
 std::string Replanning::suspend() {
   std::string planner = account_->planner_name();
   if (planner == "arena") account_->replan(memory::planner_named("direct"));

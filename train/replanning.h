@@ -37,6 +37,9 @@ class Replanning {
   /// Whether it has more, and the micro-batches are smaller than wanted.
   bool may_grow(int64_t micro_batch) const;
 
+  /// Throws `ValueError` where the training cannot be planned again: its optimizer cannot be made
+  /// again, or the account's planner is none of those that have a name.
+  void require_possible() const;
   /// From the next plan on, micro-batches of up to so many images are wanted.
   void want(int64_t micro_batch) { wanted_ = micro_batch; }
   /// Finds the largest micro-batch, up to the wanted one, that fits what the device has now beside

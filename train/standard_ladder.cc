@@ -219,18 +219,27 @@ class PruneChannels final : public Remedy {
   bool is_proposed_only() const override { return true; }
   Offer offer(const TrainingSetup& setup, int64_t limit) const override {
     if (setup.rehearsal.loss) return {{}, "what the model's input is like is not known"};
+    try {
+      return offer_smaller(setup, limit);
+    } catch (const ShapeError& error) {
+      return {{}, error.what()};  // the model's code says how many channels there are
+    }
+  }
+
+ private:
+  static Offer offer_smaller(const TrainingSetup& setup, int64_t limit) {
     int tenths = 5, too_few = 0;  // of the channels
     while (tenths - too_few > 1) {
       const int middle = (tenths + too_few) / 2;
       (peak_without(setup, middle, limit) <= limit ? tenths : too_few) = middle;
     }
     PrunedTraining pruned = with_fewer_channels(setup.rehearsal, tenths / 10.0);
+    if (pruned.flops_left == 1) return {{}, "the model has no channels that could go"};
     return {TrainingSetup{std::move(pruned.rehearsal), setup.planner},
             fmt::format("a model pruned by {}0% of each layer's channels, to {:.2f} of the FLOPs",
                         tenths, pruned.flops_left)};
   }
 
- private:
   static int64_t peak_without(const TrainingSetup& setup, int tenths, int64_t limit) {
     return predicted_memory(
                {with_fewer_channels(setup.rehearsal, tenths / 10.0).rehearsal, setup.planner},

@@ -71,7 +71,10 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingD
       !wants_gradients(options_) || !(options_.fused_update || options_.scaler), "trainer",
       "pruning by taylor looks at gradients between updates: not with a fused update, "
       "which keeps none, nor a loss scaler, with which they may overflow");
-  if (options_.pruning) pruning_.emplace(model_, image_shape(data.training), *options_.pruning);
+  if (options_.pruning) {
+    replanning_.require_possible();
+    pruning_.emplace(model_, image_shape(data.training), *options_.pruning);
+  }
   expect<ValueError>(options_.input.as_bytes || !options_.mix.any(), "trainer",
                      "mixup and CutMix mix bytes, and the input is numbers");
 }

@@ -36,7 +36,7 @@ std::vector<std::string> choose_blocks(
     gone.push_back(left[best]);
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
     say(fmt::format("{} goes: accuracy {:.2f}% on {} images without {}", gone.back(),
-                    100 * accuracy, flags.sensitivity_images,
+                    100 * accuracy, images.count(),
                     gone.size() == 1 ? "it" : "it and those before it"));
   }
   return gone;

@@ -18,22 +18,23 @@ data::LoaderOptions shuffled(const data::Loader& loader) {
 
 }  // namespace
 
-DrawnImages::DrawnImages(const TrainData& data, int64_t most)
-    : input_(data.input), most_(most), loader_(data.val_set, shuffled(*data.validation)) {}
+DrawnImages::DrawnImages(const TrainData& data, int64_t wanted)
+    : input_(data.input), wanted_(wanted), loader_(data.val_set, shuffled(*data.validation)) {}
 
 double DrawnImages::accuracy(nn::Module& model) {
   nn::EvalScope eval(model);
-  int64_t images = 0, correct = 0;
+  int64_t correct = 0;
+  count_ = 0;
   loader_.start_epoch(0);
-  while (images < most_) {
+  while (count_ < wanted_) {
     const std::optional<data::Batch> batch = loader_.next();
     if (!batch) break;
     const HostBatch host{batch->pixels(), batch->labels(), batch->size()};
     correct +=
         count_correct(evaluate_batch(model, upload(host, input_), input_).logits, host.labels);
-    images += host.count() - std::ranges::count(host.labels, data::kIgnoredLabel);
+    count_ += host.count() - std::ranges::count(host.labels, data::kIgnoredLabel);
   }
-  return static_cast<double>(correct) / static_cast<double>(std::max<int64_t>(images, 1));
+  return static_cast<double>(correct) / static_cast<double>(std::max<int64_t>(count_, 1));
 }
 
 }  // namespace brim::examples

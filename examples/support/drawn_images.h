@@ -8,14 +8,17 @@ namespace brim::examples {
 
 class DrawnImages {
  public:
-  /// `data` has its loaders, and images to validate.
-  DrawnImages(const TrainData& data, int64_t most);
+  /// `data` has its loaders, and images to validate. Whole batches are taken until there are
+  /// `wanted`, or all.
+  DrawnImages(const TrainData& data, int64_t wanted);
   /// Top-1, from 0 to 1.
   double accuracy(nn::Module& model);
+  /// Images that the last accuracy is of.
+  int64_t count() const { return count_; }
 
  private:
   InputOptions input_;
-  int64_t most_;
+  int64_t wanted_, count_ = 0;
   data::Loader loader_;
 };
 

@@ -56,7 +56,8 @@ void add_flags(CLI::App& app, PruneFlags& f) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--finetune-epochs", f.finetune_epochs,
-                 "then train the pruned model so long, with the other flags, which are train's")
+                 "then train the pruned model so long, with the other flags, which are train's; "
+                 "at a quarter of its usual rate, unless --lr says another")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--sensitivity", f.sensitivity,
                  "before that, draw what each layer's channels are worth: accuracy without a share "
@@ -82,6 +83,8 @@ void check_flags(PruneFlags& f) {
   shrink::criterion_of(f.criterion);
   take_model(f);
   if (f.finetune_epochs > 0) f.train.epochs = f.finetune_epochs;
+  // What training from scratch begins with undoes much of what the model has learnt.
+  f.train.optimizer.share_of_usual = 0.25;
   f.train.init = f.weights;
   check_flags(f.train);
   expect<ValueError>(f.sensitivity.empty() || f.criterion != "taylor", "flags",

@@ -56,9 +56,12 @@ Sensitivity measure_sensitivity(const PruneFlags& flags, TrainData& data,
   const Shape input{1, flags.train.size, flags.train.size, 3};
   DrawnImages images(data, flags.sensitivity_images);
   const std::unique_ptr<nn::Module> model = make_model();
-  const shrink::Pruner pruner(*model, input, flags.options());
+  shrink::PruneOptions options = flags.options();
+  options.multiple = 1;  // shares as they are said
+  options.least = 0;
+  const shrink::Pruner pruner(*model, input, options);
   Sensitivity found{.accuracy = images.accuracy(*model),
-                    .images = flags.sensitivity_images,
+                    .images = images.count(),
                     .shares = {0.25, 0.5, 0.75, 0.9}};
   for (size_t g = 0; g < pruner.groups().groups.size(); ++g) {
     const shrink::ChannelGroup& group = pruner.groups().groups[g];
@@ -98,7 +101,7 @@ std::string sensitivity_page(const Sensitivity& s, const std::string& title) {
       "table {{ border-collapse: collapse; }}\n"
       "th, td {{ padding: 4px 12px; border-bottom: 1px solid #ddd; text-align: right; }}\n"
       "th:first-child, td:first-child {{ text-align: left; }}\n</style>\n</head>\n<body>\n"
-      "<h1>{0}</h1>\n<p>Top-1 accuracy in percent, {1:.2f} of the whole model, on at most {2} "
+      "<h1>{0}</h1>\n<p>Top-1 accuracy in percent, {1:.2f} of the whole model, on {2} "
       "images, "
       "when a share of the channels of one group is removed and all else stays; nothing is trained "
       "afterwards. Groups are called after the first layer that makes their channels; the most "

@@ -21,7 +21,7 @@ struct GroupSensitivity {
 
 struct Sensitivity {
   double accuracy = 0;         ///< of the whole model, on the same images
-  int64_t images = 0;          ///< at most
+  int64_t images = 0;          ///< that all accuracies are of
   std::vector<double> shares;  ///< of a group's channels that are gone
   std::vector<GroupSensitivity> groups;
 };

@@ -53,7 +53,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerFlags& flags, nn
 optim::RateRecipe recipe_of(const OptimizerFlags& flags, int64_t batch) {
   const bool own = flags.rate == 0;
   const double usual = flags.name == "adamw" ? 1e-3 : 0.1;
-  return {.rate = own ? usual : flags.rate,
+  return {.rate = own ? flags.share_of_usual * usual : flags.rate,
           .batch = flags.recipe_batch > 0 ? flags.recipe_batch
                    : own                  ? 64
                                           : batch};

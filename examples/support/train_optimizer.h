@@ -18,7 +18,8 @@ namespace brim::examples {
 
 struct OptimizerFlags {
   std::string name = "sgd";
-  double rate = 0;  ///< 0: for sgd 0.1, for adamw 0.001, at 64 images an update
+  double rate = 0;  ///< 0: for sgd 0.1, for adamw 0.001, at 64 images an update, times
+  double share_of_usual = 1;
   /// Images of an update that `rate` and the warm-up are meant for; 0: those of the run for what is
   /// given.
   int64_t recipe_batch = 0;
@@ -27,7 +28,7 @@ struct OptimizerFlags {
   std::optional<double> weight_decay;  ///< for sgd 0.0005, for adamw 0.01
   std::vector<std::string> no_decay;   ///< "norm", "bias"
   optim::ClipOptions clip = {};
-  double ema = 0;  ///< the decay of averages; 0 for none
+  double ema = 0;                  ///< the decay of averages; 0 for none
   std::string state_text = "f32";  ///< or "bf16"
   uint64_t seed = 0;               ///< of roundings; the run's
   std::vector<std::string> freeze;

@@ -114,7 +114,9 @@ std::optional<PruningOptions> pruning_options(const TrainFlags& flags, const Tra
       .batch_may_grow = flags.finds_batch()};
   nn::ModelOptions first = model_options(flags, data, Device::meta());
   first.sizes = flags.init_sizes;
-  options.before = options.cost(*nn::make_model(flags.model, first));
+  const std::unique_ptr<nn::Module> model = nn::make_model(flags.model, first);
+  options.before = options.cost(*model);
+  options.channels.first_shapes = nn::tensor_shapes(*model);
   return options;
 }
 

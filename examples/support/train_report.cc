@@ -150,6 +150,8 @@ void TrainReport::prune(const PruneReport& report) {
 }
 
 void TrainReport::replan(const ReplanReport& report) {
+  replanned_reserved_ = std::max(replanned_reserved_, report.predicted.peak_reserved);
+  replanned_live_ = std::max(replanned_live_, report.predicted.peak_live);
   progress_.say(fmt::format("step {}: {}; planned again for {}: {} micro-batches of {}, peak {}",
                             report.step, report.why, format_bytes(report.capacity),
                             report.micro_batches, report.micro_batch,
@@ -164,17 +166,19 @@ void TrainReport::replan(const ReplanReport& report) {
                  {"predicted_peak_bytes", report.predicted.peak_reserved}});
 }
 
-void TrainReport::done(const StepMemory& predicted, const Trainer& trainer) {
+void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
+  const int64_t reserved = std::max(first.peak_reserved, replanned_reserved_),
+                live = std::max(first.peak_live, replanned_live_);
   auto stats = memory::account(flags_.device)->stats();
   const bool over_budget = flags_.budget > 0 && stats.peak_reserved > flags_.budget;
   int64_t skipped = skipped_images();
   std::string accuracy = accuracy_ ? fmt::format("accuracy {:.2f}%, ", 100 * *accuracy_) : "";
   if (accuracy_ && data_.classes > 5) accuracy += fmt::format("top-5 {:.2f}%, ", 100 * *top5_);
-  progress_.say(fmt::format(
-      "done: {}{:.1f} images/s, peak {} reserved{}, {} live{}; process {}", accuracy,
-      steady_median(rates_), format_bytes(stats.peak_reserved),
-      against(predicted.peak_reserved, stats.peak_reserved), format_bytes(stats.peak_live),
-      against(predicted.peak_live, stats.peak_live), format_bytes(memory::resident_memory().peak)));
+  progress_.say(fmt::format("done: {}{:.1f} images/s, peak {} reserved{}, {} live{}; process {}",
+                            accuracy, steady_median(rates_), format_bytes(stats.peak_reserved),
+                            against(reserved, stats.peak_reserved), format_bytes(stats.peak_live),
+                            against(live, stats.peak_live),
+                            format_bytes(memory::resident_memory().peak)));
   if (stats.mismatches > 0)
     progress_.say(fmt::format("{} requests were not as planned", stats.mismatches));
   if (trainer.skipped() > 0)
@@ -187,9 +191,9 @@ void TrainReport::done(const StepMemory& predicted, const Trainer& trainer) {
              {"images_per_second", steady_median(rates_)},
              {"step_seconds", steady_median(seconds_)},
              {"peak_bytes", stats.peak_reserved},
-             {"predicted_peak_bytes", predicted.peak_reserved},
+             {"predicted_peak_bytes", reserved},
              {"peak_live_bytes", stats.peak_live},
-             {"predicted_peak_live_bytes", predicted.peak_live},
+             {"predicted_peak_live_bytes", live},
              {"mismatches", stats.mismatches},
              {"val_accuracy", or_null(accuracy_)},
              {"val_top5", or_null(top5_)},

@@ -25,8 +25,9 @@ class TrainReport {
   void say(const std::string& line);
   void prune(const PruneReport& report);
   void replan(const ReplanReport& report);
-  /// The last line: medians, peaks beside what was predicted, accuracy.
-  void done(const StepMemory& predicted, const Trainer& trainer);
+  /// The last line: medians, peaks beside what was predicted (`first` by the plan that the run
+  /// began with), accuracy.
+  void done(const StepMemory& first, const Trainer& trainer);
 
  private:
   int64_t skipped_images() const;
@@ -39,6 +40,7 @@ class TrainReport {
   std::vector<double> seconds_, rates_;
   std::optional<double> accuracy_, top5_;
   bool told_skipped_ = false;
+  int64_t replanned_reserved_ = 0, replanned_live_ = 0;  // the most of all plans after the first
 };
 
 }  // namespace brim::examples

@@ -2,11 +2,15 @@
 // it says in one line why it does not do what cannot be done.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 #include "brim/nn/models/load_model.h"
 #include "brim/nn/models/registry.h"
 #include "brim/nn/weights.h"
+#include "brim/shrink/channel_groups.h"
 #include "brim/tests/examples/train_program.h"
 #include "brim/tests/support/errors.h"
+#include "brim/tests/support/small_datasets.h"
 
 using namespace brim;
 using namespace brim::testing;
@@ -60,6 +64,17 @@ TEST_CASE("prune: half the FLOPs; the file makes that model, and says so of itse
   CHECK(after["train_images_per_second"] > 0);
   CHECK(after["accuracy"].is_null());  // there is nothing to validate
   const nn::LoadedModel loaded = nn::load_model(place.half);
+  // The file is smaller by what was removed.
+  const auto overhead = [](const std::string& path) {
+    const io::SafetensorsFile file(path);
+    int64_t bytes = 0;
+    for (const io::TensorInfo& tensor : file.tensors()) bytes += tensor.end - tensor.begin;
+    return static_cast<int64_t>(std::filesystem::file_size(path)) - bytes;
+  };
+  const int64_t removed = before["parameters"].get<int64_t>() - after["parameters"].get<int64_t>();
+  CHECK(std::filesystem::file_size(place.weights) - std::filesystem::file_size(place.half) >
+        static_cast<uint64_t>(4 * removed) - 8192);  // the card of shapes is a few KiB
+  CHECK(overhead(place.half) < overhead(place.weights) + 8192);
   CHECK(loaded.module->parameter_count() == after["parameters"]);
   CHECK(before["parameters"] ==
         nn::make_model("resnet20", {.classes = 10, .device = Device::meta()})->parameter_count());
@@ -127,4 +142,64 @@ TEST_CASE("prune: what cannot be done is said in a line, and changes no file") {
                    {.model = "resnet20", .sizes = {{{"bn1.bias", {5}}}}});
   check_error(kSynthetic + kQuick + " --init " + place.half,
               "tensor 'bn1.bias' is [16], but [5] in the model");
+}
+
+TEST_CASE("prune: whole blocks, one after the other; and what is excluded stays") {
+  const Place place;
+  const TempFolder data;
+  write_cifar10(data);
+  const std::string program = "examples/prune --op-times nominal --batch 4 --threads 1 --data " +
+                              data.path() + " --weights " + place.weights + " ";
+  const Finished run =
+      run_command(program + "--remove-blocks 2 --sensitivity-images 8 --save " + place.half);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  CHECK(contains(run.out, " goes: accuracy "));
+  CHECK(contains(run.out, "without it and those before it"));
+  const nn::LoadedModel fewer = nn::load_model(place.half);
+  CHECK(fewer.module->bypassed_modules().size() == 2);
+  CHECK(fewer.card.sizes.shapes.empty());
+  // Then channels, of what is left, down to half of all that there was.
+  const Finished both =
+      run_command(program +
+                  "--quiet --json - --remove-blocks 1 --to flops=0.5 --multiple 1 "
+                  "--exclude layer3 --sensitivity-images 8 --save " +
+                  place.half);
+  CAPTURE(both.err);
+  REQUIRE(both.code == 0);
+  const json said = json::parse(both.out);
+  CHECK(said["after"]["flops"] <= 0.5 * said["before"]["flops"].get<double>());
+  CHECK(said["after"]["accuracy"].is_number());
+  const nn::LoadedModel smaller = nn::load_model(place.half);
+  CHECK(smaller.module->bypassed_modules().size() == 1);
+  CHECK(smaller.module->parameter_count() == said["after"]["parameters"]);
+  for (const auto& [name, shape] : smaller.card.sizes.shapes)
+    CHECK_FALSE(name.starts_with("layer3."));
+  const Finished many = run_command(program + "--remove-blocks 8");
+  CHECK(many.code == 1);
+  CHECK(contains(many.err, "--remove-blocks 8: there are 7 blocks of resnet20 that can go"));
+  place.check_refused("--remove-blocks 1", "--remove-blocks needs images to validate");
+}
+
+TEST_CASE("prune --sensitivity: a row for each group, with the shares that it says") {
+  const Place place;
+  const TempFolder data;
+  write_cifar10(data);
+  const std::string page = place.file("page.html");
+  const Finished run =
+      run_command("examples/prune --op-times nominal --batch 4 --threads 1 --data " + data.path() +
+                  " --weights " + place.weights + " --sensitivity-images 8 --sensitivity " + page);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  CHECK(contains(run.out, "on 8 images; without a share of one group alone:"));
+  auto model = nn::make_model("resnet20", {.classes = 10, .device = Device::meta()});
+  const std::string html = bytes_of(page);
+  const auto groups = shrink::find_channel_groups(*model, {1, 32, 32, 3}).groups;
+  CHECK(groups.size() > 9);
+  for (const shrink::ChannelGroup& group : groups) {
+    CHECK(contains(html, "<td>" + group.name + "</td>"));
+    CHECK(contains(run.out, "  " + group.name + " "));
+  }
+  CHECK(std::ranges::count(html, '\n') > 10);
+  place.check_refused("--sensitivity " + page, "--sensitivity needs images to validate");
 }

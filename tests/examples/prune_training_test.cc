@@ -58,6 +58,7 @@ void check_resumed_bits(const std::string& batch, bool grows) {
   CHECK(done["oom_events"] == 0);
   CHECK(done["mismatches"] == 0);
   CHECK(done["peak_bytes"] <= 6 << 20);
+  CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
   const std::vector<json> prunings = of_kind(events, "prune"), plans = of_kind(events, "replan");
   REQUIRE(prunings.size() == 3);
   REQUIRE(plans.size() == 3);

@@ -158,6 +158,8 @@ TEST_CASE("a model without some of its blocks is made from its file") {
     return error_text<FileError>([&] { nn::load_model(saved.path); });
   };
   CHECK(contains(refusal_of({"layer1.11"}), "has no module 'layer1.11'; did you mean 'layer1.1'?"));
+  CHECK(contains(refusal_of({"layer1.1", "layer1.1"}), "'layer1.1' is bypassed twice"));
+  CHECK(contains(refusal_of({"layer1", "layer1.1"}), "'layer1.1' is bypassed twice, or with what"));
   // The tensors beside it are those of a whole model.
   CHECK(contains(refusal_of({"layer1.1"}), "the model has no 'layer1.1.bn1.bias'"));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "brim/nn/layers.h"
+#include "brim/nn/models/registry.h"
 #include "brim/ops/ops.h"
 #include "brim/shrink/channel_rules.h"
 #include "brim/tests/support/errors.h"
@@ -302,5 +303,35 @@ TEST_CASE("channel groups: every public op has a line in the table of rules") {
     if (op == "scaled_dot_product_attention") continue;  // a composition of others
     CHECK_MESSAGE(shrink::channel_rule(op), op, " (ops/", header,
                   ") has no line in shrink/channel_rules.cc");
+  }
+}
+
+TEST_CASE("channel groups: a map of one channel is no tie between those that it scales") {
+  Net net([](Net& n, Tensor x) {
+    Tensor y = n.run("a", std::move(x));
+    y = mul(y, sigmoid(n.run("map", y)));
+    return n.run("head", std::move(y));
+  });
+  net.conv("a", 3, 6);
+  net.conv("map", 6, 1);
+  net.conv("head", 6, 4);
+  CHECK(found(net) == Found{"6 a.weight:0 map.weight:3 head.weight:3"});
+}
+
+TEST_CASE("channel groups: parameters in bfloat16 make no difference") {
+  for (const char* name : {"vgg16_bn", "mobilenet_v3_small", "resnet20", "densenet121"}) {
+    CAPTURE(name);
+    const auto groups_of = [&](Dtype dtype) {
+      auto model = nn::make_model(name, {.seed = {}, .dtype = dtype, .device = Device::meta()});
+      const ChannelGroups groups = find_channel_groups(*model, {1, 64, 64, 3});
+      CHECK(groups.unknown_ops.empty());
+      std::vector<std::string> all;
+      for (const ChannelGroup& group : groups.groups)
+        all.push_back(std::to_string(group.units) + ' ' + axes_of(groups, group));
+      return all;
+    };
+    const std::vector<std::string> whole = groups_of(Dtype::float32);
+    CHECK(whole.size() > 5);
+    CHECK(groups_of(Dtype::bfloat16) == whole);
   }
 }

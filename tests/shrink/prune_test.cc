@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "brim/autograd/backward.h"
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
 #include "brim/ops/ops.h"
@@ -273,4 +274,46 @@ TEST_CASE("prune: a model whose code says how many channels there are is refused
   CHECK_THROWS_AS(pruner.ratio(0.5, shrink::flops_of(input)), ShapeError);
   CHECK(model.a.weight.shape() == Shape{6, 1, 1, 3});
   CHECK(model(zeros({3, 4, 4, 3})).shape() == Shape{3, 2});
+}
+
+TEST_CASE("prune: again and again, also until a group of a convolution has one channel") {
+  auto model = nn::make_model("resnext50_32x4d", {.classes = 10});
+  const Shape input{2, 64, 64, 3};
+  for (int i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    const Pruner pruner(*model, input, {.multiple = 1});
+    const PruningPlan plan = pruner.ratio(i == 0 ? 0.9 : 0.3, shrink::flops_of(input));
+    CHECK(plan.after < plan.before);
+    shrink::remove_channels(*model, plan.cut);
+    backward(sum((*model)(uniform(input, -1, 1, RandomKey{1}))));
+  }
+}
+
+TEST_CASE("prune: the least share is of what there was first") {
+  auto model = nn::make_model("resnet20", {.classes = 10});
+  const Shape input{1, 32, 32, 3};
+  const nn::TensorShapes first = nn::tensor_shapes(*model);
+  for (int i = 0; i < 4; ++i) {
+    const Pruner pruner(*model, input, {.multiple = 1, .least = 0.3, .first_shapes = first});
+    shrink::remove_channels(*model, pruner.ratio(1, shrink::flops_of(input)).cut);
+  }
+  for (const auto& [name, shape] : nn::tensor_shapes(*model)) {
+    CAPTURE(name);
+    if (shape.size() == 4) CHECK(shape[0] >= (3 * first.at(name)[0] + 9) / 10);
+  }
+  // Without them each pruning leaves a share of what the last one left.
+  const Pruner pruner(*model, input, {.multiple = 1, .least = 0.3});
+  shrink::remove_channels(*model, pruner.ratio(1, shrink::flops_of(input)).cut);
+  CHECK(model->tensor("conv1.weight").size(0) < 5);
+}
+
+TEST_CASE("importance: taylor passes over frozen parameters") {
+  Small model;
+  model.freeze("a");
+  model.freeze("bn");
+  backward(sum(model(uniform({2, 8, 8, 3}, -1, 1, RandomKey{1}))));
+  CHECK(scores_of_a(model, Criterion::taylor) == scores_of_a(model, Criterion::l2));
+  model.unfreeze("bn");
+  CHECK_THROWS_WITH_AS(scores_of_a(model, Criterion::taylor),
+                       doctest::Contains("and bn.weight has none"), ValueError);
 }

@@ -56,7 +56,12 @@ TEST_CASE("residual blocks: of bundled models those whose shape stays") {
   if (is_instrumented()) return;
   CHECK(blocks_of("resnet50").size() == 12);
   CHECK(blocks_of("mobilenet_v2").size() == 10);
-  CHECK(blocks_of("mobilenet_v3_small").size() == 6);
+  for (int64_t side : {32, 64}) {  // at 32 the scales of the last gates have their images' shape
+    auto model = nn::make_model("mobilenet_v3_small", {.seed = {}, .device = Device::meta()});
+    const Names blocks = shrink::residual_blocks(*model, {1, side, side, 3});
+    CHECK(blocks.size() == 6);
+    for (const std::string& name : blocks) CHECK_MESSAGE(name.ends_with(".block"), name);
+  }
   for (const char* without : {"vgg16", "mobilenet_v1", "densenet121", "alexnet", "unet"})
     CHECK(blocks_of(without).empty());
 }
@@ -69,7 +74,8 @@ TEST_CASE("residual blocks: sums with what comes in, and nothing that only looks
   CHECK(blocks_with([](Block& b, Tensor x) { return relu(b.conv(x)); }).empty());
   // Behind the sum there are other channels.
   CHECK(blocks_with([](Block& b, Tensor x) { return b.conv(add(relu(x), x)); }).empty());
-  // A gate for each channel is no sum.
+  // Gates are no sums.
+  CHECK(blocks_with([](Block& b, Tensor x) { return mul(x, sigmoid(b.conv(x))); }).empty());
   CHECK(blocks_with([](Block&, Tensor x) { return mul(x, adaptive_avg_pool2d(x, 1)); }).empty());
 }
 

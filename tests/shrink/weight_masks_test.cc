@@ -11,6 +11,7 @@
 #include "brim/optim/adamw.h"
 #include "brim/optim/ema.h"
 #include "brim/optim/sgd.h"
+#include "brim/shrink/channel_cut.h"
 #include "brim/tests/support/errors.h"
 
 using namespace brim;
@@ -146,7 +147,7 @@ TEST_CASE("weight masks: masked weights stay zero over 1,000 updates, and the ot
     masks.apply_to(optimizer->named_state());
     masks.apply_to(ema.named_state());
     const std::vector<float> before = model.a.weight.to_vector<float>();
-    for (uint64_t step = 5; step < steps; ++step) update(step);
+    for (uint64_t step = 0; step < steps; ++step) update(5 + step);
     for (const nn::NamedTensor& mask : masks.masks()) {
       const std::vector<bool> stays = stays_of(masks, mask.name);
       auto are_zero = [&](const Tensor& tensor) {
@@ -218,4 +219,14 @@ TEST_CASE("weight masks: options out of range and names that are not there are r
                        ValueError);
   CHECK_THROWS_AS(WeightMasks(model, {.only = {"bn"}}), ValueError);
   CHECK(zeros_in(model.a.weight) == 0);
+}
+
+TEST_CASE("weight masks: a weight that lost channels has none that fits") {
+  Small model;
+  WeightMasks masks(model);
+  Layout fewer = model.a.weight.layout();
+  fewer.shape[0] -= 1;
+  shrink::exchange(model.a.weight, clone(Tensor(model.a.weight.storage(), fewer)));
+  const std::string text = testing::error_text<ShapeError>([&] { masks.prune({.amount = 0.7}); });
+  CHECK(testing::contains(text, "make masks permanent before channels are removed"));
 }

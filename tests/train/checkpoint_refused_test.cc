@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "brim/shrink/channel_cut.h"
 #include "brim/tests/train/checkpointed_training.h"
 
 using namespace brim;
@@ -156,4 +157,28 @@ TEST_CASE("a folder that cannot be used is refused at once") {
   refused(folder.path() + "/file/below");
   refused("/proc");  // where root cannot write either
   refused("");
+}
+
+TEST_CASE("momentum or averages of another size than their parameter's are refused") {
+  for (const std::string of : {"momentum", "ema"}) {
+    TempFolder folder;
+    Checkpoints checkpoints(folder.path(), options_of());
+    CheckpointedTraining forged;
+    forged.train(2);
+    for (const auto& named : {forged.optimizer->named_state(), forged.ema->named_state()})
+      for (const nn::NamedTensor& tensor : named)
+        if (tensor.name.starts_with(of) && tensor.tensor.dim() == 4)
+          shrink::exchange(tensor.tensor, zeros({1, 1, 1, 1}));
+    TrainingState state = forged.state();
+    state.may_shrink = true;
+    checkpoints.save(state, {});
+    CheckpointedTraining fresh;
+    const auto before = fresh.bits();
+    TrainingState other = fresh.state();
+    other.may_shrink = true;
+    const std::string text = error_text<FileError>([&] { checkpoints.load_newest(other); });
+    CAPTURE(text);
+    CHECK(contains(text, "is [1,1,1,1], but 'model."));
+    CHECK(fresh.bits() == before);
+  }
 }

@@ -7,7 +7,9 @@
 
 #include "brim/memory/plan/plan.h"
 #include "brim/nn/creation.h"
+#include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
+#include "brim/ops/reshape.h"
 #include "brim/tests/train/planned_training.h"
 #include "brim/tests/train/small_net.h"
 #include "brim/train/predicted_time.h"
@@ -240,4 +242,42 @@ TEST_CASE("pruning is proposed with the bytes that a model of those shapes takes
   };
   CHECK(predicted_memory(made).peak_reserved == pruned->memory.peak_reserved);
   CHECK(predicted_memory(made).state == pruned->memory.state);
+}
+
+namespace {
+
+/// Says in its code how many channels there are.
+class SaysWidth final : public nn::Module {
+ public:
+  SaysWidth() { register_modules({{"a", a}, {"fc", fc}}); }
+  Tensor forward(Tensor x) override {
+    return fc(reshape(global_avg_pool(a(std::move(x))), {-1, 32}));
+  }
+  nn::Conv2d a{3, 32};
+  nn::Linear fc{32, 10};
+};
+
+/// No channels but those of its input and output.
+class OneLayer final : public nn::Module {
+ public:
+  OneLayer() { register_modules({{"fc", fc}}); }
+  Tensor forward(Tensor x) override { return fc(global_avg_pool(std::move(x))); }
+  nn::Linear fc{3, 10};
+};
+
+template <class Model>
+std::string why_not_pruned() {
+  TrainingSetup setup = setup_of(kCase);
+  setup.rehearsal.make_model = [] { return std::make_shared<Model>(); };
+  const LadderResult result = standard_ladder().climb(setup, {.limit = 1});
+  for (const NotOffered& remedy : result.not_offered)
+    if (remedy.name == "pruning") return remedy.why;
+  return "it is offered";
+}
+
+}  // namespace
+
+TEST_CASE("pruning is not offered for a model that has no channels to lose, or cannot lose them") {
+  CHECK(why_not_pruned<OneLayer>() == "the model has no channels that could go");
+  CHECK(why_not_pruned<SaysWidth>().find("its code says how many there are") != std::string::npos);
 }
