@@ -13,6 +13,7 @@
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
 #include "brim/examples/support/train_plan.h"
+#include "brim/examples/support/train_weights.h"
 
 namespace {
 
@@ -25,6 +26,7 @@ constexpr const char* kExamples = R"(Examples:
   plan --model mobilenet_v2 --html step.html       the step drawn, for a browser
   plan --model resnet50 --recompute-curve curve.html   bytes against the time of recomputing
   plan --model resnet18 --optimizer adamw --effective-batch 256   in micro-steps of --batch
+  plan --model resnet50 --init half.safetensors    the same for a pruned model
   plan --model resnet20 --csv step.csv && pack step.csv
 )";
 
@@ -37,6 +39,8 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   Events events(outputs.json);
   TrainData data = open_data(flags);
+  take_initial_sizes(flags, data);
+  check_weight_flags(flags, data);
   set_op_times(flags);
   choose_precision(flags, data, events);
   choose_batch(flags, data, events);
@@ -64,6 +68,8 @@ int main(int argc, char** argv) {
   flags.data = "synthetic";
   PlanOutputs outputs;
   add_model_flags(app, flags);
+  app.add_option("--init", flags.init,
+                 "safetensors file of the model that is planned for: a pruned one is smaller");
   add_output_flags(app, outputs);
   return run_program(app, argc, argv, [&] { plan(flags, outputs); });
 }

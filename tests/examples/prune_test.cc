@@ -78,6 +78,14 @@ TEST_CASE("prune: half the FLOPs; the file makes that model, and says so of itse
   CHECK(loaded.module->parameter_count() == after["parameters"]);
   CHECK(before["parameters"] ==
         nn::make_model("resnet20", {.classes = 10, .device = Device::meta()})->parameter_count());
+  const Finished planned = run_command(
+      "examples/plan --op-times nominal --model resnet20 --size 32 --classes 10 --batch 4 "
+      "--threads 1 "
+      "--json - --init " +
+      place.half);
+  CAPTURE(planned.err);
+  REQUIRE(planned.code == 0);
+  CHECK(json::parse(planned.out)["predicted_peak_bytes"] == after["train_peak_bytes"]);
   // Pruned once more, from what it is.
   const Finished again = run_command(
       "examples/prune --op-times nominal --data synthetic --size 32 --classes 10 --batch 4 "
