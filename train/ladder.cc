@@ -76,6 +76,7 @@ class Climb {
     rung.remedies.push_back(std::move(offer.text));
     rung.changes_numbers |= remedy.changes_numbers();
     rung.is_proposed_only |= remedy.is_proposed_only();
+    rung.changes_model |= remedy.changes_model();
     return rung;
   }
 

@@ -46,6 +46,8 @@ class Remedy {
   virtual bool changes_numbers() const = 0;
   /// Whether it waits to be asked for, and is never chosen.
   virtual bool is_proposed_only() const { return changes_numbers(); }
+  /// Whether it is another model that trains with it.
+  virtual bool changes_model() const { return false; }
   /// The mildest change of its kind with which `setup` needs at most `limit` bytes; where none
   /// is enough, the strongest.
   virtual Offer offer(const TrainingSetup& setup, int64_t limit) const = 0;
@@ -66,6 +68,7 @@ struct Rung {
   double relative_time = 1;  ///< predicted, of what was asked for
   bool changes_numbers = false;
   bool is_proposed_only = false;
+  bool changes_model = false;
   bool fits = false;
 };
 

@@ -216,7 +216,7 @@ class PruneChannels final : public Remedy {
  public:
   std::string name() const override { return "pruning"; }
   bool changes_numbers() const override { return true; }
-  bool is_proposed_only() const override { return true; }
+  bool changes_model() const override { return true; }
   Offer offer(const TrainingSetup& setup, int64_t limit) const override {
     if (setup.rehearsal.loss) return {{}, "what the model's input is like is not known"};
     try {

@@ -60,7 +60,7 @@ void prune() {
   optim::Sgd sgd(model->named_parameters(), {.momentum = 0.9});  // and it trains on
   // [/prune]
   check(plan.after <= 0.5 * plan.before, "half the FLOPs");
-  check(nn::summarize(*model, input).flops == plan.after, "as planned");
+  check(shrink::flops_of(input)(*model) == plan.after, "as planned");
 }
 
 }  // namespace

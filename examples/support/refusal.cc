@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "brim/base/bytes.h"
@@ -59,17 +60,33 @@ std::vector<Proposal> proposals_that_fit(const TrainFlags& flags, const TrainDat
   return list;
 }
 
-/// Where none fits: the one that needs least.
-Proposal least_proposal(const TrainFlags& flags, const TrainData& data, const SmallerBatch& smaller,
-                        const LadderResult& ladder) {
-  const Rung& rung = *std::ranges::min_element(
-      ladder.considered, {}, [](const Rung& each) { return each.memory.peak_reserved; });
-  const Proposal changed{text_of(rung), rung.memory.peak_reserved};
-  if (smaller.least.batch >= flags.batch) return changed;
-  TrainFlags few = flags;
-  few.batch = few.least_batch = smaller.least.batch;
-  const Proposal fewer{fmt::format("batch {}", few.batch), least_bytes(few, data)};
-  return changed.bytes < fewer.bytes ? changed : fewer;
+/// Where none fits: the one that needs least of those that train the same model, and the one of
+/// another model that needs less still.
+std::vector<Proposal> least_proposals(const TrainFlags& flags, const TrainData& data,
+                                      const SmallerBatch& smaller, const LadderResult& ladder,
+                                      int64_t less_than) {
+  std::vector<Proposal> list;
+  auto add_if_less = [&](Proposal proposal) {
+    if (proposal.bytes < (list.empty() ? less_than : list.back().bytes))
+      list.push_back(std::move(proposal));
+  };
+  auto least_rung = [&](bool of_another_model) -> Proposal {
+    Proposal least{.bytes = std::numeric_limits<int64_t>::max()};
+    for (const Rung& rung : ladder.considered)
+      if (rung.changes_model == of_another_model && rung.memory.peak_reserved < least.bytes)
+        least = {text_of(rung), rung.memory.peak_reserved};
+    return least;
+  };
+  Proposal changed = least_rung(false);
+  if (smaller.least.batch < flags.batch) {
+    TrainFlags few = flags;
+    few.batch = few.least_batch = smaller.least.batch;
+    const Proposal fewer{fmt::format("batch {}", few.batch), least_bytes(few, data)};
+    if (fewer.bytes <= changed.bytes) changed = fewer;
+  }
+  add_if_less(std::move(changed));
+  add_if_less(least_rung(true));
+  return list;
 }
 
 std::string message_of(const TrainFlags& flags, const StepMemory& need, const std::string& cure) {
@@ -110,8 +127,7 @@ Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMem
                             {"relative_time", proposal.relative_time}});
   }
   if (fit.empty())
-    if (const Proposal least = least_proposal(flags, data, smaller, ladder);
-        least.bytes < refusal.least)
+    for (const Proposal& least : least_proposals(flags, data, smaller, ladder, refusal.least))
       cure += fmt::format(", or {} with {}", budget_for(flags, least.bytes), least.change);
   refusal.message = message_of(flags, need, cure);
   return refusal;

@@ -16,18 +16,19 @@ const std::string kPure = " --precision bf16 --parameters bf16 --optimizer-state
 }  // namespace
 
 TEST_CASE("each trains as predicted, in fewer bytes and with other numbers") {
-  const auto wide = trained(" --steps 3"), half = trained(" --steps 3 --precision bf16");
+  // Roundings of the state take some updates to show in a loss of float32.
+  const auto wide = trained(" --steps 6"), half = trained(" --steps 6 --precision bf16");
   const auto check_less = [](const std::vector<json>& events, const std::vector<json>& than) {
     CHECK(events.back()["peak_bytes"] < than.back()["peak_bytes"]);
     CHECK(losses_of(events) != losses_of(than));
-    CHECK(losses_of(events).size() == 3);
+    CHECK(losses_of(events).size() == 6);
   };
-  check_less(trained(" --steps 3 --gradients bf16"), wide);
-  check_less(trained(" --steps 3 --optimizer-state bf16"), wide);
-  check_less(trained(" --steps 3 --optimizer adamw --optimizer-state bf16"),
-             trained(" --steps 3 --optimizer adamw"));
-  check_less(trained(" --steps 3" + kPure), half);
-  trained(" --steps 3 --micro-batches 2 --gradients bf16" + kPure);
+  check_less(trained(" --steps 6 --gradients bf16"), wide);
+  check_less(trained(" --steps 6 --optimizer-state bf16"), wide);
+  check_less(trained(" --steps 6 --optimizer adamw --optimizer-state bf16"),
+             trained(" --steps 6 --optimizer adamw"));
+  check_less(trained(" --steps 6" + kPure), half);
+  trained(" --steps 6 --micro-batches 2 --gradients bf16" + kPure);
 }
 
 TEST_CASE("the same run rounds alike, and says what it keeps in bfloat16") {

@@ -152,6 +152,21 @@ TEST_CASE("prune: what cannot be done is said in a line, and changes no file") {
               "tensor 'bn1.bias' is [16], but [5] in the model");
 }
 
+TEST_CASE("prune: a model pruned as a refusal proposes trains in the bytes that it names") {
+  const Place place;
+  const std::string flags = kSynthetic + " --op-times nominal --batch 8 --steps 2 --recompute auto";
+  const Finished refused = train(flags + " --budget 2MiB");
+  CHECK(refused.code == 2);
+  CAPTURE(refused.err);
+  const size_t proposal = refused.err.find(" with a model pruned by 50% of each layer's channels");
+  REQUIRE(proposal != std::string::npos);
+  const int64_t bytes = std::stoll(refused.err.substr(refused.err.rfind('(', proposal) + 1));
+  place.run("--to ratio=0.5 --per-layer --save " + place.half);
+  const std::string pruned = flags + " --init " + place.half + " --budget ";
+  CHECK(trained_as_predicted(pruned + std::to_string(bytes)).back()["peak_bytes"] == bytes);
+  CHECK(train(pruned + std::to_string(bytes - 4096)).code == 2);
+}
+
 TEST_CASE("prune: whole blocks, one after the other; and what is excluded stays") {
   const Place place;
   const TempFolder data;

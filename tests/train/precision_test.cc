@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "brim/memory/arena_planner.h"
+#include "brim/ops/autocast.h"
 #include "brim/tests/support/instrumented.h"
 #include "brim/tests/train/train_with.h"
 #include "brim/train/recompute_plan.h"
@@ -102,10 +103,11 @@ TEST_CASE("halves take fewer bytes than float32") {
       return plan_under("arena", [&](const auto& held) { rehearse(options, held); })
           .predicted.peak_reserved;
     };
-    const double share =
-        static_cast<double>(peak(Dtype::bfloat16)) / static_cast<double>(peak(Dtype::float32));
-    CAPTURE(share);
-    CHECK(share < 0.7);
-    CHECK(peak(Dtype::float16) == peak(Dtype::bfloat16));
+    const auto wide = static_cast<double>(peak(Dtype::float32));
+    const int64_t bfloat16 = peak(Dtype::bfloat16), float16 = peak(Dtype::float16);
+    CHECK(static_cast<double>(bfloat16) < 0.7 * wide);
+    CHECK(static_cast<double>(float16) < 0.7 * wide);
+    // Where the processor multiplies bfloat16, kernels take other scratch for it.
+    if (!has_native_products(Dtype::bfloat16, Device::cpu())) CHECK(float16 == bfloat16);
   }
 }
