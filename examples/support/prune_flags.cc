@@ -9,9 +9,11 @@
 namespace brim::examples {
 namespace {
 
+// Of the file, unless told otherwise: which model it is, and the size that it was trained at.
 void take_model(PruneFlags& f) {
-  const std::string told = nn::card_of(io::SafetensorsFile(f.weights)).model;
-  if (f.train.model.empty()) f.train.model = told;
+  const nn::ModelCard card = nn::card_of(io::SafetensorsFile(f.weights));
+  if (f.train.model.empty()) f.train.model = card.model;
+  if (f.train.size == 0) f.train.size = card.size;
   expect<ValueError>(!f.train.model.empty(), "flags",
                      "--weights {} does not say which model it is: say --model", f.weights);
 }
@@ -69,6 +71,9 @@ void add_flags(CLI::App& app, PruneFlags& f) {
       ->check(CLI::PositiveNumber);
   f.train.model.clear();
   add_flags(app, f.train);
+  app.get_option("--model")->description("which it is (default: what the file says)");
+  app.get_option("--size")->description(
+      "height and width of the input in pixels (default: what the file says)");
 }
 
 void check_flags(PruneFlags& f) {

@@ -135,6 +135,24 @@ TEST_CASE("prune: to bytes of training or inference, time or parameters") {
   CHECK(taylor["after"]["flops"] < taylor["before"]["flops"]);
 }
 
+TEST_CASE("prune: the size is that which the file says, unless told otherwise") {
+  const Place place;
+  const std::string weights = place.file("small.safetensors");
+  nn::save_weights(*nn::make_model("mobilenet_v2", {.classes = 10}), weights,
+                   {.model = "mobilenet_v2", .size = 64});
+  auto flops = [&](const std::string& more) {
+    const Finished run = run_command(
+        "examples/prune --op-times nominal --data synthetic --classes 10 --batch 4 --threads 1 "
+        "--quiet --json - --weights " +
+        weights + more);
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    return json::parse(run.out)["before"]["flops"].get<double>();
+  };
+  CHECK(flops("") == flops(" --size 64"));
+  CHECK(flops("") < flops(" --size 96"));
+}
+
 TEST_CASE("prune: what cannot be done is said in a line, and changes no file") {
   const Place place;
   place.check_refused("--to flops=0.001", "cannot be had: the least possible is ");
