@@ -148,9 +148,9 @@ class Prune {
 
 int main(int argc, char** argv) {
   CLI::App app("Makes a trained image classifier smaller, and trains what is left.", "prune");
-  app.footer(kExamples);
   PruneFlags flags;
   add_flags(app, flags);
+  app.footer(kExamples);
   return run_program(app, argc, argv, [&] {
     check_flags(flags);
     Prune(flags).run();

@@ -42,11 +42,10 @@ std::string against(int64_t predicted, int64_t measured) {
                      measured > predicted ? "more" : "less");
 }
 
-std::string batches_of(const TrainFlags& flags) {
-  int64_t parts = count_parts(flags.update_images(), flags.batch);
-  if (parts == 1) return fmt::format("batch {}", flags.batch);
-  return fmt::format("batch {} in {} micro-batches of {}", flags.update_images(), parts,
-                     flags.batch);
+std::string batches_of(int64_t images, int64_t batch) {
+  int64_t parts = count_parts(images, batch);
+  if (parts == 1) return fmt::format("batch {}", batch);
+  return fmt::format("batch {} in {} micro-batches of {}", images, parts, batch);
 }
 
 bool has_batch_norm(nn::Module& model) {
@@ -65,10 +64,10 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
   std::string images = data.train_set ? fmt::format("{} images, {} to validate",
                                                     data.train_set->size(), data.val_set->size())
                                       : "random pixels";
-  progress_.say(
-      fmt::format("{} ({} parameters) on {}: {}, {} classes, {}x{}, {}, {} steps, {} threads",
-                  flags.model, model.parameter_count(), flags.data, images, data.classes,
-                  flags.size, flags.size, batches_of(flags), data.steps(flags), num_threads()));
+  progress_.say(fmt::format(
+      "{} ({} parameters) on {}: {}, {} classes, {}x{}, {}, {} steps, {} threads", flags.model,
+      model.parameter_count(), flags.data, images, data.classes, flags.size, flags.size,
+      batches_of(flags.update_images(), flags.batch), data.steps(flags), num_threads()));
   if (is_low_precision(flags.precision()))
     progress_.say(
         fmt::format("precision: {} between ops{}", to_string(flags.precision()),
@@ -152,9 +151,9 @@ void TrainReport::prune(const PruneReport& report) {
 void TrainReport::replan(const ReplanReport& report) {
   replanned_reserved_ = std::max(replanned_reserved_, report.predicted.peak_reserved);
   replanned_live_ = std::max(replanned_live_, report.predicted.peak_live);
-  progress_.say(fmt::format("step {}: {}; planned again for {}: {} micro-batches of {}, peak {}",
-                            report.step, report.why, format_bytes(report.capacity),
-                            report.micro_batches, report.micro_batch,
+  progress_.say(fmt::format("step {}: {}; planned again for {}: {}, peak {}", report.step,
+                            report.why, format_bytes(report.capacity),
+                            batches_of(flags_.update_images(), report.micro_batch),
                             format_bytes(report.predicted.peak_reserved)));
   events_.write({{"event", "replan"},
                  {"step", report.step},

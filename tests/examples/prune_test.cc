@@ -135,6 +135,12 @@ TEST_CASE("prune: to bytes of training or inference, time or parameters") {
   CHECK(taylor["after"]["flops"] < taylor["before"]["flops"]);
 }
 
+TEST_CASE("prune: --help ends with examples of its own") {
+  const Finished help = run_command("examples/prune --help");
+  CHECK(help.code == 0);
+  CHECK(contains(help.out, "prune --weights r20.safetensors --data cifar10 --to flops=0.5"));
+}
+
 TEST_CASE("prune: the size is that which the file says, unless told otherwise") {
   const Place place;
   const std::string weights = place.file("small.safetensors");
