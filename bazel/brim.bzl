@@ -151,13 +151,14 @@ def brim_library(name, kernels = None, internal = [], **kwargs):
         **kwargs
     )
 
-def brim_cuda_library(name, deps, public = []):
+def brim_cuda_library(name, deps, public = [], libraries = []):
     """The folder cuda/ of a layer: compiled by nvcc where there is a toolkit, see cuda_library.
 
     Args:
       name: cuda, the folder's name.
       deps: as of brim_library; of those that are folders cuda/, with their headers.
       public: headers that programs may include.
+      libraries: the .cc files that call NVIDIA's libraries.
     """
     _file_lists(internal = native.glob(["*.h"], exclude = public))
     cuda_library(
@@ -166,6 +167,7 @@ def brim_cuda_library(name, deps, public = []):
         include_prefix = "brim/" + native.package_name(),
         visibility = _visible_below(native.package_name()),
         deps = deps,
+        libraries = libraries,
     )
 
 def brim_binary(name, **kwargs):

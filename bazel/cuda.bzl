@@ -63,12 +63,38 @@ _cuda_objects = rule(
     fragments = ["cpp"],
 )
 
-def cuda_library(name, copts, deps, include_prefix, visibility):
+_EMULATOR = "//tests/support/cuda_emulator"
+
+def _link_only_impl(ctx):
+    infos = [dep[CcInfo] for dep in ctx.attr.deps]
+    return [CcInfo(linking_context = cc_common.merge_cc_infos(cc_infos = infos).linking_context)]
+
+_link_only = rule(
+    doc = "What is linked of its deps, without their headers: who includes none is not compiled anew.",
+    implementation = _link_only_impl,
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+)
+
+def _as_plain_cpp(sources):
+    """For each .cu file a .cc that includes it, for the host's compiler."""
+    for source in sources:
+        native.genrule(
+            name = "_plain_" + source,
+            outs = [source + ".cc"],
+            cmd = "echo '#include \"%s/%s\"' >$@" % (native.package_name(), source),
+            tags = ["manual"],
+        )
+    return [source + ".cc" for source in sources]
+
+def cuda_library(name, copts, deps, include_prefix, visibility, libraries = []):
     """A folder cuda/ as a library.
 
-    With a toolkit it is the .cu and .cc files but none.cc, compiled by nvcc; else, and in
-    builds with --define=brim_cuda=off, none.cc alone, which stands in for them. Headers *.h
-    are for everyone and name no type of CUDA's; *.cuh are for other folders cuda/.
+    With a toolkit it is the .cu and .cc files, compiled by nvcc; else, and in builds with
+    --define=brim_cuda=off, none.cc alone, which stands in for them. With
+    --define=brim_cuda=emulated the host's compiler compiles the .cu and .cc files for the emulator
+    (tests/support/cuda_emulator), but for those that call NVIDIA's libraries: no_libraries.cc
+    stands in for these, where there is one. Headers *.h are for everyone and name no type of
+    CUDA's; *.cuh are for other folders cuda/.
 
     Args:
       name: the folder's name; name + "_headers" has its *.h and *.cuh.
@@ -76,8 +102,11 @@ def cuda_library(name, copts, deps, include_prefix, visibility):
       deps: libraries; of those that are cuda_libraries, give also the headers.
       include_prefix: the folder, as it is included.
       visibility: of the library and its headers.
+      libraries: the .cc files that call NVIDIA's libraries.
     """
+    stand_ins = ["none.cc", "no_libraries.cc"]
     headers = name + "_headers"
+    kernels = native.glob(["*.cu"])
     native.cc_library(
         name = headers,
         hdrs = native.glob(["*.h", "*.cuh"]),
@@ -85,12 +114,25 @@ def cuda_library(name, copts, deps, include_prefix, visibility):
         visibility = visibility,
         deps = deps,
     )
+    native.cc_library(
+        name = name + "_plain",
+        srcs = native.glob(["*.cc"], exclude = ["none.cc"] + libraries) + _as_plain_cpp(kernels),
+        textual_hdrs = kernels,
+        copts = copts + ["-includebrim/%s/device_code.h" % _EMULATOR[2:]],
+        tags = ["manual"],
+        deps = deps + [headers, _EMULATOR],
+    )
+    _link_only(
+        name = name + "_emulated",
+        tags = ["manual"],
+        deps = [name + "_plain"],
+    )
     with_toolkit = ["none.cc"]
     if CUDA_FOUND:
         with_toolkit = [name + "_objects"]
         _cuda_objects(
             name = name + "_objects",
-            srcs = native.glob(["*.cu", "*.cc"], exclude = ["none.cc"]),
+            srcs = native.glob(["*.cu", "*.cc"], exclude = stand_ins),
             copts = copts,
             tags = ["manual"],  # not by //...: builds without CUDA do without them
             deps = [headers],
@@ -99,6 +141,7 @@ def cuda_library(name, copts, deps, include_prefix, visibility):
         name = name,
         srcs = select({
             "//bazel:without_cuda": ["none.cc"],
+            "//bazel:emulated_cuda": [],
             "//conditions:default": with_toolkit,
         }),
         hdrs = native.glob(["*.h"]),
@@ -108,5 +151,8 @@ def cuda_library(name, copts, deps, include_prefix, visibility):
         # and not into a library of its own.
         linkstatic = True,
         visibility = visibility,
-        deps = deps + ["@cuda//:runtime"],
+        deps = deps + select({
+            "//bazel:emulated_cuda": [name + "_emulated", "@cuda//:no_runtime"],
+            "//conditions:default": ["@cuda//:runtime"],
+        }),
     )

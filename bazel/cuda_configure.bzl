@@ -12,6 +12,9 @@ cc_library(
     linkopts = {linkopts},
 )
 
+# In its place where kernels are emulated: all else is compiled by the same commands.
+cc_library(name = "no_runtime")
+
 # What differs from one toolkit to the next: bazel/cuda.bzl compiles again when one of them does.
 filegroup(
     name = "toolkit",

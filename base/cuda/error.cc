@@ -14,6 +14,4 @@ void check(int error, const char* call) {
   throw DeviceError("cuda", text);
 }
 
-void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
-
 }  // namespace brim::cuda

@@ -1,7 +1,7 @@
 // What a failed call of CUDA's runtime is to brim: an error that names the call and what the
 // runtime says of it. For the runtime's own calls; cuBLASLt and cuDNN have a `check` each
-// (cublaslt.cuh, cudnn.cuh). Kernels report a failed start by `check_launch`, and what goes wrong
-// while they run at the next call that waits.
+// (cublaslt.cuh, cudnn.cuh). What goes wrong while a kernel runs is reported by the next call that
+// waits.
 #pragma once
 
 #include "brim/base/error.h"
@@ -19,8 +19,5 @@ class AllocationError : public DeviceError {
 /// else `DeviceError`: "cuda: cudaSetDevice failed: invalid device ordinal
 /// (cudaErrorInvalidDevice)". The runtime forgets the error, if it can.
 void check(int error, const char* call);
-
-/// The same for the kernel that was started last; `kernel` is its name in the message.
-void check_launch(const char* kernel);
 
 }  // namespace brim::cuda

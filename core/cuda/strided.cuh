@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "brim/base/cuda/error.h"
+#include "brim/base/cuda/launch.cuh"
 #include "brim/core/launch.h"
 #include "brim/core/strided_loop.h"
 
@@ -63,9 +63,8 @@ template <int N, class Body>
 void for_each_element(const KernelCall& call, const StridedLoop<N>& loop, const Body& body,
                       const char* kernel) {
   if (loop.count() == 0) return;
-  auto stream = static_cast<cudaStream_t>(call.stream);
-  strided_kernel<<<blocks_for(loop.count()), kThreads, 0, stream>>>(DeviceLoop<N>(loop), body);
-  check_launch(kernel);
+  launch_kernel(kernel, strided_kernel<N, Body>, {blocks_for(loop.count()), kThreads}, call.stream,
+                DeviceLoop<N>(loop), body);
 }
 
 }  // namespace brim::cuda

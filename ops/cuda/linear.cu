@@ -9,11 +9,15 @@ namespace {
 constexpr int kColumns = 32;  // of a block: one warp reads a stretch of a row
 constexpr int kRows = 16;     // of a block at a time
 
+struct ColumnSums {
+  double of[kRows][kColumns];
+};
+
 /// Thread (x, y) adds rows y, y + 16, ... of column x; the 16 sums are added as a tree. In double,
 /// and in one order for any GPU.
 template <class T>
 __global__ void sum_columns(const T* dy, T* db, int64_t rows, int64_t columns) {
-  __shared__ double sums[kRows][kColumns];
+  auto& sums = shared_memory<ColumnSums>()->of;
   int64_t column = int64_t{blockIdx.x} * kColumns + threadIdx.x;
   double sum = 0;
   if (column < columns)
@@ -32,9 +36,9 @@ void bias_gradient_kernel(const KernelCall& call, const NoAttributes&) {
   int64_t columns = call.out[0].numel();
   if (columns == 0) return;
   auto blocks = static_cast<unsigned>((columns + kColumns - 1) / kColumns);
-  sum_columns<<<blocks, dim3(kColumns, kRows), 0, static_cast<cudaStream_t>(call.stream)>>>(
-      call.in[0].as<T>(), call.out[0].as<T>(), call.in[0].numel() / columns, columns);
-  check_launch("bias_gradient");
+  launch_kernel("bias_gradient", sum_columns<T>, {blocks, {kColumns, kRows}, sizeof(ColumnSums)},
+                call.stream, call.in[0].as<T>(), call.out[0].as<T>(), call.in[0].numel() / columns,
+                columns);
 }
 
 }  // namespace

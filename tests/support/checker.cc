@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "brim/memory/cuda_source.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/tests/support/compare.h"
 #include "brim/tests/support/conversions.h"
@@ -10,6 +11,7 @@
 #include "brim/tests/support/execution.h"
 #include "brim/tests/support/layouts.h"
 #include "brim/tests/support/replay.h"
+#include "brim/tests/support/thread_orders.h"
 #include "brim/tests/support/tolerance.h"
 
 namespace brim::testing {
@@ -58,20 +60,21 @@ class Checker {
     step("empty batch", [&] { check_empty_batch(); });
   }
 
-  /// The same op on a GPU; values against the CPU's reference.
+  /// The same op on a GPU; values against the CPU's reference. The order of threads has no say.
   void run_on(Device device) {
     device_ = device;
     step("inputs", [&] {
       inputs_ = converted(sample_.inputs, [&](size_t i) { return dtype_for(sample_, i, dtype_); });
     });
     step(to_string(device).c_str(), [&] {
-      OpCounter counter;
-      Execution there = execute(sample_, on_device(inputs_, device));
-      count(counter);
-      first_ = {on_device(there.outputs, Device::cpu()), on_device(there.weights, Device::cpu()),
-                on_device(there.grads, Device::cpu())};
+      // Each buffer an allocation of its own: what lies beyond it is nobody's.
+      memory::AccountScope apart(std::make_shared<memory::Account>(
+          device, std::make_unique<memory::CudaSource>(device), memory::planner_named("direct")));
+      first_ = execute_there();
       check_reference();
       check_gradients();
+      for (const auto& [name, run_so] : other_thread_orders())
+        run_so([&, name = name] { same_bits(name, execute_there()); });
     });
   }
 
@@ -102,6 +105,13 @@ class Checker {
     for (size_t i = 0; i < got.grads.size(); ++i)
       if (auto text = bit_difference(got.grads[i], first_.grads[i]); !text.empty())
         fault("{}: gradient of input {} differs: {}", when, i, text);
+  }
+  Execution execute_there() {
+    OpCounter counter;
+    Execution there = execute(sample_, on_device(inputs_, device_));
+    count(counter);
+    return {on_device(there.outputs, Device::cpu()), on_device(there.weights, Device::cpu()),
+            on_device(there.grads, Device::cpu())};
   }
   void count(const OpCounter& counter) {
     forward_ops_ = std::max(counter.forward, 1);

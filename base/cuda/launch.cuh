@@ -1,0 +1,48 @@
+// The one way to start a kernel of brim's own, so that the same source runs on a GPU and, compiled
+// as plain C++, in the emulator of the tests (tests/support/cuda_emulator): `<<<>>>` would be for
+// nvcc alone, and so would `__shared__`.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <type_traits>
+
+#include "brim/base/cuda/error.h"
+
+namespace brim::cuda {
+
+struct Grid {
+  dim3 blocks, threads;
+  size_t shared_bytes = 0;  ///< of a block, for `shared_memory`
+};
+
+/// Enqueues `kernel` with these arguments. `name` is for messages. Throws `DeviceError` where it
+/// cannot be started; what goes wrong while it runs is thrown by the next call that waits.
+template <class... Parameters>
+void launch_kernel(const char* name, void (*kernel)(Parameters...), const Grid& grid, void* stream,
+                   std::type_identity_t<Parameters>... arguments) {
+#ifdef BRIM_CUDA_EMULATOR
+  static_cast<void>(stream);
+  emulator::run(name, grid.blocks, grid.threads, grid.shared_bytes, [&] { kernel(arguments...); });
+#else
+  void* pointers[] = {&arguments...};
+  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid.blocks, grid.threads, pointers,
+                         grid.shared_bytes, static_cast<cudaStream_t>(stream)),
+        name);
+#endif
+}
+
+/// The block's shared memory, for as many bytes as its `Grid` says; undefined at first. On a
+/// boundary of 16 bytes.
+template <class T>
+__device__ T* shared_memory() {
+#ifdef BRIM_CUDA_EMULATOR
+  return static_cast<T*>(emulator::shared_memory());
+#else
+  extern __shared__ __align__(16) unsigned char bytes[];
+  return reinterpret_cast<T*>(bytes);
+#endif
+}
+
+}  // namespace brim::cuda

@@ -1,0 +1,216 @@
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "brim/base/error.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
+struct CUstream_st {};
+struct CUevent_st {
+  bool timed = false;
+  std::chrono::steady_clock::time_point mark;
+};
+
+namespace {
+
+constexpr size_t kTotal = size_t{4} << 30;
+constexpr size_t kGuard = 64;  // bytes behind each allocation that are nobody's
+constexpr unsigned char kUntouched = 0xa5;
+
+/// What the host's memory stands for.
+struct Memory {
+  std::mutex mutex;
+  std::map<void*, size_t> sizes;
+  size_t used = 0;
+};
+Memory& memory() {
+  static auto* memory = new Memory;
+  return *memory;
+}
+
+void* allocate(size_t bytes) {
+  void* address = ::operator new (bytes + kGuard, std::align_val_t{256}, std::nothrow);
+  if (address == nullptr) return nullptr;
+  std::memset(address, 0xff, bytes);
+  std::memset(static_cast<char*>(address) + bytes, kUntouched, kGuard);
+#ifdef __SANITIZE_ADDRESS__
+  __asan_poison_memory_region(static_cast<char*>(address) + bytes, kGuard);
+#endif
+  return address;
+}
+
+void release(void* address, [[maybe_unused]] size_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+  __asan_unpoison_memory_region(static_cast<char*>(address) + bytes, kGuard);
+#endif
+  ::operator delete (address, std::align_val_t{256});
+}
+
+[[maybe_unused]] bool is_untouched(const void* address, size_t bytes) {
+  const auto* guard = static_cast<const unsigned char*>(address) + bytes;
+  return std::all_of(guard, guard + kGuard, [](unsigned char c) { return c == kUntouched; });
+}
+
+thread_local cudaError_t last_error = cudaSuccess;
+
+cudaError_t failed(cudaError_t error) { return last_error = error; }
+
+}  // namespace
+
+void brim::cuda::emulator::check_guards([[maybe_unused]] const char* kernel) {
+#ifndef __SANITIZE_ADDRESS__  // which sees it as it happens
+  Memory& held = memory();
+  std::lock_guard lock(held.mutex);
+  for (const auto& [address, bytes] : held.sizes)
+    expect<DeviceError>(is_untouched(address, bytes), "cuda",
+                        "{} writes beyond the end of an allocation of {} bytes", kernel, bytes);
+#endif
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorInvalidResourceHandle:
+      return "cudaErrorInvalidResourceHandle";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+  }
+  return "unrecognized error code";
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorNotReady:
+      return "device not ready";
+  }
+  return "unrecognized error code";
+}
+
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  return device == 0 ? cudaSuccess : failed(cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+
+cudaError_t cudaMalloc(void** address, size_t bytes) {
+  Memory& held = memory();
+  std::lock_guard lock(held.mutex);
+  *address = nullptr;
+  if (bytes > kTotal - held.used) return failed(cudaErrorMemoryAllocation);
+  *address = allocate(bytes);
+  if (*address == nullptr) return failed(cudaErrorMemoryAllocation);
+  held.sizes[*address] = bytes;
+  held.used += bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFree(void* address) {
+  if (address == nullptr) return cudaSuccess;
+  Memory& held = memory();
+  std::lock_guard lock(held.mutex);
+  auto found = held.sizes.find(address);
+  if (found == held.sizes.end()) return failed(cudaErrorInvalidValue);
+  held.used -= found->second;
+  release(address, found->second);
+  held.sizes.erase(found);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  Memory& held = memory();
+  std::lock_guard lock(held.mutex);
+  *free = kTotal - held.used;
+  *total = kTotal;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t) {
+  std::memmove(to, from, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t) {
+  std::memset(to, byte, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new CUstream_st;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = new CUevent_st{.timed = (flags & cudaEventDisableTiming) == 0, .mark = {}};
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  event->mark = std::chrono::steady_clock::now();
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (!begin->timed || !end->timed) return failed(cudaErrorInvalidResourceHandle);
+  *milliseconds = std::chrono::duration<float, std::milli>(end->mark - begin->mark).count();
+  return cudaSuccess;
+}

@@ -1,0 +1,9 @@
+#include "brim/tests/support/thread_orders.h"
+
+namespace brim::testing {
+
+std::vector<std::pair<const char*, RunSo>> other_thread_orders() {
+  return {{"once more", [](const std::function<void()>& run) { run(); }}};
+}
+
+}  // namespace brim::testing
