@@ -30,7 +30,7 @@ Shape pooled_shape(const char* tag, const Shape& x, const PoolWindow& window);
 /// A range [begin, end).
 struct Range {
   int64_t begin, end;
-  int64_t size() const { return end - begin; }
+  constexpr int64_t size() const { return end - begin; }
 };
 
 /// Along one axis: the inputs that output `o` covers, of `size`.

@@ -7,13 +7,6 @@
 namespace brim::cpu {
 namespace {
 
-/// Along one axis of `from` pixels pooled to `to`: the inputs that output i covers. With the sizes
-/// exchanged, the outputs that cover input i: floor(o from / to) <= i < ceil((o + 1) from / to)
-/// holds for floor(i to / from) <= o < ceil((i + 1) to / from).
-constexpr Range window_of(int64_t i, int64_t from, int64_t to) {
-  return {i * from / to, ((i + 1) * from + to - 1) / to};
-}
-
 template <class Body>
 void for_each(const Range& rows, const Range& columns, const Body& body) {
   for (int64_t h = rows.begin; h < rows.end; ++h)
@@ -27,8 +20,8 @@ void adaptive_avg_pool2d_kernel(const KernelCall& call, const NoAttributes&) {
   T* y = call.out[0].as<T>();
   int64_t work = shape.channels * (shape.in_h / shape.out_h + 1) * (shape.in_w / shape.out_w + 1);
   for_pixels(shape.images, shape.out_h, shape.out_w, work, [&](int64_t n, int64_t i, int64_t j) {
-    Range rows = window_of(i, shape.in_h, shape.out_h);
-    Range columns = window_of(j, shape.in_w, shape.out_w);
+    Range rows = adaptive_window(i, shape.in_h, shape.out_h);
+    Range columns = adaptive_window(j, shape.in_w, shape.out_w);
     double share = 1 / static_cast<double>(rows.size() * columns.size());
     T* to = y + ((n * shape.out_h + i) * shape.out_w + j) * shape.channels;
     weighted_rows(shape.channels, to, [&](const auto& add) {
@@ -46,13 +39,13 @@ void adaptive_avg_pool2d_backward_kernel(const KernelCall& call, const NoAttribu
   T* dx = call.out[0].as<T>();
   int64_t work = shape.channels * (shape.out_h / shape.in_h + 1) * (shape.out_w / shape.in_w + 1);
   for_pixels(shape.images, shape.in_h, shape.in_w, work, [&](int64_t n, int64_t h, int64_t w) {
-    Range rows = window_of(h, shape.out_h, shape.in_h);
-    Range columns = window_of(w, shape.out_w, shape.in_w);
+    Range rows = adaptive_window(h, shape.out_h, shape.in_h);
+    Range columns = adaptive_window(w, shape.out_w, shape.in_w);
     T* to = dx + ((n * shape.in_h + h) * shape.in_w + w) * shape.channels;
     weighted_rows(shape.channels, to, [&](const auto& add) {
       for_each(rows, columns, [&](int64_t i, int64_t j) {
-        int64_t covered = window_of(i, shape.in_h, shape.out_h).size() *
-                          window_of(j, shape.in_w, shape.out_w).size();
+        int64_t covered = adaptive_window(i, shape.in_h, shape.out_h).size() *
+                          adaptive_window(j, shape.in_w, shape.out_w).size();
         add(dy + ((n * shape.out_h + i) * shape.out_w + j) * shape.channels,
             1 / static_cast<double>(covered));
       });

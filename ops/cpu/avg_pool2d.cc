@@ -7,12 +7,6 @@
 namespace brim::cpu {
 namespace {
 
-// What the sum of a window is multiplied by. Windows never leave the padding: no ceil_mode.
-double share(const PoolWindow& window, int64_t inside) {
-  int64_t count = window.count_include_pad ? window.kernel.h * window.kernel.w : inside;
-  return 1 / static_cast<double>(count);
-}
-
 // A sum of few terms; longer ones go through double.
 template <class V, int kVectors, class T>
 inline void average(const PoolTaps& taps, double scale, const T* x, T* y) {
@@ -38,7 +32,7 @@ void avg_pool2d(const KernelCall& call, const PoolWindow& window) {
   T* y = call.out[0].as<T>();
   PoolShape shape(call.in[0].shape, call.out[0].shape);
   for_pool_outputs(shape, window, [&](const PoolTaps& taps, int64_t at) {
-    double scale = share(window, taps.size());
+    double scale = average_share(window, taps.size());
     if (taps.size() > kSmall) {
       for (int64_t c = 0; c < shape.channels; ++c)
         average_in_double(taps, scale, x + c, y + at + c);
@@ -56,7 +50,7 @@ inline void collect(const PoolCovers& covers, const PoolShape& shape, const Pool
   V sum[kVectors] = {};
   covers.for_each([&](int, int64_t offset, int64_t number) {
     PoolTaps taps = pool_taps(shape, window, 0, number / shape.out_w, number % shape.out_w);
-    V scale = broadcast<V>(static_cast<T>(share(window, taps.size())));
+    V scale = broadcast<V>(static_cast<T>(average_share(window, taps.size())));
     for (int v = 0; v < kVectors; ++v)
       sum[v] = fma(load<V>(dy + offset + v * kLanes<V>), scale, sum[v]);
   });

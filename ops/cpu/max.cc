@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "brim/base/parallel.h"
-#include "brim/ops/cpu/reduced_axes.h"
+#include "brim/ops/reduced_axes.h"
 #include "brim/ops/cpu/register.h"
 
 namespace brim::cpu {

@@ -1,7 +1,6 @@
-// The loops of pooling over NHWC images: which inputs an output covers, which outputs cover an
-// input, and the channels in vectors. Backward walks the inputs, each of which collects from its
-// windows: no element is written twice, and nothing is cleared first. The sizes are those of
-// ops/pool_window.h. Pooling of whole images needs no windows: global_avg_pool.cc.
+// The loops of pooling over NHWC images on the CPU, with the channels in vectors; which inputs and
+// outputs belong together is in ops/pool_taps.h. Pooling of whole images needs no windows:
+// global_avg_pool.cc.
 #pragma once
 
 #include <algorithm>
@@ -10,84 +9,9 @@
 #include "brim/base/parallel.h"
 #include "brim/core/shape.h"
 #include "brim/ops/cpu/vector.h"
-#include "brim/ops/pool_window.h"
+#include "brim/ops/pool_taps.h"
 
 namespace brim::cpu {
-
-struct PoolShape {
-  PoolShape(const Shape& x, const Shape& y)
-      : images(x[0]), in_h(x[1]), in_w(x[2]), out_h(y[1]), out_w(y[2]), channels(x[3]) {}
-  int64_t images, in_h, in_w, out_h, out_w, channels;
-};
-
-/// The inputs of one window that lie inside the image.
-struct PoolTaps {
-  Range rows, columns;                ///< of the input
-  int64_t top, left;                  ///< where the window starts, perhaps in the padding
-  int64_t kernel_w;                   ///< of the window
-  int64_t row_stride, column_stride;  ///< elements of x
-  int64_t image;                      ///< first element of x's image
-
-  int first() const {
-    return static_cast<int>((rows.begin - top) * kernel_w + columns.begin - left);
-  }
-  int64_t size() const { return rows.size() * columns.size(); }
-  /// Calls `body(tap, offset)`, row by row: the place in the window, the element of x.
-  template <class Body>
-  void for_each(const Body& body) const {
-    for (int64_t h = rows.begin; h < rows.end; ++h)
-      for (int64_t w = columns.begin; w < columns.end; ++w)
-        body(static_cast<int>((h - top) * kernel_w + w - left),
-             image + h * row_stride + w * column_stride);
-  }
-};
-
-inline PoolTaps pool_taps(const PoolShape& shape, const PoolWindow& window, int64_t image,
-                          int64_t out_h, int64_t out_w) {
-  const auto& [kernel, stride, padding, ceil_mode, count_include_pad] = window;
-  return {.rows = covered_inputs(out_h, shape.in_h, kernel.h, stride.h, padding.h),
-          .columns = covered_inputs(out_w, shape.in_w, kernel.w, stride.w, padding.w),
-          .top = out_h * stride.h - padding.h,
-          .left = out_w * stride.w - padding.w,
-          .kernel_w = kernel.w,
-          .row_stride = shape.in_w * shape.channels,
-          .column_stride = shape.channels,
-          .image = image * shape.in_h * shape.in_w * shape.channels};
-}
-
-/// The windows that cover one input.
-struct PoolCovers {
-  Range rows, columns;  ///< of the output
-  int64_t at_h, at_w;   ///< the input, counted from the start of the padding
-  Pair kernel, stride;
-  int64_t out_w, channels, image;
-
-  /// Calls `body(tap, offset, window)`, row by row: the input's place in the window, the first
-  /// element of the output's pixel, and its number in the image.
-  template <class Body>
-  void for_each(const Body& body) const {
-    for (int64_t h = rows.begin; h < rows.end; ++h)
-      for (int64_t w = columns.begin; w < columns.end; ++w) {
-        int64_t window = h * out_w + w;
-        body(static_cast<int>((at_h - h * stride.h) * kernel.w + at_w - w * stride.w),
-             image + window * channels, window);
-      }
-  }
-};
-
-inline PoolCovers pool_covers(const PoolShape& shape, const PoolWindow& window, int64_t image,
-                              int64_t h, int64_t w) {
-  const auto& [kernel, stride, padding, ceil_mode, count_include_pad] = window;
-  return {.rows = covering_outputs(h, shape.out_h, kernel.h, stride.h, padding.h),
-          .columns = covering_outputs(w, shape.out_w, kernel.w, stride.w, padding.w),
-          .at_h = h + padding.h,
-          .at_w = w + padding.w,
-          .kernel = kernel,
-          .stride = stride,
-          .out_w = shape.out_w,
-          .channels = shape.channels,
-          .image = image * shape.out_h * shape.out_w * shape.channels};
-}
 
 /// Calls `body(n, h, w)` for all pixels of `images` of h x w, rows in parallel.
 template <class Body>

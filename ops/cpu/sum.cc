@@ -6,7 +6,7 @@
 
 #include "brim/base/parallel.h"
 #include "brim/core/strided_loop.h"
-#include "brim/ops/cpu/reduced_axes.h"
+#include "brim/ops/reduced_axes.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/cpu/row_sum.h"
 

@@ -4,10 +4,18 @@ namespace brim::cuda {
 
 bool register_kernels() {
   static const bool done = [] {
-    register_elementwise();
-    register_matmul();
-    register_linear();
+    register_batch_norm();
     register_conv2d();
+    register_cross_entropy();
+    register_elementwise();
+    register_elementwise_loss();
+    register_linear();
+    register_matmul();
+    register_max();
+    register_pool();
+    register_select();
+    register_softmax();
+    register_sum();
     return true;
   }();
   return done;

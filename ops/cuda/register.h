@@ -9,9 +9,17 @@ namespace brim::cuda {
 /// Enters every kernel once; returns true.
 bool register_kernels();
 
-void register_elementwise();
-void register_matmul();
-void register_linear();
+void register_batch_norm();
 void register_conv2d();
+void register_cross_entropy();
+void register_elementwise();
+void register_elementwise_loss();
+void register_linear();
+void register_matmul();
+void register_max();
+void register_pool();
+void register_select();
+void register_softmax();
+void register_sum();
 
 }  // namespace brim::cuda

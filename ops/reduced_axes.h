@@ -7,9 +7,10 @@
 #include <array>
 #include <cstdint>
 
+#include "brim/base/host_device.h"
 #include "brim/core/shape.h"
 
-namespace brim::cpu {
+namespace brim {
 
 /// Groups of axes, walked in row-major order.
 struct AxisWalk {
@@ -22,7 +23,7 @@ struct AxisWalk {
     stride[rank++] = step;
     count *= n;
   }
-  int64_t offset(int64_t index) const {
+  BRIM_HOST_DEVICE int64_t offset(int64_t index) const {
     int64_t at = 0;
     for (size_t k = 0; k + 1 < rank; ++k) {  // groups were added inner first
       at += index % size[k] * stride[k];
@@ -69,4 +70,4 @@ struct ReducedAxes {
   }
 };
 
-}  // namespace brim::cpu
+}  // namespace brim
