@@ -2,6 +2,7 @@
 
 #include "brim/base/instructions.h"
 #include "brim/optim/cpu/register.h"
+#include "brim/optim/cuda/register.h"
 
 namespace brim::cpu_x86_64_v4 {
 // cpu::register_optimizer_kernels compiled again, with all that it enters
@@ -19,6 +20,6 @@ bool enter_cpu_kernels() {
 
 }  // namespace
 
-bool register_kernels() { return enter_cpu_kernels(); }
+bool register_kernels() { return enter_cpu_kernels() && cuda::register_optimizer_kernels(); }
 
 }  // namespace brim::optim

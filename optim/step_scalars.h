@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "brim/base/host_device.h"
 #include "brim/core/launch.h"
 #include "brim/optim/clip.h"
 
@@ -35,7 +36,7 @@ class StepScalars {
 };
 
 /// The number of the update, of the buffer's values.
-inline uint64_t step_of(const double* scalars) {
+BRIM_HOST_DEVICE inline uint64_t step_of(const double* scalars) {
   return static_cast<uint64_t>(scalars[StepScalars::kStep]);
 }
 

@@ -4,8 +4,8 @@
 
 #include "brim/base/parallel.h"
 #include "brim/optim/cpu/float_row.h"
-#include "brim/optim/cpu/gradient_reader.h"
 #include "brim/optim/cpu/register.h"
+#include "brim/optim/gradient_reader.h"
 
 namespace brim::cpu {
 namespace {
@@ -20,7 +20,7 @@ struct Numbers {
   T beta2, rest2;  // rest2: 1 - beta2
   T root;          // sqrt(1 - beta2^t)
   T epsilon;
-  GradientReader<T> read;
+  optim::GradientReader<T> read;
 };
 
 template <class T>
@@ -34,7 +34,7 @@ Numbers<T> numbers_of(const double* scalars, const kernel::AdamWAttributes& a) {
           static_cast<T>(1 - a.beta2),
           static_cast<T>(std::sqrt(1 - std::pow(a.beta2, t))),
           static_cast<T>(a.epsilon),
-          GradientReader<T>::from(scalars)};
+          optim::GradientReader<T>::from(scalars)};
 }
 
 // `omp simd`: these loops are worth vectors whatever the level of optimisation.

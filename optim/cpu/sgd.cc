@@ -4,8 +4,8 @@
 
 #include "brim/base/parallel.h"
 #include "brim/optim/cpu/float_row.h"
-#include "brim/optim/cpu/gradient_reader.h"
 #include "brim/optim/cpu/register.h"
+#include "brim/optim/gradient_reader.h"
 
 namespace brim::cpu {
 namespace {
@@ -17,7 +17,7 @@ enum class Kind { plain, momentum, nesterov };
 template <class T>
 struct Numbers {
   T rate, momentum, weight_decay;
-  GradientReader<T> read;
+  optim::GradientReader<T> read;
 };
 
 // `omp simd`: these loops are worth vectors whatever the level of optimisation.
@@ -75,7 +75,7 @@ void sgd(const KernelCall& call, const kernel::SgdAttributes& a) {
   const double* scalars = call.in[1].as<double>();
   Numbers<T> numbers{static_cast<T>(scalars[StepScalars::kRate] * a.rate_factor),
                      static_cast<T>(a.momentum), static_cast<T>(a.weight_decay),
-                     GradientReader<T>::from(scalars)};
+                     optim::GradientReader<T>::from(scalars)};
   if (!call.out[1].present)
     run_any<T, Kind::plain>(call, numbers, a);
   else if (a.nesterov)

@@ -2,8 +2,8 @@
 #include <numeric>
 
 #include "brim/base/parallel.h"
-#include "brim/optim/cpu/gradient_reader.h"
 #include "brim/optim/cpu/register.h"
+#include "brim/optim/gradient_reader.h"
 #include "brim/optim/optimizer.h"
 
 namespace brim::cpu {
@@ -16,7 +16,7 @@ constexpr int64_t kPieces = 64;    // enough for every thread; their sums are on
 // unlike std::isfinite with an early end. The squares alone would not do: one of float64 may
 // overflow, and clipping makes finite what was not.
 template <class T, class S>
-double sum_piece(const S* x, int64_t begin, int64_t end, const GradientReader<T>& read) {
+double sum_piece(const S* x, int64_t begin, int64_t end, const optim::GradientReader<T>& read) {
   double squares = 0;
   T zeros = 0;
 #pragma omp simd reduction(+ : squares, zeros)
@@ -35,7 +35,7 @@ template <class T, class S = T>
 void square_sum(const KernelCall& call, const kernel::SquareSumAttributes& a) {
   const S* x = call.in[0].as<S>();
   int64_t size = call.in[0].numel(), pieces = std::min(size / kPiece + 1, kPieces);
-  GradientReader<T> read{static_cast<T>(a.inverse_scale), static_cast<T>(a.clip_value)};
+  optim::GradientReader<T> read{static_cast<T>(a.inverse_scale), static_cast<T>(a.clip_value)};
   double sums[kPieces] = {};
   parallel_pieces(size, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
     sums[piece] = sum_piece(x, begin, end, read);

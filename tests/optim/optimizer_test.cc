@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "brim/autograd/backward.h"
-#include "brim/base/cuda/devices.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
@@ -185,20 +184,6 @@ TEST_CASE("optimizer: a device without the kernels of updates is refused before 
   CHECK_THROWS_WITH_AS(Other(leaf({1})),
                        "other: cannot run on cpu: there is no kernel 'no_such_kernel' for float32",
                        DeviceError);
-}
-
-TEST_CASE("optimizer: none is made on a GPU, as long as it has no kernels of updates") {
-  if (std::string why = cuda::why_no_device(); !why.empty()) {
-    MESSAGE("skipped: optimizers on CUDA (", why, ")");
-    return;
-  }
-  if (has_kernel(kernel::step_scalars.name, DeviceType::cuda, Dtype::float64)) return;
-  Tensor there = zeros({2}, {.device = Device::cuda()}).set_requires_grad();
-  CHECK_THROWS_AS(Sgd({{"a", there}}), DeviceError);
-  CHECK_THROWS_AS(optim::AdamW({{"a", there}}), DeviceError);
-  nn::CreationScope creation({.device = Device::cuda()});
-  nn::Linear linear(2, 2);
-  CHECK_THROWS_AS(optim::Ema{linear}, DeviceError);
 }
 
 TEST_CASE("optimizer: frozen parameters are left out, and there must be others") {

@@ -5,25 +5,25 @@
 
 #include <algorithm>
 
+#include "brim/base/host_device.h"
 #include "brim/optim/step_scalars.h"
 
-namespace brim::cpu {
+namespace brim::optim {
 
 template <class T>
 struct GradientReader {
   T inverse_scale, clip_value, clip_factor = 1;
 
-  static GradientReader from(const double* scalars) {
-    using optim::StepScalars;
+  BRIM_HOST_DEVICE static GradientReader from(const double* scalars) {
     return {static_cast<T>(scalars[StepScalars::kInverseScale]),
             static_cast<T>(scalars[StepScalars::kClipValue]),
             static_cast<T>(scalars[StepScalars::kClipFactor])};
   }
   // The element comes first in both comparisons: a NaN stays one.
-  T operator()(T element) const {
+  BRIM_HOST_DEVICE T operator()(T element) const {
     T unscaled = element * inverse_scale;
     return std::min(std::max(unscaled, -clip_value), clip_value) * clip_factor;
   }
 };
 
-}  // namespace brim::cpu
+}  // namespace brim::optim

@@ -1,0 +1,60 @@
+#include <cmath>
+
+#include "brim/core/cuda/strided.cuh"
+#include "brim/optim/cuda/register.h"
+#include "brim/optim/ema.h"
+
+namespace brim::cuda {
+namespace {
+
+/// A decay of 0 gives the value itself, whatever the average was.
+template <class T>
+struct Move {
+  T rest;
+  const T* value;
+  T* average;
+  __device__ void operator()(const Offsets<1>& at) const {
+    T& to = average[at.of[0]];
+    const T from = value[at.of[0]];
+    to = rest == 1 ? from : fma(rest, from - to, to);
+  }
+};
+
+template <class T>
+struct Swap {
+  T *a, *b;
+  __device__ void operator()(const Offsets<1>& at) const {
+    const T kept = a[at.of[0]];
+    a[at.of[0]] = b[at.of[0]];
+    b[at.of[0]] = kept;
+  }
+};
+
+StridedLoop<1> elements(const View& view) { return {{view.numel()}, {Strides{1}}}; }
+
+template <class T>
+void ema(const KernelCall& call, const kernel::EmaAttributes& a) {
+  for_each_element(call, elements(call.out[0]),
+                   Move<T>{static_cast<T>(a.rest), call.in[0].as<T>(), call.out[0].as<T>()}, "ema");
+}
+
+template <class T>
+void ema_swap(const KernelCall& call, const NoAttributes&) {
+  for_each_element(call, elements(call.out[0]), Swap<T>{call.out[0].as<T>(), call.out[1].as<T>()},
+                   "ema_swap");
+}
+
+template <class T>
+void register_for() {
+  register_kernel(kernel::ema, DeviceType::cuda, dtype_of<T>, ema<T>);
+  register_kernel(kernel::ema_swap, DeviceType::cuda, dtype_of<T>, ema_swap<T>);
+}
+
+}  // namespace
+
+void register_ema() {
+  register_for<float>();
+  register_for<double>();
+}
+
+}  // namespace brim::cuda

@@ -1,0 +1,60 @@
+#include <cmath>
+
+#include "brim/core/cuda/strided.cuh"
+#include "brim/optim/cuda/float_buffer.cuh"
+#include "brim/optim/cuda/register.h"
+#include "brim/optim/gradient_reader.h"
+#include "brim/optim/sgd.h"
+
+namespace brim::cuda {
+namespace {
+
+/// The formula of optim/cpu/sgd.cc, for one element.
+template <class T>
+struct Sgd {
+  const double* scalars;
+  double rate_factor;
+  T momentum, weight_decay;
+  bool has_momentum, nesterov;
+  FloatBuffer<T> gradient, p, v;
+
+  __device__ void operator()(const Offsets<1>& at) const {
+    const int64_t i = at.of[0];
+    const auto read = optim::GradientReader<T>::from(scalars);
+    const auto rate = static_cast<T>(scalars[optim::StepScalars::kRate] * rate_factor);
+    const uint64_t step = optim::step_of(scalars);
+    const T parameter = p.read(i);
+    T direction = fma(weight_decay, parameter, read(gradient.read(i)));
+    if (has_momentum) {
+      const T velocity = fma(momentum, v.read(i), direction);
+      v.write(i, velocity, step);
+      direction = nesterov ? fma(momentum, velocity, direction) : velocity;
+    }
+    p.write(i, fma(-rate, direction, parameter), step);
+  }
+};
+
+template <class T>
+void sgd(const KernelCall& call, const kernel::SgdAttributes& a) {
+  for_each_element(call, StridedLoop<1>({call.out[0].numel()}, {Strides{1}}),
+                   Sgd<T>{.scalars = call.in[1].as<double>(),
+                          .rate_factor = a.rate_factor,
+                          .momentum = static_cast<T>(a.momentum),
+                          .weight_decay = static_cast<T>(a.weight_decay),
+                          .has_momentum = call.out[1].present,
+                          .nesterov = a.nesterov,
+                          .gradient = FloatBuffer<T>(call.in[0]),
+                          .p = FloatBuffer<T>(call.out[0], a.parameter_key),
+                          .v = FloatBuffer<T>(call.out[1], a.momentum_key)},
+                   "sgd");
+}
+
+}  // namespace
+
+void register_sgd() {
+  register_kernel(kernel::sgd, DeviceType::cuda, Dtype::float32, sgd<float>);
+  register_kernel(kernel::sgd, DeviceType::cuda, Dtype::bfloat16, sgd<float>);
+  register_kernel(kernel::sgd, DeviceType::cuda, Dtype::float64, sgd<double>);
+}
+
+}  // namespace brim::cuda
