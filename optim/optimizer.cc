@@ -164,18 +164,20 @@ std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates
                                               const UpdateOptions& options) {
   for (const Update& update : updates) sum_squares(update, options);
   if (square_sums_.device().is_meta()) return {};
+  const double* sums = square_sums();
   if (options.check_finite)
     for (const Update& update : updates)
-      if (!is_finite(update)) return parameters_[update.parameter].name;
+      if (std::isnan(sums[update.parameter])) return parameters_[update.parameter].name;
   double total = 0;
-  for (const Update& update : updates) total += square_sums_.data<double>()[update.parameter];
+  for (const Update& update : updates) total += sums[update.parameter];
   gradient_norm_ = std::sqrt(total);
   return {};
 }
 
-bool Optimizer::is_finite(const Update& update) const {
-  return square_sums_.device().is_meta() ||
-         !std::isnan(square_sums_.data<double>()[update.parameter]);
+const double* Optimizer::square_sums() {
+  if (square_sums_.device().is_cpu()) return square_sums_.data<double>();
+  square_sums_here_ = square_sums_.to_vector<double>();
+  return square_sums_here_.data();
 }
 
 void Optimizer::raise_not_finite(const std::string& parameter) const {
@@ -225,7 +227,8 @@ bool Optimizer::update_piece(const Tensor& parameter) {
   const Update piece{found->second, contiguous(parameter.grad())};
   if (piece_options_.check_finite) {
     sum_squares(piece, piece_options_);
-    if (!is_finite(piece)) raise_not_finite(named.name);
+    if (!square_sums_.device().is_meta() && std::isnan(square_sums()[piece.parameter]))
+      raise_not_finite(named.name);
   }
   update(piece.parameter, piece.gradient);
   updated_[piece.parameter] = true;
@@ -235,9 +238,10 @@ bool Optimizer::update_piece(const Tensor& parameter) {
 void Optimizer::end_pieces() {
   expect<ValueError>(pieces() > 0, name_, "no parameter has a gradient: call backward first");
   if (piece_options_.check_finite && !square_sums_.device().is_meta()) {
+    const double* sums = square_sums();
     double total = 0;  // in the order of `measure`: the same bits
     for (size_t i = 0; i < updated_.size(); ++i)
-      if (updated_[i]) total += square_sums_.data<double>()[i];
+      if (updated_[i]) total += sums[i];
     gradient_norm_ = std::sqrt(total);
   }
   steps_ = values_.step;

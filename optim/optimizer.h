@@ -134,7 +134,8 @@ class Optimizer {
   std::optional<std::string> measure(const std::vector<Update>& updates,
                                      const UpdateOptions& options);
   void sum_squares(const Update& update, const UpdateOptions& options);
-  bool is_finite(const Update& update) const;
+  /// Of all parameters, where the host can read them: waits for the device. Not on the meta device.
+  const double* square_sums();
   [[noreturn]] void raise_not_finite(const std::string& parameter) const;
 
   const char* name_;
@@ -142,7 +143,8 @@ class Optimizer {
   std::unordered_map<const TensorBody*, size_t> numbers_;  // of parameters
   std::vector<ParameterSettings> settings_;
   StepScalars scalars_;
-  Tensor square_sums_;  // float64, one per parameter
+  Tensor square_sums_;                    // float64, one per parameter
+  std::vector<double> square_sums_here_;  // the last copy, where these are on another device
   std::optional<double> gradient_norm_;
   std::vector<Update> updates_;
   StepValues values_;
