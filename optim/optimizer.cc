@@ -11,6 +11,10 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+Tensor element_of(const Tensor& vector, size_t i) {
+  return {vector.storage(), {{1}, {1}, static_cast<int64_t>(i), vector.dtype()}};
+}
+
 // Those that ask for a gradient: frozen ones have no state.
 std::vector<nn::NamedTensor> trainable(const char* name, std::vector<nn::NamedTensor> parameters) {
   size_t given = parameters.size();
@@ -153,8 +157,7 @@ void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gr
 }
 
 void Optimizer::sum_squares(const Update& update, const UpdateOptions& options) {
-  Tensor sum(square_sums_.storage(),
-             {{1}, {1}, static_cast<int64_t>(update.parameter), Dtype::float64});
+  const Tensor sum = element_of(square_sums_, update.parameter);
   launch(kernel::square_sum, update.gradient.dtype(), {update.gradient}, {sum},
          {.inverse_scale = 1 / options.loss_scale, .clip_value = options.clip.value});
 }
@@ -227,8 +230,8 @@ bool Optimizer::update_piece(const Tensor& parameter) {
   const Update piece{found->second, contiguous(parameter.grad())};
   if (piece_options_.check_finite) {
     sum_squares(piece, piece_options_);
-    if (!square_sums_.device().is_meta() && std::isnan(square_sums()[piece.parameter]))
-      raise_not_finite(named.name);
+    const Tensor sum = element_of(square_sums_, piece.parameter);
+    if (!sum.device().is_meta() && std::isnan(sum.item<double>())) raise_not_finite(named.name);
   }
   update(piece.parameter, piece.gradient);
   updated_[piece.parameter] = true;

@@ -42,9 +42,8 @@ struct GenerateElement {
 template <class Value>
 void generate(const KernelCall& call, const Value& value, const char* kernel) {
   const View& to = call.out[0];
-  StridedLoop<1> loop({to.numel()}, {Strides{1}});
   visit_dtype(to.dtype, [&]<class T>() {
-    for_each_element(call, loop, GenerateElement<T, Value>{to.as<T>(), value}, kernel);
+    for_each_element(call, to.numel(), GenerateElement<T, Value>{to.as<T>(), value}, kernel);
   });
 }
 

@@ -67,4 +67,10 @@ void for_each_element(const KernelCall& call, const StridedLoop<N>& loop, const 
                 DeviceLoop<N>(loop), body);
 }
 
+/// The same for the elements of contiguous buffers: `body` gets their numbers, below `count`.
+template <class Body>
+void for_each_element(const KernelCall& call, int64_t count, const Body& body, const char* kernel) {
+  for_each_element(call, StridedLoop<1>({count}, {Strides{1}}), body, kernel);
+}
+
 }  // namespace brim::cuda

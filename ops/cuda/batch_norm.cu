@@ -22,17 +22,6 @@ struct Pixels {
   ReducePlan plan() const { return {1, count, channels}; }
 };
 
-StridedLoop<1> elements(int64_t count) { return {{count}, {Strides{1}}}; }
-
-template <class T>
-const T* data_or_null(const View& view) {
-  return view.present ? view.as<T>() : nullptr;
-}
-template <class T>
-T* output_or_null(const View& view) {
-  return view.present ? view.as<T>() : nullptr;
-}
-
 /// Sums of d = x - shift and of its squares, in double; the shift is the channel's first value.
 template <class T>
 struct Statistics {
@@ -178,13 +167,13 @@ void normalize(const KernelCall& call, const BatchNormAttributes& by) {
   const Pixels pixels(call.in[0]);
   ScratchCursor cursor(call.scratch);
   const Coefficients<T> coefficients(cursor, pixels.channels);
-  for_each_element(call, elements(pixels.channels),
-                   SetCoefficients<T>{coefficients, call.in[1].as<T>(), data_or_null<T>(call.in[2]),
+  for_each_element(call, pixels.channels,
+                   SetCoefficients<T>{coefficients, call.in[1].as<T>(), call.in[2].as<T>(),
                                       call.in[3].as<double>(), call.in[4].as<double>(), by.epsilon},
                    "batch_norm");
-  for_each_element(call, elements(call.in[0].numel()),
+  for_each_element(call, call.in[0].numel(),
                    Normalize<T>{coefficients, by.activation, pixels.channels, call.in[0].as<T>(),
-                                data_or_null<T>(call.in[5]), call.out[0].as<T>()},
+                                call.in[5].as<T>(), call.out[0].as<T>()},
                    "batch_norm");
 }
 
@@ -283,33 +272,30 @@ void backward(const KernelCall& call, const BatchNormAttributes& by) {
   ScratchCursor cursor(call.scratch);
   const Coefficients<T> coefficients(cursor, pixels.channels);
   auto* partial = take_partial<GradientSums<T>>(cursor, pixels.plan());
-  for_each_element(
-      call, elements(pixels.channels),
-      SetCoefficients<T>{coefficients, data_or_null<T>(weight), data_or_null<T>(call.in[5]),
-                         data_or_null<double>(mean), data_or_null<double>(call.in[4]), by.epsilon},
-      "batch_norm_backward");
-  Gradient<T> gradient{
-      coefficients,
-      by.activation,
-      call.in[0].as<T>(),
-      data_or_null<T>(call.in[1]),
-      by.activation == Activation::hardswish ? nullptr : data_or_null<T>(call.in[6]),
-      data_or_null<T>(call.in[7])};
-  T* dresidual = output_or_null<T>(call.out[3]);
+  for_each_element(call, pixels.channels,
+                   SetCoefficients<T>{coefficients, weight.as<T>(), call.in[5].as<T>(),
+                                      mean.as<double>(), call.in[4].as<double>(), by.epsilon},
+                   "batch_norm_backward");
+  Gradient<T> gradient{coefficients,
+                       by.activation,
+                       call.in[0].as<T>(),
+                       call.in[1].as<T>(),
+                       by.activation == Activation::hardswish ? nullptr : call.in[6].as<T>(),
+                       call.in[7].as<T>()};
+  T* dresidual = call.out[3].as<T>();
   if (call.out[1].present || call.out[2].present || dresidual != nullptr ||
       (call.out[0].present && by.training))
-    reduce(
-        "batch_norm_backward", call, pixels.plan(),
-        GradientSums<T>{gradient, pixels, data_or_null<double>(mean),
-                        data_or_null<double>(call.in[4]), data_or_null<T>(weight), by.epsilon,
-                        output_or_null<T>(call.out[1]), output_or_null<T>(call.out[2]), dresidual},
-        partial);
+    reduce("batch_norm_backward", call, pixels.plan(),
+           GradientSums<T>{gradient, pixels, mean.as<double>(), call.in[4].as<double>(),
+                           weight.as<T>(), by.epsilon, call.out[1].as<T>(), call.out[2].as<T>(),
+                           dresidual},
+           partial);
   if (!call.out[0].present) return;
   if (dresidual != nullptr) {  // it has gone through the activation already
     gradient.dy = dresidual;
     gradient.activation = Activation::none;
   }
-  for_each_element(call, elements(call.in[0].numel()),
+  for_each_element(call, call.in[0].numel(),
                    WriteGradient<T>{gradient, pixels.channels, by.training, call.out[0].as<T>()},
                    "batch_norm_backward");
 }
@@ -343,11 +329,10 @@ struct MoveRunning {
 template <class T>
 void running_statistics(const KernelCall& call, const kernel::RunningStatisticsAttributes& by) {
   if (by.before > 0 && by.momentum == 0) return;
-  for_each_element(
-      call, elements(call.out[0].numel()),
-      MoveRunning<T>{by, call.in[0].as<double>(), call.in[1].as<double>(),
-                     data_or_null<T>(call.in[2]), call.out[0].as<T>(), call.out[1].as<T>()},
-      "running_statistics");
+  for_each_element(call, call.out[0].numel(),
+                   MoveRunning<T>{by, call.in[0].as<double>(), call.in[1].as<double>(),
+                                  call.in[2].as<T>(), call.out[0].as<T>(), call.out[1].as<T>()},
+                   "running_statistics");
 }
 
 template <class T>

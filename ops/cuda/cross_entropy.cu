@@ -25,7 +25,7 @@ struct Target {
   Target(const View& target, const View& weight, int64_t classes, const CrossEntropyAttributes& by)
       : labels(target.dtype == Dtype::int64 ? target.as<int64_t>() : nullptr),
         distributions(labels == nullptr ? target.as<T>() : nullptr),
-        weights(weight.present ? weight.as<T>() : nullptr),
+        weights(weight.as<T>()),
         classes(classes),
         ignored(by.ignore_index),
         own(1 - by.label_smoothing),
@@ -151,8 +151,7 @@ void cross_entropy(const KernelCall& call, const CrossEntropyAttributes& by) {
   double* losses = cursor.take<double>(rows.count);
   auto* partial = take_partial<Mean<T>>(cursor, plan_of(rows));
   for_lines("cross_entropy", call, rows,
-            RowLoss<T>{target, logits.as<T>(),
-                       call.out[1].present ? call.out[1].as<double>() : nullptr, losses});
+            RowLoss<T>{target, logits.as<T>(), call.out[1].as<double>(), losses});
   if (by.reduction == Reduction::none)
     return for_lines("cross_entropy", call, rows, CopyLoss<T>{losses, call.out[0].as<T>()});
   Mean<T> mean = mean_of(target, logits, by.reduction);
@@ -214,8 +213,8 @@ void cross_entropy_backward(const KernelCall& call, const CrossEntropyAttributes
                            .each = by.reduction == Reduction::none,
                            .log_sums = call.in[4].as<double>(),
                            .divisor = divisor,
-                           .dlogits = dlogits.present ? dlogits.as<T>() : nullptr,
-                           .dtarget = dtarget.present ? dtarget.as<T>() : nullptr});
+                           .dlogits = dlogits.as<T>(),
+                           .dtarget = dtarget.as<T>()});
 }
 
 template <class T>

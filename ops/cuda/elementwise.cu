@@ -18,8 +18,8 @@ struct UnaryElement {
 /// out[0] = f(in[0]), contiguous
 template <class T, class F>
 void unary_kernel(const KernelCall& call, const F& f) {
-  StridedLoop<1> loop({call.out[0].numel()}, {Strides{1}});
-  for_each_element(call, loop, UnaryElement<T, F>{f, call.in[0].as<T>(), call.out[0].as<T>()},
+  for_each_element(call, call.out[0].numel(),
+                   UnaryElement<T, F>{f, call.in[0].as<T>(), call.out[0].as<T>()},
                    "elementwise kernel");
 }
 

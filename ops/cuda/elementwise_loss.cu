@@ -21,7 +21,7 @@ struct Operands {
   Operands(const KernelCall& call, size_t first)
       : x(call.in[first].as<T>()),
         target(call.in[first + 1].as<T>()),
-        weights(call.in[first + 2].present ? call.in[first + 2].as<T>() : nullptr),
+        weights(call.in[first + 2].as<T>()),
         channels(weights == nullptr ? 1 : call.in[first + 2].numel()),
         count(call.in[first].numel()) {}
   __device__ T weight(int64_t i) const { return weights == nullptr ? T(1) : weights[i % channels]; }
@@ -65,8 +65,7 @@ template <class T, class Formula>
 void loss(const KernelCall& call, const kernel::ElementwiseLossAttributes<Formula>& attributes) {
   const Operands<T> by(call, 0);
   const Term<T, Formula> term{attributes.formula, by, call.out[0].as<T>()};
-  if (!attributes.reduces)
-    return for_each_element(call, StridedLoop<1>({by.count}, {Strides{1}}), term, "loss");
+  if (!attributes.reduces) return for_each_element(call, by.count, term, "loss");
   ScratchCursor cursor(call.scratch);
   reduce("loss", call, by.plan(), Total<T, Formula>{term, attributes.scale},
          take_partial<Total<T, Formula>>(cursor, by.plan()));
@@ -93,16 +92,15 @@ template <class T, class Formula>
 void loss_backward(const KernelCall& call,
                    const kernel::ElementwiseLossAttributes<Formula>& attributes) {
   const Operands<T> by(call, 1);
-  for_each_element(
-      call, StridedLoop<1>({by.count}, {Strides{1}}),
-      TermGradient<T, Formula>{.formula = attributes.formula,
-                               .by = by,
-                               .dloss = call.in[0].as<T>(),
-                               .one = attributes.reduces,
-                               .scale = attributes.scale,
-                               .dx = call.out[0].present ? call.out[0].as<T>() : nullptr,
-                               .dtarget = call.out[1].present ? call.out[1].as<T>() : nullptr},
-      "loss_backward");
+  for_each_element(call, by.count,
+                   TermGradient<T, Formula>{.formula = attributes.formula,
+                                            .by = by,
+                                            .dloss = call.in[0].as<T>(),
+                                            .one = attributes.reduces,
+                                            .scale = attributes.scale,
+                                            .dx = call.out[0].as<T>(),
+                                            .dtarget = call.out[1].as<T>()},
+                   "loss_backward");
 }
 
 template <class T, class Formula>

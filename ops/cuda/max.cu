@@ -65,8 +65,8 @@ void max(const KernelCall& call, const NoAttributes&) {
   reduce("max", call, elements.plan(),
          Max<T>{.elements = elements,
                 .x = call.in[0].as<T>(),
-                .y = y.present ? y.as<T>() : nullptr,
-                .index = index.present ? index.as<int64_t>() : nullptr},
+                .y = y.as<T>(),
+                .index = index.as<int64_t>()},
          take_partial<Max<T>>(cursor, elements.plan()));
 }
 
@@ -90,8 +90,7 @@ void max_backward(const KernelCall& call, const NoAttributes&) {
   if (bytes == 0) return;
   check(cudaMemsetAsync(dx.data, 0, bytes, static_cast<cudaStream_t>(call.stream)),
         "cudaMemsetAsync");
-  StridedLoop<1> loop({dy.numel()}, {Strides{1}});
-  for_each_element(call, loop,
+  for_each_element(call, dy.numel(),
                    ReturnElement<T>{ReducedElements({dx.shape, dy.shape}), dy.as<T>(),
                                     call.in[1].as<int64_t>(), dx.as<T>()},
                    "max_backward");

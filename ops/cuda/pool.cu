@@ -180,18 +180,14 @@ struct GlobalPoolBackward {
 
 template <class Body>
 void for_outputs(const char* name, const KernelCall& call, const Body& body) {
-  for_each_element(call, StridedLoop<1>({call.out[0].numel()}, {Strides{1}}), body, name);
+  for_each_element(call, call.out[0].numel(), body, name);
 }
 
 template <class T>
 void max_pool2d(const KernelCall& call, const PoolWindow& window) {
   const View &x = call.in[0], &y = call.out[0], &index = call.out[1];
   for_outputs("max_pool2d", call,
-              MaxPool<T>{{x.shape, y.shape},
-                         window,
-                         x.as<T>(),
-                         y.as<T>(),
-                         index.present ? index.as<uint8_t>() : nullptr});
+              MaxPool<T>{{x.shape, y.shape}, window, x.as<T>(), y.as<T>(), index.as<uint8_t>()});
 }
 
 template <class T>

@@ -27,16 +27,15 @@ struct Choose {
 template <class T>
 void where(const KernelCall& call, const NoAttributes&) {
   const View& y = call.out[0];
-  auto data = [](const View& view) { return view.present ? view.as<T>() : nullptr; };
   auto strides = [&](const View& view) {
     return view.present ? broadcast_strides(view.shape, view.strides, y.shape)
                         : Strides(Dims::filled(y.shape.size(), 0));
   };
   StridedLoop<4> loop(y.shape,
                       {y.strides, strides(call.in[0]), strides(call.in[1]), strides(call.in[2])});
-  for_each_element(call, loop,
-                   Choose<T>{y.as<T>(), call.in[0].as<bool>(), data(call.in[1]), data(call.in[2])},
-                   "where");
+  for_each_element(
+      call, loop,
+      Choose<T>{y.as<T>(), call.in[0].as<bool>(), call.in[1].as<T>(), call.in[2].as<T>()}, "where");
 }
 
 /// The element of x behind element i of y, or the value outside x.
@@ -74,9 +73,9 @@ struct Pad {
 };
 
 void pad(const KernelCall& call, const kernel::PadAttributes& by) {
-  StridedLoop<1> loop({call.out[0].numel()}, {Strides{1}});
+  const int64_t count = call.out[0].numel();
   visit_dtype(call.out[0].dtype,
-              [&]<class T>() { for_each_element(call, loop, Pad<T>(call, by), "pad"); });
+              [&]<class T>() { for_each_element(call, count, Pad<T>(call, by), "pad"); });
 }
 
 /// x * scale[c] + shift[c], with one rounding.
@@ -97,7 +96,7 @@ template <class T>
 void normalize(const KernelCall& call, const kernel::NormalizeAttributes& by) {
   const View& y = call.out[0];
   if (y.numel() == 0) return;
-  for_each_element(call, StridedLoop<1>({y.numel()}, {Strides{1}}),
+  for_each_element(call, y.numel(),
                    Normalize<T>{by, y.shape.back(), call.in[0].as<uint8_t>(), y.as<T>()},
                    "normalize");
 }
@@ -132,7 +131,7 @@ void dropout(const KernelCall& call, const kernel::DropoutAttributes& by) {
   if (x.numel() == 0) return;
   const int64_t samples = x.shape.empty() ? 1 : x.shape[0], each = x.numel() / samples;
   const int64_t groups = (each + 3) / 4;
-  for_each_element(call, StridedLoop<1>({samples * groups}, {Strides{1}}),
+  for_each_element(call, samples * groups,
                    Drop<T>{.key = by.key,
                            .first_sample = by.first_sample,
                            .below = static_cast<uint32_t>(std::ceil(by.p * 0x1p24)),

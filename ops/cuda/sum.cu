@@ -64,9 +64,9 @@ struct FillElement {
 template <class T>
 void sum(const KernelCall& call, const kernel::SumAttributes& by) {
   if (call.in[0].numel() == 0) {
-    StridedLoop<1> loop({call.out[0].numel()}, {Strides{1}});
     const T nothing = static_cast<T>(0 * by.scale);
-    return for_each_element(call, loop, FillElement<T>{call.out[0].as<T>(), nothing}, "sum");
+    return for_each_element(call, call.out[0].numel(), FillElement<T>{call.out[0].as<T>(), nothing},
+                            "sum");
   }
   const ReducedElements elements = elements_of(call);
   ScratchCursor cursor(call.scratch);

@@ -30,17 +30,15 @@ struct Swap {
   }
 };
 
-StridedLoop<1> elements(const View& view) { return {{view.numel()}, {Strides{1}}}; }
-
 template <class T>
 void ema(const KernelCall& call, const kernel::EmaAttributes& a) {
-  for_each_element(call, elements(call.out[0]),
+  for_each_element(call, call.out[0].numel(),
                    Move<T>{static_cast<T>(a.rest), call.in[0].as<T>(), call.out[0].as<T>()}, "ema");
 }
 
 template <class T>
 void ema_swap(const KernelCall& call, const NoAttributes&) {
-  for_each_element(call, elements(call.out[0]), Swap<T>{call.out[0].as<T>(), call.out[1].as<T>()},
+  for_each_element(call, call.out[0].numel(), Swap<T>{call.out[0].as<T>(), call.out[1].as<T>()},
                    "ema_swap");
 }
 

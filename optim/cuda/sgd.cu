@@ -36,7 +36,7 @@ struct Sgd {
 
 template <class T>
 void sgd(const KernelCall& call, const kernel::SgdAttributes& a) {
-  for_each_element(call, StridedLoop<1>({call.out[0].numel()}, {Strides{1}}),
+  for_each_element(call, call.out[0].numel(),
                    Sgd<T>{.scalars = call.in[1].as<double>(),
                           .rate_factor = a.rate_factor,
                           .momentum = static_cast<T>(a.momentum),

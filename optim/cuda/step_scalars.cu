@@ -14,8 +14,8 @@ struct Write {
 };
 
 void step_scalars(const KernelCall& call, const kernel::StepScalarsAttributes& a) {
-  for_each_element(call, StridedLoop<1>({optim::StepScalars::kCount}, {Strides{1}}),
-                   Write{a, call.out[0].as<double>()}, "step_scalars");
+  for_each_element(call, optim::StepScalars::kCount, Write{a, call.out[0].as<double>()},
+                   "step_scalars");
 }
 
 }  // namespace

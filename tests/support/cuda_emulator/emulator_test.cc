@@ -123,9 +123,9 @@ TEST_CASE("emulator: shuffles and votes are of the lanes in the mask; who is mis
     CHECK(!__all_sync(mask, threadIdx.x % 32 == 9));
     const auto lane = static_cast<int>(threadIdx.x % 32);
     CHECK(__shfl_sync(mask, lane, 5) == 5);
-    const int last = threadIdx.x < 32 ? 31 : 15;
+    // Of the half, the lanes behind it are in no mask.
     if (threadIdx.x < 32)
-      CHECK(__shfl_down_sync(mask, lane, 4) == (lane + 4 > last ? lane : lane + 4));
+      CHECK(__shfl_down_sync(mask, lane, 4) == (lane + 4 > 31 ? lane : lane + 4));
     CHECK(__shfl_up_sync(mask, lane, 2) == (lane < 2 ? lane : lane - 2));
   });
 }

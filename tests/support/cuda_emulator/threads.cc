@@ -55,7 +55,6 @@ class Machine {
   }
 
  private:
-  template <class... Args>
   void expect_of(const Fiber& fiber, bool ok, const char* text) const {
     const Index &t = fiber.place.thread, &b = fiber.place.block;
     expect<DeviceError>(ok, "cuda", "{}: thread ({},{},{}) of block ({},{},{}) {}", kernel_, t.x,
