@@ -181,41 +181,18 @@ void normalize(const KernelCall& call, const kernel::BatchNormAttributes& attrib
 }
 
 template <class T>
-void update_running(const KernelCall& call, const kernel::RunningStatisticsAttributes& by) {
-  const double *mean = call.in[0].as<double>(), *variance = call.in[1].as<double>();
-  T *running_mean = call.out[0].as<T>(), *running_var = call.out[1].as<T>();
-  const double keep = 1 - by.momentum, weight = by.momentum * by.part;
-  for (int64_t c = 0; c < call.out[0].numel(); ++c) {
-    running_mean[c] =
-        static_cast<T>(keep * static_cast<double>(running_mean[c]) + weight * mean[c]);
-    running_var[c] = static_cast<T>(keep * static_cast<double>(running_var[c]) +
-                                    weight * (variance[c] * by.correction));
-  }
-}
-
-// A later part of a batch. What `running_mean` has beyond its start is momentum * before * the mean
-// of the parts so far.
-template <class T>
-void pool_running(const KernelCall& call, const kernel::RunningStatisticsAttributes& by) {
+void update_running_statistics(const KernelCall& call,
+                               const kernel::RunningStatisticsAttributes& by) {
   const double *mean = call.in[0].as<double>(), *variance = call.in[1].as<double>();
   const T* start = call.in[2].as<T>();
   T *running_mean = call.out[0].as<T>(), *running_var = call.out[1].as<T>();
-  const double keep = 1 - by.momentum, weight = by.momentum * by.part;
-  if (by.momentum == 0) return;
-  for (int64_t c = 0; c < call.out[0].numel(); ++c) {
-    auto moved = static_cast<double>(running_mean[c]) - keep * static_cast<double>(start[c]);
-    double apart = mean[c] - moved / (by.momentum * by.before);
-    double between = apart * apart * by.before / (by.before + by.part);
-    running_mean[c] = static_cast<T>(static_cast<double>(running_mean[c]) + weight * mean[c]);
-    running_var[c] = static_cast<T>(static_cast<double>(running_var[c]) +
-                                    weight * (variance[c] + between) * by.correction);
-  }
-}
-
-template <class T>
-void update_running_statistics(const KernelCall& call,
-                               const kernel::RunningStatisticsAttributes& by) {
-  by.before > 0 ? pool_running<T>(call, by) : update_running<T>(call, by);
+  if (by.before > 0 && by.momentum == 0) return;
+  for (int64_t c = 0; c < call.out[0].numel(); ++c)
+    if (by.before > 0)
+      pool_running(by, mean[c], variance[c], static_cast<double>(start[c]), running_mean[c],
+                   running_var[c]);
+    else
+      move_running(by, mean[c], variance[c], running_mean[c], running_var[c]);
 }
 
 template <class S>

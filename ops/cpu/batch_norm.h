@@ -6,14 +6,14 @@
 
 #include <cmath>
 
-#include "brim/ops/batch_norm.h"
 #include "brim/ops/activation_functors.h"
+#include "brim/ops/batch_norm.h"
 #include "brim/ops/cpu/channel_rows.h"
+#include "brim/ops/norm_formula.h"
 
 namespace brim::cpu {
 
-/// y = (x - mean) * scale + shift, before residual and activation. The mean is rounded to T, and
-/// what is lost there is in the shift: x - mean is then exact for x near a large mean.
+/// y = (x - mean) * scale + shift, before residual and activation: a `NormChannel` for each.
 template <class T>
 struct NormCoefficients {
   T *mean, *scale, *shift;  ///< repeated to the length of a row
@@ -26,12 +26,12 @@ struct NormCoefficients {
   void set(const ChannelRows& rows, const View& weight, const View& bias, const View& means,
            const View& variances, double epsilon) {
     for (int64_t c = 0; c < rows.channels; ++c) {
-      double m = means.as<double>()[c];
-      double s = element(weight, c) / std::sqrt(variances.as<double>()[c] + epsilon);
-      mean[c] = static_cast<T>(m);
-      scale[c] = static_cast<T>(s);
-      double lost = static_cast<double>(mean[c]) - m;
-      shift[c] = static_cast<T>((bias.present ? element(bias, c) : 0) + lost * s);
+      const NormChannel<T> channel =
+          norm_channel<T>(means.as<double>()[c], variances.as<double>()[c], element(weight, c),
+                          bias.present ? element(bias, c) : 0, epsilon);
+      mean[c] = channel.mean;
+      scale[c] = channel.scale;
+      shift[c] = channel.shift;
     }
     for (T* row : {mean, scale, shift}) rows.repeat(row);
   }

@@ -189,18 +189,18 @@ class Backward {
     const View &mean = call_.in[3], &variance = call_.in[4];
     T *slope = scratch_.backward.slope, *level = scratch_.backward.level;
     for (int64_t c = 0; c < rows_.channels; ++c) {
-      double dbias = sums.total_first[c];
-      if (call_.out[2].present) set_element(call_.out[2], c, dbias);
+      const NormSums of{sums.total_first[c], sums.total_second[c]};
+      if (call_.out[2].present) set_element(call_.out[2], c, of.g);
       if (!mean.present) continue;
-      double inverse = 1 / std::sqrt(variance.as<double>()[c] + attributes_.epsilon);
-      // x - mean was taken from a rounded mean.
-      double lost = static_cast<double>(scratch_.forward.mean[c]) - mean.as<double>()[c];
-      double dweight = inverse * (sums.total_second[c] + lost * dbias);
+      const double m = mean.as<double>()[c], v = variance.as<double>()[c];
+      const T rounded = scratch_.forward.mean[c];
+      const double dweight = weight_gradient(of, m, rounded, v, attributes_.epsilon);
       if (call_.out[1].present) set_element(call_.out[1], c, dweight);
       if (!call_.in[2].present) continue;
-      double scale = element(call_.in[2], c) * inverse, tilt = -scale * inverse * dweight / n;
-      slope[c] = static_cast<T>(tilt);
-      level[c] = static_cast<T>(tilt * lost - scale * dbias / n);
+      const NormGradient<T> gradient = norm_gradient(
+          of, dweight, m, rounded, v, element(call_.in[2], c), attributes_.epsilon, n);
+      slope[c] = gradient.slope;
+      level[c] = gradient.level;
     }
     rows_.repeat(slope);
     rows_.repeat(level);

@@ -8,6 +8,7 @@
 #include "brim/ops/batch_norm.h"
 #include "brim/ops/cuda/reduce.cuh"
 #include "brim/ops/cuda/register.h"
+#include "brim/ops/norm_formula.h"
 
 namespace brim::cuda {
 namespace {
@@ -98,13 +99,13 @@ struct SetCoefficients {
 
   __device__ void operator()(const Offsets<1>& at) const {
     const int64_t c = at.of[0];
-    const double m = mean == nullptr ? 0 : mean[c];
-    to.mean[c] = static_cast<T>(m);
+    to.mean[c] = mean == nullptr ? T(0) : static_cast<T>(mean[c]);
     if (mean == nullptr || weight == nullptr) return;
-    const double s = static_cast<double>(weight[c]) / sqrt(variance[c] + epsilon);
-    const double lost = static_cast<double>(to.mean[c]) - m;
-    to.scale[c] = static_cast<T>(s);
-    to.shift[c] = static_cast<T>((bias == nullptr ? 0 : static_cast<double>(bias[c])) + lost * s);
+    const NormChannel<T> channel =
+        norm_channel<T>(mean[c], variance[c], static_cast<double>(weight[c]),
+                        bias == nullptr ? 0 : static_cast<double>(bias[c]), epsilon);
+    to.scale[c] = channel.scale;
+    to.shift[c] = channel.shift;
   }
 };
 
@@ -196,9 +197,7 @@ struct Gradient {
 /// Sums of g and of g * (x - mean), and what follows from them for each channel.
 template <class T>
 struct GradientSums {
-  struct State {
-    double g, gx;
-  };
+  using State = NormSums;
   Gradient<T> gradient;
   Pixels pixels;
   const double *mean, *variance;
@@ -227,16 +226,14 @@ struct GradientSums {
     if (dbias != nullptr) dbias[c] = static_cast<T>(state.g);
     if (mean == nullptr) return;
     const double n = pixels.count > 0 ? static_cast<double>(pixels.count) : 1;
-    const double inverse = 1 / sqrt(variance[c] + epsilon);
-    // x - mean was taken from a rounded mean.
-    const double lost = static_cast<double>(gradient.by.mean[c]) - mean[c];
-    const double sum = inverse * (state.gx + lost * state.g);
+    const T rounded = gradient.by.mean[c];
+    const double sum = weight_gradient(state, mean[c], rounded, variance[c], epsilon);
     if (dweight != nullptr) dweight[c] = static_cast<T>(sum);
     if (weight == nullptr) return;
-    const double scale = static_cast<double>(weight[c]) * inverse;
-    const double tilt = -scale * inverse * sum / n;
-    gradient.by.slope[c] = static_cast<T>(tilt);
-    gradient.by.level[c] = static_cast<T>(tilt * lost - scale * state.g / n);
+    const NormGradient<T> made = norm_gradient(state, sum, mean[c], rounded, variance[c],
+                                               static_cast<double>(weight[c]), epsilon, n);
+    gradient.by.slope[c] = made.slope;
+    gradient.by.level[c] = made.level;
   }
 };
 
@@ -309,20 +306,11 @@ struct MoveRunning {
 
   __device__ void operator()(const Offsets<1>& at) const {
     const int64_t c = at.of[0];
-    const double keep = 1 - by.momentum, weight = by.momentum * by.part;
-    const auto m = static_cast<double>(running_mean[c]), v = static_cast<double>(running_var[c]);
-    if (by.before <= 0) {
-      running_mean[c] = static_cast<T>(keep * m + weight * mean[c]);
-      running_var[c] = static_cast<T>(keep * v + weight * (variance[c] * by.correction));
-      return;
-    }
-    // A later part of a batch: what `running_mean` has beyond its start is momentum * before * the
-    // mean of the parts so far.
-    const double moved = m - keep * static_cast<double>(start[c]);
-    const double apart = mean[c] - moved / (by.momentum * by.before);
-    const double between = apart * apart * by.before / (by.before + by.part);
-    running_mean[c] = static_cast<T>(m + weight * mean[c]);
-    running_var[c] = static_cast<T>(v + weight * (variance[c] + between) * by.correction);
+    if (by.before > 0)
+      pool_running(by, mean[c], variance[c], static_cast<double>(start[c]), running_mean[c],
+                   running_var[c]);
+    else
+      move_running(by, mean[c], variance[c], running_mean[c], running_var[c]);
   }
 };
 

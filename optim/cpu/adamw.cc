@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "brim/base/parallel.h"
+#include "brim/optim/adamw_numbers.h"
 #include "brim/optim/cpu/float_row.h"
 #include "brim/optim/cpu/register.h"
 #include "brim/optim/gradient_reader.h"
@@ -13,28 +14,13 @@ namespace {
 constexpr int64_t kGrain = 8192;  // elements that repay a second thread
 
 template <class T>
-struct Numbers {
-  T keep;          // 1 - rate * weight_decay
-  T step;          // rate / (1 - beta1^t)
-  T rest1;         // 1 - beta1
-  T beta2, rest2;  // rest2: 1 - beta2
-  T root;          // sqrt(1 - beta2^t)
-  T epsilon;
+struct Numbers : optim::AdamWNumbers<T> {
   optim::GradientReader<T> read;
 };
 
 template <class T>
 Numbers<T> numbers_of(const double* scalars, const kernel::AdamWAttributes& a) {
-  using optim::StepScalars;
-  double rate = scalars[StepScalars::kRate] * a.rate_factor, t = scalars[StepScalars::kStep];
-  return {static_cast<T>(1 - rate * a.weight_decay),
-          static_cast<T>(rate / (1 - std::pow(a.beta1, t))),
-          static_cast<T>(1 - a.beta1),
-          static_cast<T>(a.beta2),
-          static_cast<T>(1 - a.beta2),
-          static_cast<T>(std::sqrt(1 - std::pow(a.beta2, t))),
-          static_cast<T>(a.epsilon),
-          optim::GradientReader<T>::from(scalars)};
+  return {optim::AdamWNumbers<T>::from(scalars, a), optim::GradientReader<T>::from(scalars)};
 }
 
 // `omp simd`: these loops are worth vectors whatever the level of optimisation.

@@ -2,32 +2,13 @@
 
 #include "brim/core/cuda/strided.cuh"
 #include "brim/optim/adamw.h"
+#include "brim/optim/adamw_numbers.h"
 #include "brim/optim/cuda/float_buffer.cuh"
 #include "brim/optim/cuda/register.h"
 #include "brim/optim/gradient_reader.h"
 
 namespace brim::cuda {
 namespace {
-
-/// What all elements of an update have in common, as optim/cpu/adamw.cc computes it.
-template <class T>
-struct Numbers {
-  T keep, step, rest1, beta2, rest2, root, epsilon;
-};
-
-template <class T>
-__device__ Numbers<T> numbers_of(const double* scalars, const kernel::AdamWAttributes& a) {
-  using optim::StepScalars;
-  const double rate = scalars[StepScalars::kRate] * a.rate_factor;
-  const double t = scalars[StepScalars::kStep];
-  return {static_cast<T>(1 - rate * a.weight_decay),
-          static_cast<T>(rate / (1 - pow(a.beta1, t))),
-          static_cast<T>(1 - a.beta1),
-          static_cast<T>(a.beta2),
-          static_cast<T>(1 - a.beta2),
-          static_cast<T>(sqrt(1 - pow(a.beta2, t))),
-          static_cast<T>(a.epsilon)};
-}
 
 template <class T>
 struct AdamW {
@@ -36,7 +17,7 @@ struct AdamW {
   int64_t count;
   FloatBuffer<T> gradient, p, m, v;
 
-  __device__ void update(int64_t i, const Numbers<T>& n) const {
+  __device__ void update(int64_t i, const optim::AdamWNumbers<T>& n) const {
     const uint64_t step = optim::step_of(scalars);
     const T g = optim::GradientReader<T>::from(scalars)(gradient.read(i)), before = m.read(i);
     const T mean = fma(n.rest1, g - before, before);
@@ -52,8 +33,8 @@ struct AdamW {
 // an update must not allocate.
 template <class T>
 __global__ void adamw_kernel(AdamW<T> adamw) {
-  auto* numbers = shared_memory<Numbers<T>>();
-  if (threadIdx.x == 0) *numbers = numbers_of<T>(adamw.scalars, adamw.attributes);
+  auto* numbers = shared_memory<optim::AdamWNumbers<T>>();
+  if (threadIdx.x == 0) *numbers = optim::AdamWNumbers<T>::from(adamw.scalars, adamw.attributes);
   __syncthreads();
   const int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   for (int64_t i = first; i < adamw.count; i += int64_t{gridDim.x} * blockDim.x)
@@ -64,8 +45,8 @@ template <class T>
 void adamw(const KernelCall& call, const kernel::AdamWAttributes& a) {
   const int64_t count = call.out[0].numel();
   if (count == 0) return;
-  launch_kernel("adamw", adamw_kernel<T>, {blocks_for(count), kThreads, sizeof(Numbers<T>)},
-                call.stream,
+  launch_kernel("adamw", adamw_kernel<T>,
+                {blocks_for(count), kThreads, sizeof(optim::AdamWNumbers<T>)}, call.stream,
                 {.scalars = call.in[1].as<double>(),
                  .attributes = a,
                  .count = count,
