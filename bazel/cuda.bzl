@@ -3,11 +3,23 @@
 load("@cuda//:cuda.bzl", "CUDA_FOUND", "CUDA_INCLUDES", "CUDA_ROOT")
 
 # Machine code for the one, and portable code (PTX) that the driver compiles for every other GPU
-# from compute capability 8.0: each further architecture costs a compiler run per file.
-_ARCHITECTURES = [
+# that CUDA 13 knows: each further architecture costs a compiler run per file.
+_ONE_ARCHITECTURE = [
     "-gencode=arch=compute_90,code=sm_90",
-    "-gencode=arch=compute_80,code=compute_80",
+    "-gencode=arch=compute_75,code=compute_75",
 ]
+
+# With --config=all_gpus: from Turing to Blackwell, and portable code for what comes.
+_ALL_ARCHITECTURES = [
+    "-gencode=arch=compute_%s,code=sm_%s" % (number, number)
+    for number in ["75", "80", "86", "89", "90", "100", "120"]
+] + ["-gencode=arch=compute_120,code=compute_120"]
+
+def _architectures(ctx):
+    wanted = ctx.var.get("brim_gpus", "one")
+    if wanted not in ["one", "all"]:
+        fail("--define=brim_gpus: expected one or all, got " + wanted)
+    return _ALL_ARCHITECTURES if wanted == "all" else _ONE_ARCHITECTURE
 
 def _cuda_objects_impl(ctx):
     headers = cc_common.merge_cc_infos(
@@ -15,15 +27,17 @@ def _cuda_objects_impl(ctx):
     ).compilation_context
     host = ["-fPIC"] + ctx.attr.copts + ctx.fragments.cpp.copts
     host = [option for option in host if not option.startswith("-std=")]
-    objects = []
+    objects, resources = [], []
     for source in ctx.files.srcs:
         # Of every folder one library: stems are unique but for the extension.
         name = source.basename.replace(".", "_") + ".pic.o"
         compiled = ctx.actions.declare_file("_objs/%s/%s" % (ctx.label.name, name))
+        used = ctx.actions.declare_file("_objs/%s/%s.resources" % (ctx.label.name, name))
         args = ctx.actions.args()
+        args.add_all([used, CUDA_ROOT + "/bin/nvcc"])
         args.add_all(["-std=c++20", "-ccbin=g++", "-c", source, "-o", compiled])
         args.add_all(["-O0", "-g"] if ctx.var["COMPILATION_MODE"] == "dbg" else ["-O3"])
-        args.add_all(_ARCHITECTURES)
+        args.add_all(_architectures(ctx))
 
         # As on the host: constexpr functions run there, and nothing is contracted.
         args.add_all(["--expt-relaxed-constexpr", "--fmad=false"])
@@ -39,16 +53,20 @@ def _cuda_objects_impl(ctx):
         args.add_all(headers.system_includes, before_each = "-isystem")
         args.add_all(CUDA_INCLUDES, before_each = "-isystem")
         ctx.actions.run(
-            executable = CUDA_ROOT + "/bin/nvcc",
+            executable = ctx.executable._nvcc,
             arguments = [args],
             inputs = depset([source] + ctx.files._toolkit, transitive = [headers.headers]),
-            outputs = [compiled],
+            outputs = [compiled, used],
             mnemonic = "CudaCompile",
             progress_message = "Compiling %s with nvcc" % source.short_path,
             env = {"PATH": "/usr/local/bin:/usr/bin:/bin"},
         )
         objects.append(compiled)
-    return [DefaultInfo(files = depset(objects))]
+        resources.append(used)
+    return [
+        DefaultInfo(files = depset(objects)),
+        OutputGroupInfo(resources = depset(resources)),
+    ]
 
 _cuda_objects = rule(
     doc = "Objects of .cu and .cc files, compiled by nvcc; what is not CUDA it hands to g++.",
@@ -59,6 +77,12 @@ _cuda_objects = rule(
         "copts": attr.string_list(doc = "of the host's compiler"),
         # Headers that tell one toolkit from the next.
         "_toolkit": attr.label(default = "@cuda//:toolkit"),
+        "_nvcc": attr.label(
+            default = "//bazel:nvcc.sh",
+            allow_single_file = True,
+            executable = True,
+            cfg = "host",
+        ),
     },
     fragments = ["cpp"],
 )
@@ -85,6 +109,24 @@ def _as_plain_cpp(sources):
             tags = ["manual"],
         )
     return [source + ".cc" for source in sources]
+
+def kernel_resources(name, libraries, **kwargs):
+    """<name>.txt: registers and spilled bytes of every kernel of these cuda_libraries, by name.
+
+    Args:
+      name: of the target.
+      libraries: labels, "//ops/cuda".
+      **kwargs: of both.
+    """
+    files = [label + ":" + label.split("/")[-1] + "_resources" for label in libraries]
+    native.genrule(
+        name = name,
+        srcs = files,
+        outs = [name + ".txt"],
+        cmd = "$(location //bazel:kernel_resources.sh) $(SRCS) >$@",
+        tools = ["//bazel:kernel_resources.sh"],
+        **kwargs
+    )
 
 def cuda_library(name, copts, deps, include_prefix, visibility, libraries = []):
     """A folder cuda/ as a library.
@@ -136,6 +178,13 @@ def cuda_library(name, copts, deps, include_prefix, visibility, libraries = []):
             copts = copts,
             tags = ["manual"],  # not by //...: builds without CUDA do without them
             deps = [headers],
+        )
+        native.filegroup(
+            name = name + "_resources",
+            srcs = [name + "_objects"],
+            output_group = "resources",
+            tags = ["manual"],
+            visibility = ["//tests:__subpackages__"],
         )
     native.cc_library(
         name = name,

@@ -8,6 +8,7 @@
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/error.h"
 #include "brim/base/cuda/stream.h"
+#include "brim/base/stand_in.h"
 #include "brim/core/cuda/register.h"
 #include "brim/core/kernels.h"
 #include "brim/core/widened.h"
@@ -144,14 +145,11 @@ void run_widened(const detail::Invocation& invocation, const detail::TableEntry&
       [&](const KernelCall& inner) { invocation.run(entry.run, inner, invocation.attributes); });
 }
 
-/// The meta device stands for the CPU.
-DeviceType kind_of(Device device) { return device.is_meta() ? DeviceType::cpu : device.type; }
-
 /// The kernel for the very dtype of the call, if there is one that takes it.
 const detail::TableEntry* native_entry(const detail::Invocation& invocation,
                                        const KernelCall& call) {
   const detail::TableEntry* entry =
-      find_entry(invocation.name, kind_of(call.device), invocation.dtype);
+      find_entry(invocation.name, device_meant(call.device).type, invocation.dtype);
   if (entry == nullptr || entry->suits == nullptr) return entry;
   return invocation.suits(entry->suits, call, invocation.attributes) ? entry : nullptr;
 }
@@ -165,9 +163,9 @@ void run(const detail::Invocation& invocation, const KernelCall& call) {
     return run_native(invocation, *entry, call);
   const detail::TableEntry* entry = nullptr;
   if (is_low_precision(invocation.dtype))
-    entry = find_entry(invocation.name, kind_of(call.device), Dtype::float32);
+    entry = find_entry(invocation.name, device_meant(call.device).type, Dtype::float32);
   expect<DtypeError>(entry != nullptr, invocation.name, "has no kernel for {} on {}",
-                     to_string(invocation.dtype), to_string(call.device));
+                     to_string(invocation.dtype), to_string(device_meant(call.device)));
   run_widened(invocation, *entry, call);
 }
 
@@ -187,7 +185,8 @@ void detail::launch(const Invocation& invocation) {
   for (auto* scope = observers; scope != nullptr; scope = scope->before_)
     scope->observer_.launched(event);
   cuda::DeviceScope scope(device);
-  if (device.is_cuda()) call.stream = cuda::default_stream(device).handle();
+  if (device.is_cuda())
+    call.stream = cuda::numbered_stream(device, memory::current_stream()).handle();
   try {
     run(invocation, call);
   } catch (const cuda::AllocationError&) {

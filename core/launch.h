@@ -1,8 +1,8 @@
 // The one way to run a kernel. Kernels are plain functions on views; a table keyed by (kernel,
 // device, dtype) holds them; `launch` finds the right one, provides its scratch from the account
 // and notes the write. Tracing, profiling and replay hang here, and ops contain none of it.
-// On the meta device nothing runs: the scratch that the CPU's kernel would take is asked for and
-// returned, so that the account sees the same bytes.
+// On the meta device nothing runs: the scratch that the kernel of the device that it stands for
+// (base/stand_in.h) would take is asked for and returned, so that the account sees the same bytes.
 //
 // float16 and bfloat16 use their own kernel where the table has one that suits the shapes.
 // Otherwise the low-precision buffers are widened to float32 in scratch, the float32 kernel runs,

@@ -1,6 +1,9 @@
-// Copies from one device to another.
+#include "brim/core/transfer.h"
+
+#include <cstring>
+
 #include "brim/base/cuda/memory.h"
-#include "brim/core/tensor.h"
+#include "brim/memory/staging_scope.h"
 
 namespace brim {
 namespace {
@@ -33,6 +36,36 @@ Tensor convert_to(const Tensor& tensor, const TensorOptions& options) {
     converted = convert_to(converted, {.dtype = options.dtype, .device = Device::cpu()});
   transfer(result, converted);
   return result;
+}
+
+void transfer_into(const Tensor& to, const Tensor& from) {
+  const Device there = to.device(), here = from.device();
+  if (there == here || there.is_meta()) return copy_into(to, from);
+  expect<ShapeError>(to.shape() == from.shape(), "transfer", "expected shape {}, got {}",
+                     to_string(to.shape()), to_string(from.shape()));
+  const bool is_direct = to.is_contiguous() && (there.is_cpu() || here.is_cpu());
+  const Tensor converted = convert_to(from, {.dtype = to.dtype(), .device = here});
+  if (is_direct)
+    transfer(to, contiguous(converted));
+  else
+    copy_into(to, convert_to(converted, {.dtype = to.dtype(), .device = there}));
+}
+
+void copy_from_host(const Tensor& to, const void* elements) {
+  check(to.is_contiguous(), "elements come row by row");
+  const int64_t bytes = to.numel() * size_of(to.dtype());
+  if (to.device().is_meta()) return;
+  if (to.device().is_cpu())
+    std::memcpy(to.data(), elements, static_cast<size_t>(bytes));
+  else
+    cuda::copy_to_device(to.device(), to.data(), elements, bytes);
+  to.storage()->note_write("transfer");
+}
+
+Tensor staged_on_host(const Tensor& tensor) {
+  if (tensor.device().is_cpu()) return tensor;
+  memory::StagingScope staging;
+  return convert_to(tensor, {.dtype = tensor.dtype(), .device = Device::cpu()});
 }
 
 }  // namespace brim

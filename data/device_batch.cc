@@ -1,7 +1,6 @@
 #include "brim/data/device_batch.h"
 
-#include <algorithm>
-
+#include "brim/core/transfer.h"
 #include "brim/memory/category.h"
 
 namespace brim::data {
@@ -20,10 +19,8 @@ DeviceBatch to_device(std::span<const uint8_t> pixels, std::span<const int64_t> 
                      "expected {} bytes for {} images of {} x {} pixels, got {}",
                      count * size * size * 3, count, size, size, pixels.size());
   DeviceBatch batch = empty_batch(count, size, device);
-  if (device.is_meta()) return batch;
-  std::ranges::copy(pixels, batch.images.data<uint8_t>());
-  std::ranges::copy(labels, batch.labels.data<int64_t>());
-  for (const Tensor& tensor : {batch.images, batch.labels}) tensor.storage()->note_write("batch");
+  copy_from_host(batch.images, pixels.data());
+  copy_from_host(batch.labels, labels.data());
   return batch;
 }
 

@@ -8,6 +8,7 @@
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/plan_report.h"
+#include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/recompute_curve.h"
 #include "brim/examples/support/train_data.h"
@@ -26,6 +27,7 @@ constexpr const char* kExamples = R"(Examples:
   plan --model mobilenet_v2 --html step.html       the step drawn, for a browser
   plan --model resnet50 --recompute-curve curve.html   bytes against the time of recomputing
   plan --model resnet18 --optimizer adamw --effective-batch 256   in micro-steps of --batch
+  plan --model resnet50 --device h100-80gb --batch auto --precision bf16   what a card would hold
   plan --model resnet50 --init half.safetensors    the same for a pruned model
   plan --model resnet20 --csv step.csv && pack step.csv
 )";
@@ -34,6 +36,7 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   if (flags.data == "synthetic") flags.steps = 2;  // the first and the next: all are like these
   expect<ValueError>(flags.batch_text != kFastestBatch, "flags",
                      "plan runs no step and times none: give --batch a number, or auto");
+  const StandInScope stand_in(take_planned_device(flags));
   check_flags(flags);
   check_outputs(outputs);
   if (flags.threads > 0) set_num_threads(flags.threads);
@@ -70,6 +73,8 @@ int main(int argc, char** argv) {
   add_model_flags(app, flags);
   app.add_option("--init", flags.init,
                  "safetensors file of the model that is planned for: a pruned one is smaller");
+  app.get_option("--device")
+      ->description("cpu, cuda:N, or a card that need not be here: " + card_names());
   add_output_flags(app, outputs);
   return run_program(app, argc, argv, [&] { plan(flags, outputs); });
 }

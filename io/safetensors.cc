@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "brim/base/nearest.h"
+#include "brim/core/transfer.h"
 #include "brim/io/atomic_file.h"
 #include "brim/io/safetensors_header.h"
 #include "brim/io/tensor_bytes.h"
@@ -95,7 +96,7 @@ void SafetensorsFile::read_into(std::string_view name, const Tensor& to) const {
   if (to.dtype() == tensor.dtype && to.dtype() != Dtype::boolean && to.is_contiguous() &&
       to.device().is_cpu())
     return read_elements(file_, data_offset_ + tensor.begin, name, to);
-  copy_into(to, read(name));
+  transfer_into(to, read(name));
 }
 
 void write_safetensors(const std::string& path, std::span<const NamedBytes> tensors,
@@ -115,7 +116,8 @@ void write_safetensors(const std::string& path, std::span<const NamedBytes> tens
   AtomicFile file(path, kTag);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(header)));
-  for (const NamedBytes* entry : order) file.write(bytes_of(contiguous(entry->tensor)));
+  for (const NamedBytes* entry : order)
+    file.write(bytes_of(contiguous(staged_on_host(entry->tensor))));
   file.commit();
 }
 

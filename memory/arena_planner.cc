@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "brim/base/bytes.h"
 #include "brim/base/error.h"
 #include "brim/memory/out_of_memory.h"
 
@@ -38,10 +39,14 @@ ArenaPlanner::ArenaPlanner(Source& source, std::shared_ptr<const Plan> plan,
 
 void ArenaPlanner::take_arena(const ArenaOptions& options) {
   if (plan_->arena_bytes == 0) return;
-  arena_ = static_cast<char*>(source().allocate(plan_->arena_bytes));
-  if (arena_ != nullptr) return;
+  const int64_t bytes = round_up(plan_->arena_bytes, source().pages().bytes);
+  arena_ = static_cast<char*>(source().allocate(bytes));
+  if (arena_ != nullptr) {
+    taken_ = bytes;
+    return;
+  }
   throw OutOfMemory({.device = options.device,
-                     .requested = plan_->arena_bytes,
+                     .requested = bytes,
                      .category = Category::other,
                      .total = source().capacity(),
                      .free = std::max<int64_t>(source().capacity() - source().used(), 0)});
@@ -49,7 +54,7 @@ void ArenaPlanner::take_arena(const ArenaOptions& options) {
 
 ArenaPlanner::~ArenaPlanner() {
   streams_.finish();
-  if (arena_ != nullptr) source().deallocate(arena_, plan_->arena_bytes);
+  if (arena_ != nullptr) source().deallocate(arena_, taken_);
 }
 
 PlannerStats ArenaPlanner::stats() const {

@@ -49,7 +49,7 @@ class ArenaPlanner final : public Planner {
   /// plan. What held it is taken to be set up.
   Placement place_kept(const Request& request) override;
   void release(const Placement& placement) noexcept override;
-  int64_t cached() const override { return plan_->arena_bytes - used_ + beyond_.cached(); }
+  int64_t cached() const override { return taken_ - used_ + beyond_.cached(); }
   int64_t fragmented() const override { return beyond_.fragmented(); }
   int64_t mismatches() const override { return mismatches_.count(); }
   std::string mismatch_report() const override { return mismatches_.report(); }
@@ -93,7 +93,8 @@ class ArenaPlanner final : public Planner {
   size_t planned_blocks_ = 0;
   CachingPlanner beyond_;
   char* arena_ = nullptr;
-  int64_t used_ = 0;  // bytes of the arena that are held
+  int64_t taken_ = 0;  // bytes of the arena, in whole pages of the source
+  int64_t used_ = 0;   // of those that are held
   Mismatches mismatches_;
 
   Whereabouts where_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "brim/base/bytes.h"
 #include "brim/base/error.h"
 
 namespace brim::memory {
@@ -37,7 +38,7 @@ Placement CachingPlanner::place(const Request& request) {
   Block* block = take(own, bytes);
   ++(block != nullptr ? stats_.hits : stats_.misses);
   if (block == nullptr) block = new_segment(own, bytes);
-  if (block == nullptr) block = take_after_refusal(own, bytes);
+  if (block == nullptr) block = take_after_refusal(own, bytes, request.bytes);
   if (block == nullptr) return {};
   cached_ -= block->bytes;
   split(block, bytes);
@@ -56,21 +57,32 @@ CachingPlanner::Block* CachingPlanner::take(FreeBlocks& from, int64_t bytes) {
   return block;
 }
 
-CachingPlanner::Block* CachingPlanner::take_after_refusal(FreeBlocks& own, int64_t bytes) {
+CachingPlanner::Block* CachingPlanner::take_after_refusal(FreeBlocks& own, int64_t bytes,
+                                                          int64_t requested) {
+  const bool apart = source().pages().apart;
+  if (apart) shed_rounding();
   if (adopt(own))
     if (Block* block = take(own, bytes)) return block;
+  FreeBlocks& other = home(own.stream, !own.small);
+  if (apart) adopt(other);  // free neighbours are joined then, and no page lies in two of them
   empty_cache();
   if (Block* block = new_segment(own, bytes)) return block;
-  FreeBlocks& other = home(own.stream, !own.small);
+  if (apart)
+    if (Block* block = new_segment(own, requested)) return block;
   adopt(other);
   return take(other, bytes);
 }
 
+void* CachingPlanner::take_from_source(int64_t bytes) {
+  return source().pages().apart ? source().allocate_pages(bytes) : source().allocate(bytes);
+}
+
 CachingPlanner::Block* CachingPlanner::new_segment(FreeBlocks& own, int64_t bytes) {
-  int64_t size = own.small ? kSmallSegment : bytes;
-  void* address = source().allocate(size);
+  const int64_t page = source().pages().bytes, least = round_up(bytes, page);
+  int64_t size = own.small ? round_up(kSmallSegment, page) : least;
+  void* address = take_from_source(size);
   refused_ = refused_ || address == nullptr;
-  if (address == nullptr && own.small) address = source().allocate(size = bytes);
+  if (address == nullptr && least < size) address = take_from_source(size = least);
   if (address == nullptr) return nullptr;
   Segment* segment = segments_.get({.address = static_cast<char*>(address),
                                     .bytes = size,
@@ -166,7 +178,10 @@ bool CachingPlanner::is_free(const Segment& segment) const {
 void CachingPlanner::empty_cache() noexcept {
   for (Segment *segment = first_, *next; segment != nullptr; segment = next) {
     next = segment->next;
-    if (is_free(*segment)) give_back(segment);
+    if (is_free(*segment))
+      give_back(segment);
+    else if (source().pages().apart)
+      give_back_free_pages(segment);
   }
 }
 
@@ -177,11 +192,18 @@ void CachingPlanner::give_back(Segment* segment) noexcept {
     block->home->remove(block);
     blocks_.put(block);
   }
+  cached_ -= segment->bytes;
+  if (source().pages().apart)
+    source().deallocate_pages(segment->address, segment->bytes);
+  else
+    source().deallocate(segment->address, segment->bytes);
+  unlink(segment);
+}
+
+void CachingPlanner::unlink(Segment* segment) noexcept {
   (segment->previous == nullptr ? first_ : segment->previous->next) = segment->next;
   (segment->next == nullptr ? last_ : segment->next->previous) = segment->previous;
-  cached_ -= segment->bytes;
   --stats_.segments;
-  source().deallocate(segment->address, segment->bytes);
   segments_.put(segment);
 }
 

@@ -9,6 +9,11 @@
 // that was kept for requests of the other kind, small or large. The same requests are placed in the
 // same way wherever the source puts its segments.
 //
+// Of a source whose pages are apart (a GPU's virtual memory) free pages go back also from between
+// blocks that are held, and are mapped again where a request needs them: what is refused then is
+// more than the bytes of all pages that nobody holds a part of, wherever they lie. Other sources
+// strand them (docs/virtual_memory.md).
+//
 // Once the source has refused, every step and evaluation begins without wholly free segments, so
 // that what was kept of another one is no part of how it goes: steps with the same requests reserve
 // the same. That costs asking the source again, where there is hardly room.
@@ -58,14 +63,22 @@ class CachingPlanner final : public Planner {
 
   FreeBlocks& home(int stream, bool small);
   Block* take(FreeBlocks& from, int64_t bytes);
-  Block* take_after_refusal(FreeBlocks& home, int64_t bytes);
+  Block* take_after_refusal(FreeBlocks& home, int64_t bytes, int64_t requested);
   Block* new_segment(FreeBlocks& home, int64_t bytes);
+  void* take_from_source(int64_t bytes);
   bool adopt(FreeBlocks& home);
   void split(Block* block, int64_t bytes);
   Block* join_neighbours(Block* block) noexcept;
   Block* join(Block* block, Block* next) noexcept;
   bool is_free(const Segment& segment) const;
   void give_back(Segment* segment) noexcept;
+  void unlink(Segment* segment) noexcept;
+  // memory/caching_pages.cc
+  void give_back_free_pages(Segment* segment) noexcept;
+  void shed_rounding() noexcept;
+  void shed_rounding(Block* block) noexcept;
+  void cut_out(Block* block, char* begin, char* end) noexcept;
+  void begin_segment(Block* first, Segment* after, char* address, int64_t bytes) noexcept;
   void empty_if_refused() noexcept {
     if (refused_) empty_cache();
   }

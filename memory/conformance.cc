@@ -118,8 +118,8 @@ void finish(Probe& probe, const ConformanceOptions& options) {
 }
 
 std::vector<int64_t> examine(const MakePlanner& make_planner, const ConformanceOptions& options,
-                             Pieces pieces) {
-  Probe probe(make_planner, options, pieces);
+                             const Pages& pages, Pieces pieces) {
+  Probe probe(make_planner, options, pages, pieces);
   random_requests(probe, options);
   run_out_and_recover(probe, options);
   lose_room(probe, options);
@@ -127,12 +127,12 @@ std::vector<int64_t> examine(const MakePlanner& make_planner, const ConformanceO
   return probe.history();
 }
 
-void compare(const MakePlanner& make_planner, const ConformanceOptions& options, Pieces pieces,
-             const std::vector<int64_t>& expected) {
-  std::vector<int64_t> got = examine(make_planner, options, pieces);
+void compare(const MakePlanner& make_planner, const ConformanceOptions& options, const Pages& pages,
+             Pieces pieces, const std::vector<int64_t>& expected) {
+  std::vector<int64_t> got = examine(make_planner, options, pages, pieces);
   auto [a, b] = std::ranges::mismatch(expected, got);
   if (a == expected.end() && b == got.end()) return;
-  Probe probe(make_planner, options, pieces);  // for its name
+  Probe probe(make_planner, options, pages, pieces);  // for its name
   probe.fail(
       "reserves other bytes for the same requests when the source puts its pieces elsewhere, from "
       "operation {} on",
@@ -149,10 +149,12 @@ void check_planner(const MakePlanner& make_planner, const ConformanceOptions& op
   expect<ValueError>(options.operations > 0 && options.streams > 0, "conformance",
                      "expected operations and streams, got {} and {}", options.operations,
                      options.streams);
-  std::vector<int64_t> history = examine(make_planner, options, Pieces::in_memory);
-  compare(make_planner, options, Pieces::ascending, history);
-  compare(make_planner, options, Pieces::descending, history);
-  conformance::check_moves(make_planner, options);
+  for (const Pages& pages : options.pages) {
+    std::vector<int64_t> history = examine(make_planner, options, pages, Pieces::in_memory);
+    compare(make_planner, options, pages, Pieces::ascending, history);
+    compare(make_planner, options, pages, Pieces::descending, history);
+    conformance::check_moves(make_planner, options, pages);
+  }
 }
 
 }  // namespace brim::memory

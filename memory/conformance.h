@@ -1,6 +1,6 @@
 // A test for planners, above all for one of your own: drives it the way an account does, over a
 // source that knows what it gave and streams that know what they have done, and throws where the
-// planner breaks a promise of planner.h. It takes about a second; call it from a test. What it does
+// planner breaks a promise of planner.h. It takes a few seconds; call it from a test. What it does
 // not judge is how good a planner is: for that see `AccountStats` after a real step.
 //
 // What is checked, after every operation: reserved = live + cached + fragmented, none of them
@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "brim/base/error.h"
 #include "brim/memory/planner.h"
@@ -32,6 +33,9 @@ struct ConformanceOptions {
   int64_t operations = 3000;
   int streams = 3;
   uint64_t seed = 1;
+  /// Of the sources: the host's, then a GPU's, but smaller, as `cudaMalloc` gives them and as
+  /// virtual memory does.
+  std::vector<Pages> pages = {{}, {.bytes = 4096}, {.bytes = 4096, .apart = true}};
   /// After `empty_cache`, when nothing is live, nothing is reserved. False for a planner that
   /// keeps what it took until it is destroyed.
   bool empties = true;

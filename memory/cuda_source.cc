@@ -1,30 +1,82 @@
 #include "brim/memory/cuda_source.h"
 
+#include <utility>
+
 #include "brim/base/cuda/devices.h"
-#include "brim/base/cuda/memory.h"
+#include "brim/base/error.h"
+#include "brim/memory/cuda_stream_order.h"
+#include "brim/memory/cuda_virtual_source.h"
 
 namespace brim::memory {
-namespace {
 
-int64_t free_bytes(Device device) {
-  cuda::require_device("memory", device);
-  return cuda::memory_info(device).free / kAlignment * kAlignment;
+void check_driver(const cuda::Driver& driver, int error, const char* call) {
+  if (error != 0) raise<DeviceError>("cuda", "{} failed: {}", call, driver.describe(error));
 }
 
-}  // namespace
+int64_t free_bytes(cuda::Driver& driver, int64_t page) {
+  int64_t free = 0, total = 0;
+  check_driver(driver, driver.memory_info(&free, &total), "cudaMemGetInfo");
+  return free / page * page;
+}
 
-CudaSource::CudaSource(Device device) : Source(free_bytes(device)), device_(device) {}
+CudaSource::CudaSource(std::shared_ptr<cuda::Driver> driver, const CudaSourceOptions& options)
+    : Source(free_bytes(*driver, kAlignment)), driver_(std::move(driver)), options_(options) {}
+
+void* CudaSource::take(int64_t bytes) {
+  stranded_.reserve(static_cast<size_t>(out_) + 1 + stranded_.size());
+  uintptr_t address = 0;
+  const int error = options_.in_stream ? driver_->allocate_in_stream(&address, bytes)
+                                       : driver_->allocate(&address, bytes);
+  if (error == cuda::Driver::kOutOfMemory) return nullptr;
+  check_driver(*driver_, error, options_.in_stream ? "cudaMallocAsync" : "cudaMalloc");
+  ++out_;
+  return reinterpret_cast<void*>(address);
+}
+
+int CudaSource::free(uintptr_t address) noexcept {
+  return options_.in_stream ? driver_->free_in_stream(address) : driver_->free(address);
+}
+
+void CudaSource::give_back(void* memory, int64_t bytes) noexcept {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  --out_;
+  if (free(address) == 0) return;
+  stranded_.push_back({address, bytes});
+  strand(bytes);
+}
+
+void CudaSource::recover() noexcept {
+  std::erase_if(stranded_, [&](const Piece& piece) {
+    if (free(piece.address) != 0) return false;
+    strand(-piece.bytes);
+    return true;
+  });
+}
 
 void CudaSource::copy_to_host(void* to, const void* from, int64_t bytes) {
-  cuda::copy_to_host(device_, to, from, bytes);
+  check_driver(*driver_, driver_->copy_to_host(to, reinterpret_cast<uintptr_t>(from), bytes),
+               "cudaMemcpyAsync");
 }
 
 void CudaSource::copy_from_host(void* to, const void* from, int64_t bytes) {
-  cuda::copy_to_device(device_, to, from, bytes);
+  check_driver(*driver_, driver_->copy_from_host(reinterpret_cast<uintptr_t>(to), from, bytes),
+               "cudaMemcpyAsync");
 }
 
-void* CudaSource::take(int64_t bytes) { return cuda::allocate(device_, bytes); }
-
-void CudaSource::give_back(void* address, int64_t) noexcept { cuda::deallocate(device_, address); }
+std::unique_ptr<Source> cuda_source(Device device) {
+  cuda::require_device("memory", device);
+  std::shared_ptr<cuda::Driver> driver = cuda::driver_of(device);
+  std::unique_ptr<Source> source;
+  int64_t page = 0;
+  const int error = driver->granularity(&page);
+  if (error == cuda::Driver::kNotSupported) {
+    source = std::make_unique<CudaSource>(std::move(driver));
+  } else {
+    check_driver(*driver, error, "cuMemGetAllocationGranularity");
+    source = std::make_unique<CudaVirtualSource>(std::move(driver));
+  }
+  source->set_stream_order(std::make_shared<CudaStreamOrder>(device));
+  return source;
+}
 
 }  // namespace brim::memory

@@ -7,20 +7,38 @@
 #include <cstring>
 
 #include "brim/base/error.h"
+#include "brim/base/stand_in.h"
 
 namespace brim::memory {
 namespace {
 constexpr int64_t kMapFrom = int64_t{4} << 20;
 }  // namespace
 
-void* Source::allocate(int64_t bytes) {
-  check(bytes > 0 && bytes % kAlignment == 0, "a source is asked for whole alignment units");
-  if (bytes > capacity_ - used_) return nullptr;
-  void* address = take(bytes);
+bool Source::has_room(int64_t bytes) {
+  check(bytes > 0 && bytes % pages_.bytes == 0, "a source is asked for whole pages");
+  if (stranded_ > 0) recover();
+  return bytes <= capacity_ - used_ - stranded_;
+}
+
+void* Source::note_taken(void* address, int64_t bytes) {
   if (address == nullptr) return nullptr;
   used_ += bytes;
   peak_ = std::max(peak_, used_);
   return address;
+}
+
+void* Source::allocate(int64_t bytes) {
+  return has_room(bytes) ? note_taken(take(bytes), bytes) : nullptr;
+}
+
+void* Source::allocate_pages(int64_t bytes) {
+  check(pages_.apart, "pages are taken of a source that has them apart");
+  return has_room(bytes) ? note_taken(take_pages(bytes), bytes) : nullptr;
+}
+
+void Source::deallocate_pages(void* address, int64_t bytes) noexcept {
+  give_back_pages(address, bytes);
+  used_ -= bytes;
 }
 
 void Source::deallocate(void* address, int64_t bytes) noexcept {
@@ -51,6 +69,17 @@ void HostSource::give_back(void* address, int64_t bytes) noexcept {
   else
     munmap(address, static_cast<size_t>(bytes));
 }
+
+namespace {
+
+Pages stand_in_pages() {
+  const int64_t bytes = stand_in().page_bytes;
+  return bytes == 0 ? Pages{} : Pages{.bytes = bytes, .apart = true};
+}
+
+}  // namespace
+
+NullSource::NullSource(int64_t capacity) : Source(capacity, stand_in_pages()) {}
 
 void* NullSource::take(int64_t bytes) {
   void* address = reinterpret_cast<void*>(next_);

@@ -16,25 +16,44 @@ namespace brim::memory {
 /// Every buffer starts on this many bytes, and every size is rounded up to it.
 inline constexpr int64_t kAlignment = 64;
 
+/// What the bytes of a source come in.
+struct Pages {
+  /// Sizes asked of the source are multiples of this, which is one of 64.
+  int64_t bytes = kAlignment;
+  /// Whether what was given may come back page by page (`Source::allocate_pages`).
+  bool apart = false;
+};
+
 class Source {
  public:
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-  explicit Source(int64_t capacity = kUnlimited) : capacity_(capacity) {}
+  explicit Source(int64_t capacity = kUnlimited, const Pages& pages = {})
+      : capacity_(capacity), pages_(pages) {}
   virtual ~Source() = default;
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
   /// `bytes` on a 64-byte boundary, or null when they are beyond the capacity or what the system
-  /// gives. `bytes` is a positive multiple of 64.
+  /// gives. `bytes` is a positive multiple of `pages().bytes`.
   void* allocate(int64_t bytes);
   /// Gives back what `allocate(bytes)` returned.
   void deallocate(void* address, int64_t bytes) noexcept;
+
+  const Pages& pages() const { return pages_; }
+  /// As `allocate`, on the boundary of a page, where `pages().apart`: each page may come back by
+  /// itself, so that a planner need not keep the free ones between two that are held.
+  void* allocate_pages(int64_t bytes);
+  /// Gives back whole pages of what `allocate_pages` returned.
+  void deallocate_pages(void* address, int64_t bytes) noexcept;
 
   int64_t capacity() const { return capacity_; }
   /// May be set below what is used: then nothing more is given until enough came back.
   void set_capacity(int64_t bytes) { capacity_ = bytes; }
   int64_t used() const { return used_; }
+  /// Bytes that were given back and that the device, which failed, did not take. They are nobody's:
+  /// the source gives so many less, until the device takes them after all.
+  int64_t stranded() const { return stranded_; }
   /// The most that was used at any moment since `reset_peak`, also within one operation of a
   /// planner.
   int64_t peak() const { return peak_; }
@@ -57,11 +76,24 @@ class Source {
     if (order_ != nullptr) order_->finish(stream);
   }
 
+ protected:
+  /// By so much; below 0 for what the device took.
+  void strand(int64_t bytes) { stranded_ += bytes; }
+
  private:
   virtual void* take(int64_t bytes) = 0;
   virtual void give_back(void* address, int64_t bytes) noexcept = 0;
+  // Of a source whose pages are apart.
+  virtual void* take_pages(int64_t bytes) { return take(bytes); }
+  virtual void give_back_pages(void* address, int64_t bytes) noexcept { give_back(address, bytes); }
+  /// Before it is asked for more, where it has not all the bytes that it could have.
+  virtual void recover() noexcept {}
 
-  int64_t capacity_, used_ = 0, peak_ = 0;
+  bool has_room(int64_t bytes);
+  void* note_taken(void* address, int64_t bytes);
+
+  int64_t capacity_, used_ = 0, peak_ = 0, stranded_ = 0;
+  Pages pages_;
   std::shared_ptr<StreamOrder> order_;
 };
 
@@ -79,10 +111,11 @@ class HostSource final : public Source {
   void give_back(void* address, int64_t bytes) noexcept override;
 };
 
-/// Addresses that must never be read or written; distinct for as long as they are held.
+/// Addresses that must never be read or written; distinct for as long as they are held. In pages as
+/// the device has them that the meta device stands for (base/stand_in.h).
 class NullSource final : public Source {
  public:
-  using Source::Source;
+  explicit NullSource(int64_t capacity = kUnlimited);
   bool has_bytes() const override { return false; }
 
  private:

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "brim/autograd/call_again.h"
+#include "brim/base/stand_in.h"
 #include "brim/ops/cast.h"
 #include "brim/ops/onednn.h"
 
@@ -224,7 +225,7 @@ Dtype autocast_dtype() {
 }
 
 bool has_native_products(Dtype dtype, Device device) {
-  return device.is_cuda() || (dtype == Dtype::bfloat16 && onednn::has_bfloat16());
+  return device_meant(device).is_cuda() || (dtype == Dtype::bfloat16 && onednn::has_bfloat16());
 }
 
 }  // namespace brim

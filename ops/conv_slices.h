@@ -10,6 +10,7 @@
 #include "brim/autograd/op.h"
 #include "brim/autograd/saved_rows.h"
 #include "brim/base/bytes.h"
+#include "brim/base/stand_in.h"
 #include "brim/core/row_view.h"
 #include "brim/ops/conv_shape.h"
 
@@ -35,7 +36,7 @@ inline int64_t images_of_slice(const ConvShape& shape) {
 inline bool has_slices(const ConvShape& shape, const autograd::TensorInfo& saved) {
   constexpr int64_t kMostSlices = 256;
   const int64_t slices = ceil_div(shape.n, images_of_slice(shape));
-  return !saved.device.is_cuda() && !is_low_precision(saved.dtype) && slices > 1 &&
+  return !device_meant(saved.device).is_cuda() && !is_low_precision(saved.dtype) && slices > 1 &&
          slices <= kMostSlices;
 }
 

@@ -1,13 +1,13 @@
 #include "brim/optim/require_kernel.h"
 
 #include "brim/base/error.h"
+#include "brim/base/stand_in.h"
 #include "brim/optim/register_kernels.h"
 
 namespace brim::optim {
 
 void require_kernel(const char* tag, std::string_view kernel, Device device, Dtype dtype) {
-  DeviceType type = device.is_meta() ? DeviceType::cpu : device.type;
-  if (has_kernel(kernel, type, dtype)) return;
+  if (has_kernel(kernel, device_meant(device).type, dtype)) return;
   raise<DeviceError>(tag, "cannot run on {}: there is no kernel '{}' for {}", to_string(device),
                      kernel, to_string(dtype));
 }

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "brim/base/nearest.h"
+#include "brim/core/transfer.h"
 #include "brim/io/atomic_file.h"
 #include "brim/io/checksum.h"
 #include "brim/io/tensor_bytes.h"
@@ -77,9 +78,6 @@ ByName tensors_of(const TrainingState& state) {
   if (state.ema != nullptr)  // these are called "ema." already
     for (const nn::NamedTensor& named : state.ema->named_state())
       tensors.emplace(named.name, named.tensor);
-  for (const auto& [name, tensor] : tensors)
-    expect<DeviceError>(tensor.device().is_cpu(), kTag, "expected '{}' on cpu, got {}", name,
-                        to_string(tensor.device()));
   return tensors;
 }
 
@@ -92,7 +90,7 @@ void add(io::Checksum& sum, const std::string& name, const Tensor& tensor) {
   sum.add(name);
   sum.add(to_string(tensor.dtype()));
   sum.add(to_string(tensor.shape()));
-  sum.add(io::bytes_of(contiguous(tensor)));
+  sum.add(io::bytes_of(contiguous(staged_on_host(tensor))));
 }
 
 void require_checksum(const io::SafetensorsFile& file, uint64_t expected) {
@@ -199,7 +197,8 @@ void shrink_to(const io::SafetensorsFile& file, const ByName& tensors) {
     const Shape& shape = file.info(name).shape;
     if (shape == tensor.shape()) continue;
     memory::CategoryScope category(tensor.storage()->category());
-    changes.emplace_back(tensor, empty(shape, {.dtype = tensor.dtype()}));
+    changes.emplace_back(tensor, 
+                         empty(shape, {.dtype = tensor.dtype(), .device = tensor.device()}));
   }
   for (const auto& [whole, part] : changes) shrink::exchange(whole, part);
 }

@@ -7,13 +7,15 @@
 #include <cmath>
 
 #include "brim/core/strided_loop.h"
+#include "brim/core/transfer.h"
 
 namespace brim {
 namespace {
 
 // Without asking for bytes: a step's are planned, and this looks at one.
-bool has_non_finite(const Tensor& tensor) {
-  if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.device().is_meta()) return false;
+bool has_non_finite(const Tensor& there) {
+  if (!there.defined() || !is_floating(there.dtype()) || there.device().is_meta()) return false;
+  const Tensor tensor = staged_on_host(there);
   return visit_dtype(tensor.dtype(), [&]<class T>() {
     const T* values = tensor.data<T>();
     std::atomic<bool> found = false;

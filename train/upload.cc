@@ -1,7 +1,6 @@
 #include "brim/train/upload.h"
 
-#include <algorithm>
-
+#include "brim/core/transfer.h"
 #include "brim/memory/staging_scope.h"
 
 namespace brim {
@@ -27,9 +26,8 @@ data::DeviceBatch empty_upload(int64_t images, int size, const InputOptions& inp
 data::DeviceBatch upload(const HostBatch& batch, const InputOptions& input) {
   if (input.as_bytes) return batch.upload(input.device);
   data::DeviceBatch numbers = empty_upload(batch.count(), batch.size, input);
-  copy_into(numbers.images, prepare_on_host(batch, input));
-  std::ranges::copy(batch.labels, numbers.labels.data<int64_t>());
-  numbers.labels.storage()->note_write("batch");
+  transfer_into(numbers.images, prepare_on_host(batch, input));
+  copy_from_host(numbers.labels, batch.labels.data());
   return numbers;
 }
 

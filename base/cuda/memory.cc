@@ -15,26 +15,6 @@ MemoryInfo memory_info(Device device) {
   return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
 }
 
-void* allocate(Device device, int64_t bytes) {
-  DeviceScope scope(device);
-  void* address = nullptr;
-  cudaError_t status = cudaMalloc(&address, static_cast<size_t>(bytes));
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // the caller is told by the null
-    return nullptr;
-  }
-  check(status, "cudaMalloc");
-  return address;
-}
-
-void deallocate(Device device, void* address) noexcept {
-  int before = 0;
-  if (cudaGetDevice(&before) != cudaSuccess || cudaSetDevice(device.index) != cudaSuccess) return;
-  cudaDeviceSynchronize();  // a kernel may still be at work on these bytes
-  cudaFree(address);
-  cudaSetDevice(before);
-}
-
 namespace {
 
 void copy(Device device, void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {

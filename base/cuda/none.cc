@@ -1,5 +1,7 @@
 // The build without the CUDA toolkit: there is no device, and what needs one cannot be reached.
 #include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/driver.h"
+#include "brim/base/cuda/event.h"
 #include "brim/base/cuda/memory.h"
 #include "brim/base/cuda/stream.h"
 #include "brim/base/error.h"
@@ -27,12 +29,10 @@ MemoryInfo memory_info(Device device) {
   return {};
 }
 
-void* allocate(Device device, int64_t) {
+std::shared_ptr<Driver> driver_of(Device device) {
   require_device("cuda", device);
   return nullptr;
 }
-
-void deallocate(Device, void*) noexcept {}
 
 void copy_to_device(Device device, void*, const void*, int64_t) { require_device("cuda", device); }
 
@@ -42,9 +42,21 @@ Stream::Stream(Device device) : device_(device) { require_device("cuda", device)
 
 void Stream::Destroy::operator()(CUstream_st*) const noexcept {}
 
-const Stream& default_stream(Device device) {
+void Stream::synchronize() const {}
+
+void Stream::wait(const Event&) const {}
+
+const Stream& numbered_stream(Device device, int) {
   require_device("cuda", device);
   raise<InternalError>("cuda", "a device in a build without CUDA");
 }
+
+const Stream& default_stream(Device device) { return numbered_stream(device, 0); }
+
+Event::Event(Device device, const EventOptions&) { require_device("cuda", device); }
+
+void Event::Destroy::operator()(CUevent_st*) const noexcept {}
+
+void Event::record(const Stream&) {}
 
 }  // namespace brim::cuda

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/error.h"
@@ -29,13 +30,17 @@ void Stream::wait(const Event& event) const {
   check(cudaStreamWaitEvent(handle(), event.handle(), 0), "cudaStreamWaitEvent");
 }
 
-const Stream& default_stream(Device device) {
+const Stream& numbered_stream(Device device, int number) {
+  using Key = std::pair<int, int>;
   static std::mutex mutex;
-  static auto* streams = new std::map<int, Stream>;  // tensors may outlive every static object
+  static auto* streams = new std::map<Key, Stream>;  // tensors may outlive every static object
+  const Key key{device.index, number};
   std::lock_guard lock(mutex);
-  auto found = streams->find(device.index);
-  if (found == streams->end()) found = streams->emplace(device.index, Stream(device)).first;
+  auto found = streams->find(key);
+  if (found == streams->end()) found = streams->emplace(key, Stream(device)).first;
   return found->second;
 }
+
+const Stream& default_stream(Device device) { return numbered_stream(device, 0); }
 
 }  // namespace brim::cuda

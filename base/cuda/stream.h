@@ -35,7 +35,10 @@ class Stream {
   std::unique_ptr<CUstream_st, Destroy> handle_;
 };
 
-/// The stream that brim's work on a GPU goes to; made at first use, never destroyed.
+/// One of the streams that brim's work on a GPU goes to, by its number (memory/stream.h); made at
+/// first use, never destroyed.
+const Stream& numbered_stream(Device device, int number);
+/// Number 0, where all work goes that was not put elsewhere.
 const Stream& default_stream(Device device);
 
 }  // namespace brim::cuda

@@ -29,7 +29,20 @@ std::string text_of(const DeviceSpeed& speed) {
 
 }  // namespace
 
+namespace {
+
+void take_times_of(const Card& card, TrainFlags& flags) {
+  expect<ValueError>(flags.op_times_text != "measured", "flags",
+                     "--op-times measured times this machine's ops, and not those of {}",
+                     card.name);
+  flags.op_times.speed = speed_of(card, flags.precision());
+  flags.speed_text = fmt::format("peak rates of {}, {}", card.name, text_of(flags.op_times.speed));
+}
+
+}  // namespace
+
 void set_op_times(TrainFlags& flags) {
+  if (flags.gpu && flags.gpu->card != nullptr) return take_times_of(*flags.gpu->card, flags);
   flags.speed_text = "nominal, " + text_of(flags.op_times.speed);
   if (flags.op_times_text == "nominal") return;
   const MeasuredSpeed calibrated = calibrated_speed(flags.device);

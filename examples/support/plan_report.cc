@@ -25,8 +25,10 @@ std::string headline(const TrainFlags& flags) {
   std::string update = flags.effective_batch > flags.batch
                            ? fmt::format(", {} images an update", flags.effective_batch)
                            : "";
-  return fmt::format("{}, {}x{}, batch {}{}, {}, {} threads", flags.model, flags.size, flags.size,
-                     flags.batch, update, flags.optimizer.name, num_threads());
+  const std::string where =
+      flags.gpu ? flags.device_name : fmt::format("{} threads", num_threads());
+  return fmt::format("{}, {}x{}, batch {}{}, {}, {}", flags.model, flags.size, flags.size,
+                     flags.batch, update, flags.optimizer.name, where);
 }
 
 void print_categories(const memory::Peak& peak) {
@@ -132,6 +134,21 @@ void write_files(const PlanResult& result, const TrainFlags& flags, const PlanOu
 
 namespace {
 
+bool is_bound(const TrainFlags& flags) { return flags.gpu && flags.gpu->card != nullptr; }
+
+void print_gpu(const TrainFlags& flags) {
+  if (!flags.gpu) return;
+  fmt::print("{} has {}", flags.device_name, format_bytes(flags.gpu->bytes));
+  if (flags.gpu->context > 0)
+    fmt::print(", of which its runtime takes about {} for itself",
+               format_bytes(flags.gpu->context));
+  if (is_bound(flags))
+    fmt::print(
+        "\na bound, for the card is not here: convolutions and matrix products are counted "
+        "with the most scratch that they may take");
+  fmt::print("\n");
+}
+
 Json ladder_json(const LadderResult& ladder) {
   Json rungs = Json::array();
   for (size_t i = 0; i < ladder.considered.size(); ++i) {
@@ -172,7 +189,12 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
             {"offloaded_bytes", 0},
             {"solve_seconds", 0.0},
             {"least_possible_bytes", result.least},
-            {"prediction", "exact"}};
+            {"prediction", is_bound(flags) ? "bound" : "exact"}};
+  if (flags.gpu) {
+    json["device"] = flags.device_name;
+    json["device_bytes"] = flags.gpu->bytes;
+    json["context_bytes"] = flags.gpu->context;
+  }
   if (result.recompute) {
     const RecomputeChoice& choice = *result.recompute;
     const double kept = choice.plan.seconds - choice.plan.extra_seconds;
@@ -200,6 +222,7 @@ void print_plan(const PlanResult& result, const TrainFlags& flags, const TrainDa
   print_planners(result);
   fmt::print("\ntraced in {:.2f} s, packed in {:.2f} s\n", result.training.trace_seconds,
              result.training.pack_seconds);
+  print_gpu(flags);
   if (result.ladder)
     fmt::print("\nwhat could be changed, for {}\n{}", format_bytes(flags.limit()),
                to_table(*result.ladder));

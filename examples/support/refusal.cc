@@ -20,6 +20,10 @@ std::string text_of(const Rung& rung) { return fmt::format("{}", fmt::join(rung.
 /// "3.8 MiB (3958784 bytes)", of the smallest budget whose limit is `bytes`.
 std::string budget_for(const TrainFlags& flags, int64_t bytes) {
   TrainFlags other = flags;
+  if (other.gpu) {
+    bytes += other.gpu->context;  // of a budget, where without one it is a matter of course
+    other.gpu = {};
+  }
   other.budget = static_cast<int64_t>(static_cast<double>(bytes) / (1 - flags.margin / 100));
   while (other.limit() < bytes) ++other.budget;
   return fmt::format("{} ({} bytes)", format_bytes(other.budget), other.budget);
@@ -89,16 +93,25 @@ std::vector<Proposal> least_proposals(const TrainFlags& flags, const TrainData& 
   return list;
 }
 
+std::string beside(const TrainFlags& flags) {
+  if (!flags.gpu || flags.gpu->context == 0) return "";
+  return fmt::format(", beside {} of context", format_bytes(flags.gpu->context));
+}
+
+std::string place_of(const TrainFlags& flags) {
+  if (flags.budget > 0 && flags.all_bytes() == flags.budget) return "budget";
+  return flags.gpu ? "memory of " + flags.device_name : "machine's memory";
+}
+
 std::string message_of(const TrainFlags& flags, const StepMemory& need, const std::string& cure) {
   const std::string why =
       need.state > flags.limit()
           ? fmt::format("parameters, buffers and optimizer state alone take {} ({} bytes)",
                         format_bytes(need.state), need.state)
-          : fmt::format("a step at batch {} takes {} ({} bytes)", flags.batch,
-                        format_bytes(need.peak_reserved), need.peak_reserved);
+          : fmt::format("a step at batch {} takes {} ({} bytes){}", flags.batch,
+                        format_bytes(need.peak_reserved), need.peak_reserved, beside(flags));
   return fmt::format("{} does not fit {}the {} of {} ({} bytes): {}; {}", flags.model,
-                     flags.margin > 0 ? "what a margin leaves of " : "",
-                     flags.budget > 0 ? "budget" : "machine's memory",
+                     flags.margin > 0 ? "what a margin leaves of " : "", place_of(flags),
                      format_bytes(flags.all_bytes()), flags.all_bytes(), why, cure);
 }
 

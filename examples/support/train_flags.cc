@@ -262,7 +262,7 @@ void set_batch(TrainFlags& f) {
 }  // namespace
 
 void check_flags(TrainFlags& f) {
-  f.device = device_for(f.device_name, "train");
+  if (!f.gpu) f.device = device_for(f.device_name, "train");
   if (!f.budget_text.empty()) {
     f.budget = parse_bytes(f.budget_text);
     expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);

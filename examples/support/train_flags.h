@@ -4,13 +4,16 @@
 // `TrainerOptions` itself (nn/models/registry.h, optim/sgd.h, train/trainer.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "brim/brim.h"
 #include "brim/examples/support/train_augment.h"
 #include "brim/examples/support/train_optimizer.h"
+#include "brim/train/cards.h"
 
 namespace CLI {
 class App;
@@ -29,6 +32,13 @@ struct TrainPruneFlags {
   std::string criterion = "l2";
   int64_t multiple = 8;
   std::vector<std::string> exclude;
+};
+
+/// A GPU that is planned for.
+struct PlannedGpu {
+  int64_t bytes = 0;           ///< that it has
+  int64_t context = 0;         ///< of those, what its runtime holds before there is a tensor
+  const Card* card = nullptr;  ///< where it is none that is here
 };
 
 struct TrainFlags {
@@ -60,6 +70,7 @@ struct TrainFlags {
   int64_t epochs = 0, steps = 0;
   std::string device_name = "cpu";
   Device device = {};
+  std::optional<PlannedGpu> gpu;  ///< for `plan`
   int threads = 0, workers = 2;
   uint64_t seed = 0;
   bool quiet = false, skip_bad_images = false;
@@ -104,12 +115,16 @@ struct TrainFlags {
   Dtype precision() const;
   /// Images of an update; 0 until there is a batch.
   int64_t update_images() const { return effective_batch > 0 ? effective_batch : batch; }
-  /// The budget, or what the device has.
-  int64_t all_bytes() const { return budget > 0 ? budget : memory::host_memory(); }
-  /// Device bytes that tensors may take: those less the margin.
+  /// The budget, or what the device has. A GPU has no more for being given a larger budget.
+  int64_t all_bytes() const {
+    if (gpu) return budget > 0 ? std::min(budget, gpu->bytes) : gpu->bytes;
+    return budget > 0 ? budget : memory::host_memory();
+  }
+  /// Device bytes that tensors may take: those less the margin, and less a GPU's context.
   int64_t limit() const {
     const int64_t all = all_bytes();
-    return all - static_cast<int64_t>(margin / 100 * static_cast<double>(all));
+    return all - static_cast<int64_t>(margin / 100 * static_cast<double>(all)) -
+           (gpu ? gpu->context : 0);
   }
 };
 

@@ -17,8 +17,9 @@ namespace {
 // An account, and what is known of all that it holds.
 class Mover {
  public:
-  Mover(const MakePlanner& make_planner, const ConformanceOptions& options)
+  Mover(const MakePlanner& make_planner, const ConformanceOptions& options, const Pages& pages)
       : options_(options),
+        pages_(pages),
         random_(RandomKey{options.seed}),
         account_(Device::cpu(), make_source(), make_planner),
         name_(account_.planner_name()) {
@@ -78,7 +79,7 @@ class Mover {
   }
 
   std::unique_ptr<Source> make_source() {
-    auto source = std::make_unique<WatchedSource>(options_.capacity, Pieces::in_memory,
+    auto source = std::make_unique<WatchedSource>(options_.capacity, pages_, Pieces::in_memory,
                                                   [](uintptr_t, int64_t) { return ""; });
     source->set_stream_order(std::make_shared<StreamClocks>(options_.streams));
     source_ = source.get();
@@ -119,6 +120,7 @@ class Mover {
   }
 
   const ConformanceOptions options_;
+  const Pages pages_;
   RandomStream random_;
   WatchedSource* source_ = nullptr;
   Account account_;
@@ -140,10 +142,11 @@ MakePlanner arena_of(int64_t largest) {
 
 }  // namespace
 
-void check_moves(const MakePlanner& make_planner, const ConformanceOptions& options) {
+void check_moves(const MakePlanner& make_planner, const ConformanceOptions& options,
+                 const Pages& pages) {
   const int64_t requests = options.operations / 10 + 1;
   try {
-    Mover mover(make_planner, options);
+    Mover mover(make_planner, options, pages);
     for (const MakePlanner& other : {planner_named("direct"), planner_named("caching"),
                                      arena_of(options.largest / 8), make_planner}) {
       mover.request_and_release(requests);

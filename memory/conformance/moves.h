@@ -7,6 +7,7 @@
 namespace brim::memory::conformance {
 
 /// Throws `ConformanceError` where a value, a number or a byte is lost.
-void check_moves(const MakePlanner& make_planner, const ConformanceOptions& options);
+void check_moves(const MakePlanner& make_planner, const ConformanceOptions& options,
+                 const Pages& pages);
 
 }  // namespace brim::memory::conformance

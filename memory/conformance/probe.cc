@@ -6,10 +6,11 @@
 
 namespace brim::memory::conformance {
 
-Probe::Probe(const MakePlanner& make_planner, const ConformanceOptions& options, Pieces pieces)
+Probe::Probe(const MakePlanner& make_planner, const ConformanceOptions& options, const Pages& pages,
+             Pieces pieces)
     : capacity_(options.capacity),
       clocks_(std::make_shared<StreamClocks>(options.streams)),
-      source_(options.capacity, pieces,
+      source_(options.capacity, pages, pieces,
               [this](uintptr_t address, int64_t bytes) { return objection(address, bytes); }) {
   source_.set_stream_order(clocks_);
   planner_ = make_planner(source_);

@@ -16,7 +16,8 @@ namespace brim::memory::conformance {
 
 class Probe {
  public:
-  Probe(const MakePlanner& make_planner, const ConformanceOptions& options, Pieces pieces);
+  Probe(const MakePlanner& make_planner, const ConformanceOptions& options, const Pages& pages,
+        Pieces pieces);
 
   /// `bytes` are rounded up. False when the planner refuses.
   bool place(int64_t bytes, int stream);

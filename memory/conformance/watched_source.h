@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "brim/memory/source.h"
 
@@ -22,7 +23,7 @@ class WatchedSource final : public Source {
   /// `returning(address, bytes)` says what speaks against a piece going back; "" for nothing.
   using Returning = std::function<std::string(uintptr_t address, int64_t bytes)>;
 
-  WatchedSource(int64_t capacity, Pieces pieces, Returning returning);
+  WatchedSource(int64_t capacity, const Pages& pages, Pieces pieces, Returning returning);
   ~WatchedSource() override;
 
   /// Are these bytes within one piece that is out?
@@ -34,11 +35,15 @@ class WatchedSource final : public Source {
  private:
   void* take(int64_t bytes) override;
   void give_back(void* address, int64_t bytes) noexcept override;
+  void give_back_pages(void* address, int64_t bytes) noexcept override;
   std::string objection(uintptr_t address, int64_t bytes) const;
+  std::string objection_to_pages(uintptr_t address, int64_t bytes) const;
+  bool accept(std::string objection) noexcept;
 
   const Pieces pieces_;
   const Returning returning_;
   std::map<uintptr_t, int64_t> out_;
+  std::vector<void*> memory_;  // behind pages, to the end
   uintptr_t up_ = uintptr_t{1} << 40, down_ = uintptr_t{1} << 46;
   std::string breach_;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/error.h"
 #include "brim/ops/cuda/add_bias.h"
 #include "brim/ops/cuda/convolution.h"
@@ -34,7 +35,10 @@ template <ConvPass pass>
 int64_t scratch(const KernelCall& call, const Conv2dOptions& options) {
   ConvolutionCall described = describe<pass>(call, options);
   if (is_empty(described.shape)) return 0;
-  return workspace_scratch(workspace_bytes(find_convolution(described, call.device)));
+  if (is_bound(call.device)) return workspace_scratch(kWorkspaceCap);
+  const Device device = device_meant(call.device);
+  DeviceScope scope(device);
+  return workspace_scratch(workspace_bytes(find_convolution(described, device)));
 }
 
 template <ConvPass pass>

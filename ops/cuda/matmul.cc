@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/error.h"
 #include "brim/ops/cuda/add_bias.h"
 #include "brim/ops/cuda/gemm.h"
@@ -73,7 +74,11 @@ int64_t workspace_of(const Products& products, Device device) {
 
 int64_t matmul_scratch(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
   Products products(call, attributes);
-  return products.is_empty() ? 0 : workspace_scratch(workspace_of(products, call.device));
+  if (products.is_empty()) return 0;
+  if (is_bound(call.device)) return workspace_scratch(kWorkspaceCap);
+  const Device device = device_meant(call.device);
+  DeviceScope scope(device);
+  return workspace_scratch(workspace_of(products, device));
 }
 
 template <class T>

@@ -2,12 +2,16 @@
 // not depend on what a budget leaves: so neither does the algorithm, nor its result.
 #pragma once
 
+#include "brim/base/stand_in.h"
 #include "brim/core/launch.h"
 
 namespace brim::cuda {
 
 /// Algorithms that want more bytes are not considered.
 inline constexpr int64_t kWorkspaceCap = int64_t{64} << 20;
+
+/// Whether a GPU is planned for that is not here: its libraries cannot be asked what they want.
+inline bool is_bound(Device device) { return device.is_meta() && !stand_in().is_here; }
 
 /// `bytes` on a boundary of 256, which the libraries want and an account does not promise.
 inline char* take_workspace(ScratchCursor& cursor, int64_t bytes) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "brim/base/bytes.h"
 #include "brim/memory/account.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/memory/caching_planner.h"
@@ -21,13 +22,22 @@ class Plain : public Planner {
   using Planner::Planner;
   std::string_view name() const override { return "broken"; }
   Placement place(const Request& request) override {
-    void* address = source().allocate(request.bytes);
-    if (address != nullptr) held_[address] = {request.bytes, request.stream};
+    const int64_t bytes = round_up(request.bytes, source().pages().bytes);
+    void* address = source().allocate(bytes);
+    if (address == nullptr) return {};
+    held_[address] = {bytes, request.stream};
+    lost_[address] = bytes - request.bytes;
     return {address};
+  }
+  int64_t fragmented() const override {
+    int64_t bytes = 0;
+    for (const auto& [address, lost] : lost_) bytes += lost;
+    return bytes;
   }
   void release(const Placement& placement) noexcept override {
     auto [bytes, stream] = held_.at(placement.address);
     held_.erase(placement.address);
+    lost_.erase(placement.address);
     source().finish(stream);
     source().deallocate(placement.address, bytes);
   }
@@ -38,6 +48,7 @@ class Plain : public Planner {
     int stream;
   };
   std::unordered_map<void*, Piece> held_;
+  std::unordered_map<void*, int64_t> lost_;
 };
 
 /// Passes everything on to a caching planner.

@@ -17,7 +17,7 @@ TEST_CASE("cuda source: a GPU that is not there has no memory, and the reason is
   int missing = why.empty() ? 999 : 0;
   if (why.empty()) why = "there ";  // ... are N GPUs
   std::string text = fmt::format("memory: no device cuda:{}: {}", missing, why);
-  CHECK_THROWS_WITH_AS(memory::CudaSource(Device::cuda(missing)), doctest::Contains(text.c_str()),
+  CHECK_THROWS_WITH_AS(memory::cuda_source(Device::cuda(missing)), doctest::Contains(text.c_str()),
                        DeviceError);
   CHECK_THROWS_WITH_AS(memory::account(Device::cuda(missing)), doctest::Contains(text.c_str()),
                        DeviceError);
@@ -29,7 +29,7 @@ TEST_CASE("cuda source: serves the planners as any other, up to its capacity") {
     return;
   }
   for (const char* planner : {"direct", "caching"}) {
-    memory::Account account(Device::cuda(), std::make_unique<memory::CudaSource>(Device::cuda()),
+    memory::Account account(Device::cuda(), memory::cuda_source(Device::cuda()),
                             memory::planner_named(planner));
     CHECK(account.cap() > 0);
     memory::Block block = account.allocate(1000, memory::Category::other);
@@ -47,7 +47,7 @@ TEST_CASE("cuda source: what is held moves to another planner with its values") 
     return;
   }
   const Device gpu = Device::cuda();
-  memory::Account account(gpu, std::make_unique<memory::CudaSource>(gpu),
+  memory::Account account(gpu, memory::cuda_source(gpu),
                           memory::planner_named("caching"));
   std::vector<memory::Block> blocks;
   std::vector<std::vector<char>> values;

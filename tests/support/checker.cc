@@ -69,7 +69,7 @@ class Checker {
     step(to_string(device).c_str(), [&] {
       // Each buffer an allocation of its own: what lies beyond it is nobody's.
       memory::AccountScope apart(std::make_shared<memory::Account>(
-          device, std::make_unique<memory::CudaSource>(device), memory::planner_named("direct")));
+          device, memory::cuda_source(device), memory::planner_named("direct")));
       first_ = execute_there();
       check_reference();
       check_gradients();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/driver.h"
 #include "brim/base/cuda/event.h"
 #include "brim/base/cuda/memory.h"
 #include "brim/base/error.h"
@@ -35,7 +36,7 @@ TEST_CASE("cuda stream: a GPU that is not there is refused") {
     CHECK_THROWS_AS(cuda::Stream{device}, DeviceError);
     CHECK_THROWS_AS(cuda::default_stream(device), DeviceError);
     CHECK_THROWS_AS(cuda::Event{device}, DeviceError);
-    CHECK_THROWS_AS(cuda::allocate(device, 64), DeviceError);
+    CHECK_THROWS_AS(cuda::driver_of(device), DeviceError);
     CHECK_THROWS_AS(cuda::memory_info(device), DeviceError);
   }
 }
@@ -45,11 +46,13 @@ TEST_CASE("cuda stream: bytes go to the device and come back") {
   Device device = Device::cuda();
   std::vector<int32_t> sent(1000, 7), received(1000);
   auto bytes = static_cast<int64_t>(sent.size() * sizeof(int32_t));
-  void* address = cuda::allocate(device, bytes);
-  REQUIRE(address != nullptr);
+  const std::shared_ptr<cuda::Driver> driver = cuda::driver_of(device);
+  uintptr_t memory = 0;
+  REQUIRE(driver->allocate(&memory, bytes) == 0);
+  void* address = reinterpret_cast<void*>(memory);
   cuda::copy_to_device(device, address, sent.data(), bytes);
   cuda::copy_to_host(device, received.data(), address, bytes);
-  cuda::deallocate(device, address);
+  CHECK(driver->free(memory) == 0);
   CHECK(received == sent);
 }
 

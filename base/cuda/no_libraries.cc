@@ -1,0 +1,12 @@
+// The emulated GPU: it has no virtual memory, and no library of NVIDIA's.
+#include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/runtime_driver.h"
+
+namespace brim::cuda {
+
+std::shared_ptr<Driver> driver_of(Device device) {
+  require_device("cuda", device);
+  return std::make_shared<RuntimeDriver>(device);
+}
+
+}  // namespace brim::cuda
