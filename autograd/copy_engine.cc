@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "brim/base/error.h"
+#include "brim/autograd/cuda_copies.h"
 
 namespace brim::autograd {
 namespace {
@@ -27,8 +27,7 @@ class NoCopies final : public CopyEngine {
 
 std::unique_ptr<CopyEngine> copy_engine(Device device) {
   if (device.is_meta()) return std::make_unique<NoCopies>();
-  expect<DeviceError>(device.is_cpu(), "offload", "there is no copy engine for tensors on {}",
-                      to_string(device));
+  if (device.is_cuda()) return std::make_unique<CudaCopies>(device);
   return std::make_unique<ProcessorCopies>();
 }
 

@@ -25,8 +25,8 @@ class CopyEngine {
   virtual void finish(uint64_t copy) noexcept = 0;
 };
 
-/// For tensors on `device`: copies on the processor; none at all for the meta device. Throws
-/// `DeviceError` for a device that brim has no engine for.
+/// For tensors on `device`: copies on the processor, or by a GPU beside its work; none at all for
+/// the meta device.
 std::unique_ptr<CopyEngine> copy_engine(Device device);
 
 }  // namespace brim::autograd

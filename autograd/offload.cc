@@ -3,6 +3,7 @@
 #include "brim/autograd/host_copy.h"
 #include "brim/autograd/saved_tensor.h"
 #include "brim/base/error.h"
+#include "brim/memory/pinned_source.h"
 
 namespace brim::autograd {
 namespace {
@@ -56,6 +57,10 @@ std::shared_ptr<memory::Account> offload_host(Device device, int64_t bytes) {
     return given_host;
   }
   const int64_t capacity = bytes > 0 ? bytes : memory::host_memory();
+  if (device.is_cuda())
+    return std::make_shared<memory::Account>(Device::cpu(),
+                                             std::make_unique<memory::PinnedSource>(capacity),
+                                             memory::planner_named("caching"));
   if (!device.is_meta()) return memory::capped_host_account("caching", capacity);
   return std::make_shared<memory::Account>(device, std::make_unique<memory::NullSource>(capacity),
                                            memory::planner_named("caching"));

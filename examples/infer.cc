@@ -53,7 +53,7 @@ void add_flags(CLI::App& app, InferFlags& f) {
       ->check(CLI::PositiveNumber);
   app.add_option("--batch", f.batch, fmt::format("images of --input at once (default {})", kBatch))
       ->check(CLI::PositiveNumber);
-  app.add_option("--device", f.device, "cpu")->capture_default_str();
+  app.add_option("--device", f.device, "cpu, cuda or cuda:N")->capture_default_str();
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", f.seed, "changes nothing: nothing here is random");
@@ -104,7 +104,8 @@ void infer(const InferFlags& f) {
   Events events(f.json);
   bool talk = !f.quiet && !events.owns_stdout();
   if (f.threads > 0) set_num_threads(f.threads);
-  nn::LoadedModel model = nn::load_model(f.weights, {.model = f.model});
+  nn::LoadedModel model =
+      nn::load_model(f.weights, {.model = f.model, .device = device_for(f.device, "infer")});
   expect<ValueError>(f.classes == 0 || f.classes == model.classes, "flags",
                      "--classes {}, but the model in '{}' has {}", f.classes, f.weights,
                      model.classes);

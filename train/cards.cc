@@ -63,6 +63,8 @@ const Card* find_card(std::string_view name) {
   return found == kCards.end() ? nullptr : &*found;
 }
 
+const Card& typical_card() { return *find_card("a100-40gb"); }
+
 DeviceSpeed speed_of(const Card& card, Dtype precision) {
   return {.flops_per_second = is_low_precision(precision) ? card.half_flops : card.float32_flops,
           .bytes_per_second = card.bytes_per_second,

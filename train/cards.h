@@ -28,6 +28,9 @@ std::span<const Card> cards();
 /// Null for a name that is none.
 const Card* find_card(std::string_view name);
 
+/// Whose rates stand for those of a GPU that nobody has measured: good for ratios.
+const Card& typical_card();
+
 /// Of products in `precision`: as far as ops wait for arithmetic or for traffic alone.
 DeviceSpeed speed_of(const Card& card, Dtype precision);
 

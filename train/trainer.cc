@@ -5,7 +5,9 @@
 #include <optional>
 
 #include "brim/autograd/in_place.h"
+#include "brim/base/stand_in.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/train/cards.h"
 #include "brim/train/numerics_watch.h"
 #include "brim/train/parts.h"
 #include "brim/train/precision_scope.h"
@@ -99,6 +101,7 @@ auto Trainer::surviving(const Work& work) {
 }
 
 void Trainer::run() {
+  const StandInScope plans_for(stand_in_for(options_.input.device));
   stopped_ = false;
   begin_plan();
   try {

@@ -28,6 +28,29 @@ void copy(Device device, void* to, const void* from, int64_t bytes, cudaMemcpyKi
 
 }  // namespace
 
+void enqueue_copy(const Stream& stream, void* to, const void* from, int64_t bytes, CopyKind kind) {
+  DeviceScope scope(stream.device());
+  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes),
+                        kind == CopyKind::to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice,
+                        stream.handle()),
+        "cudaMemcpyAsync");
+}
+
+void* allocate_pinned(int64_t bytes) {
+  void* address = nullptr;
+  // Portable: pinned for every GPU's context.
+  const cudaError_t status =
+      cudaHostAlloc(&address, static_cast<size_t>(bytes), cudaHostAllocPortable);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // the caller is told by the null
+    return nullptr;
+  }
+  check(status, "cudaHostAlloc");
+  return address;
+}
+
+void free_pinned(void* address) noexcept { cudaFreeHost(address); }
+
 void copy_to_device(Device device, void* to, const void* from, int64_t bytes) {
   copy(device, to, from, bytes, cudaMemcpyHostToDevice);
 }

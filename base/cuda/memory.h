@@ -8,6 +8,8 @@
 
 namespace brim::cuda {
 
+class Stream;
+
 struct MemoryInfo {
   int64_t free = 0, total = 0;
 };
@@ -19,5 +21,15 @@ MemoryInfo memory_info(Device device);
 /// written, when these return. Throw `DeviceError`.
 void copy_to_device(Device device, void* to, const void* from, int64_t bytes);
 void copy_to_host(Device device, void* to, const void* from, int64_t bytes);
+
+enum class CopyKind { to_host, to_device };
+/// The same on a stream, without waiting: from and to the host's pinned memory beside the work of
+/// other streams, else as the runtime stages it.
+void enqueue_copy(const Stream& stream, void* to, const void* from, int64_t bytes, CopyKind kind);
+
+/// `bytes` (above 0) of the host's memory that stays where it is, which GPUs copy from and to by
+/// themselves; null where there is no room. Throws `DeviceError`.
+void* allocate_pinned(int64_t bytes);
+void free_pinned(void* address) noexcept;
 
 }  // namespace brim::cuda

@@ -38,6 +38,17 @@ void copy_to_device(Device device, void*, const void*, int64_t) { require_device
 
 void copy_to_host(Device device, void*, const void*, int64_t) { require_device("cuda", device); }
 
+void enqueue_copy(const Stream& stream, void*, const void*, int64_t, CopyKind) {
+  require_device("cuda", stream.device());
+}
+
+void* allocate_pinned(int64_t) {
+  require_device("cuda", Device::cuda());
+  return nullptr;
+}
+
+void free_pinned(void*) noexcept {}
+
 Stream::Stream(Device device) : device_(device) { require_device("cuda", device); }
 
 void Stream::Destroy::operator()(CUstream_st*) const noexcept {}

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "brim/autograd/op.h"
+#include "brim/core/transfer.h"
 #include "brim/data/decode.h"
 #include "brim/data/image_folder.h"
 #include "brim/data/read_file.h"
@@ -62,11 +63,13 @@ Tensor logits_of(nn::Module& model, const Tensor& x, int64_t classes, int64_t ba
                      "expected numbers that are normalised already, got {} in '{}'",
                      to_string(x.dtype()), name);
   autograd::NoGradScope no_grad;
+  const auto parameters = model.named_parameters();
+  const Device device = parameters.empty() ? Device::cpu() : parameters.front().tensor.device();
   Tensor logits = empty({x.size(0), classes});
   for (int64_t begin = 0; begin < x.size(0); begin += batch) {
     SliceOptions rows{.begin = begin, .end = begin + batch};
-    Tensor images = convert_to(contiguous(slice(x, 0, rows)), {});
-    copy_into(slice(logits, 0, rows), model(std::move(images)));
+    Tensor images = convert_to(contiguous(slice(x, 0, rows)), {.device = device});
+    transfer_into(slice(logits, 0, rows), model(std::move(images)));
   }
   return logits;
 }

@@ -11,9 +11,10 @@ Device device_for(const std::string& name, const char* purpose) {
   Device device = parse_device(name);
   expect<DeviceError>(!device.is_meta(), "device", "--device meta computes nothing; use cpu");
   if (!device.is_cuda()) return device;
-  std::string why = cuda::why_no_device();
-  if (why.empty()) why = "not every op has a kernel there yet";
-  raise<DeviceError>("device", "--device {} cannot {}: {}", name, purpose, why);
+  const std::string why = cuda::why_no_device();
+  expect<DeviceError>(why.empty(), "device", "--device {} cannot {}: {}", name, purpose, why);
+  cuda::require_device("device", device);
+  return device;
 }
 
 }  // namespace brim::examples

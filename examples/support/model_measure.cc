@@ -4,6 +4,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/brim.h"
+#include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/train_plan.h"
 #include "brim/examples/support/train_speed.h"
 #include "brim/memory/arena_planner.h"
@@ -43,7 +44,7 @@ class Inference {
             {.count = flags.batch, .size = flags.size, .classes = data.classes})),
         plan_(plan_inference(flags, data)),
         account_(std::make_shared<memory::Account>(
-            flags.device, std::make_unique<memory::HostSource>(flags.limit()),
+            flags.device, source_for(flags),
             plan_.plan ? memory::arena_planner(plan_.plan, {.device = flags.device})
                        : memory::planner_named(flags.planner))),
         scope_(account_),

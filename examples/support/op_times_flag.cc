@@ -33,8 +33,8 @@ namespace {
 
 void take_times_of(const Card& card, TrainFlags& flags) {
   expect<ValueError>(flags.op_times_text != "measured", "flags",
-                     "--op-times measured times this machine's ops, and not those of {}",
-                     card.name);
+                     "--op-times measured times the processor's ops, and not those of {}",
+                     flags.device_name);
   flags.op_times.speed = speed_of(card, flags.precision());
   flags.speed_text = fmt::format("peak rates of {}, {}", card.name, text_of(flags.op_times.speed));
 }
@@ -42,7 +42,8 @@ void take_times_of(const Card& card, TrainFlags& flags) {
 }  // namespace
 
 void set_op_times(TrainFlags& flags) {
-  if (flags.gpu && flags.gpu->card != nullptr) return take_times_of(*flags.gpu->card, flags);
+  if (flags.gpu)
+    return take_times_of(flags.gpu->card != nullptr ? *flags.gpu->card : typical_card(), flags);
   flags.speed_text = "nominal, " + text_of(flags.op_times.speed);
   if (flags.op_times_text == "nominal") return;
   const MeasuredSpeed calibrated = calibrated_speed(flags.device);

@@ -8,6 +8,7 @@
 #include "brim/base/cuda/memory.h"
 #include "brim/base/nearest.h"
 #include "brim/examples/support/device_flag.h"
+#include "brim/memory/cuda_source.h"
 
 namespace brim::examples {
 namespace {
@@ -39,19 +40,25 @@ StandIn take_planned_device(TrainFlags& flags) {
     flags.gpu = PlannedGpu{.bytes = card.memory, .context = card.context, .card = &card};
     return stand_in_for(card);
   }
-  const Device device = parse_device(flags.device_name);
-  if (!device.is_cuda()) {
-    flags.device = device_for(flags.device_name, "plan");
-    return {};
-  }
-  if (std::string why = cuda::why_no_device(); !why.empty())
+  if (std::string why = cuda::why_no_device();
+      !why.empty() && parse_device(flags.device_name).is_cuda())
     raise<DeviceError>("device",
                        "--device {} cannot plan: {}; for a card that is not here, name it: {}",
                        flags.device_name, why, "h100-80gb");
-  const StandIn stand_in = stand_in_for(device);
-  flags.device = device;
-  flags.gpu = PlannedGpu{.bytes = cuda::memory_info(device).free};
-  return stand_in;
+  return take_device(flags, "plan");
+}
+
+StandIn take_device(TrainFlags& flags, const char* purpose) {
+  flags.device = device_for(flags.device_name, purpose);
+  if (flags.device.is_cuda()) flags.gpu = PlannedGpu{.bytes = cuda::memory_info(flags.device).free};
+  return stand_in_for(flags.device);
+}
+
+std::unique_ptr<memory::Source> source_for(const TrainFlags& flags) {
+  if (!flags.device.is_cuda()) return std::make_unique<memory::HostSource>(flags.limit());
+  std::unique_ptr<memory::Source> source = memory::cuda_source(flags.device);
+  source->set_capacity(std::min(source->capacity(), flags.limit()));
+  return source;
 }
 
 }  // namespace brim::examples

@@ -1,5 +1,5 @@
-// The `--device` of `plan`: the CPU, a GPU that is here, or the name of a card that need not be
-// (train/cards.h). The meta device stands for it while plans are made.
+// The `--device` of `train`, the CPU or a GPU that is here, and of `plan`, which also takes the name
+// of a card that need not be (train/cards.h). The meta device stands for it while plans are made.
 #pragma once
 
 #include "brim/base/stand_in.h"
@@ -10,6 +10,12 @@ namespace brim::examples {
 /// Fills in the device, and its memory where it is a GPU. Before `check_flags`. Throws
 /// `DeviceError` with the nearest name for one that is none, and for a GPU that is not here.
 StandIn take_planned_device(TrainFlags& flags);
+
+/// The same of who computes there, which `purpose` says for messages ("train"): no cards.
+StandIn take_device(TrainFlags& flags, const char* purpose);
+
+/// As many bytes of the device's memory as the flags allow.
+std::unique_ptr<memory::Source> source_for(const TrainFlags& flags);
 
 /// "t4-16gb, a10-24gb, ...".
 std::string card_names();

@@ -91,6 +91,9 @@ void check_flags(PruneFlags& f) {
   // What training from scratch begins with undoes much of what the model has learnt.
   f.train.optimizer.share_of_usual = 0.25;
   f.train.init = f.weights;
+  take_device(f.train, "prune");
+  expect<DeviceError>(f.train.device.is_cpu(), "device",
+                      "prune removes channels on the cpu, got --device {}", f.train.device_name);
   check_flags(f.train);
   expect<ValueError>(f.sensitivity.empty() || f.criterion != "taylor", "flags",
                      "--sensitivity looks at weights: taylor wants gradients; take another "

@@ -9,7 +9,6 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/nearest.h"
-#include "brim/examples/support/device_flag.h"
 #include "brim/examples/support/dtype_flag.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/run_watch.h"
@@ -126,7 +125,7 @@ void add_batch_flags(CLI::App& app, TrainFlags& f) {
 }
 
 void add_budget_flags(CLI::App& app, TrainFlags& f) {
-  app.add_option("--device", f.device_name, "cpu")->capture_default_str();
+  app.add_option("--device", f.device_name, "cpu, cuda or cuda:N")->capture_default_str();
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
       ->check(CLI::PositiveNumber);
   app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB");
@@ -262,7 +261,6 @@ void set_batch(TrainFlags& f) {
 }  // namespace
 
 void check_flags(TrainFlags& f) {
-  if (!f.gpu) f.device = device_for(f.device_name, "train");
   if (!f.budget_text.empty()) {
     f.budget = parse_bytes(f.budget_text);
     expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);

@@ -1,6 +1,6 @@
 // The flags of `train`, and what they mean for model, optimizer and trainer. Call `add_flags`,
-// parse, then `check_flags`: until then `device`, `budget` and defaults that depend on other flags
-// are not set. A program of your own fills in `nn::ModelOptions`, `optim::SgdOptions` and
+// parse, then `take_device` (planned_device.h) and `check_flags`: until then `device`, `budget` and
+// defaults that depend on other flags are not set. A program of your own fills in `nn::ModelOptions`, `optim::SgdOptions` and
 // `TrainerOptions` itself (nn/models/registry.h, optim/sgd.h, train/trainer.h).
 #pragma once
 

@@ -4,6 +4,7 @@
 #include "brim/brim.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/op_times_flag.h"
+#include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/run_watch.h"
 #include "brim/examples/support/train_checkpoints.h"
@@ -18,6 +19,7 @@
 namespace brim::examples {
 
 void run_training(TrainFlags flags) {
+  const StandInScope plans_for(take_device(flags, "train"));
   check_flags(flags);
   Events events(flags.json);
   if (flags.threads > 0) set_num_threads(flags.threads);
@@ -41,8 +43,8 @@ void run_training(TrainFlags flags) {
   MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
   if (flags.plans_recompute() && !flags.quiet && !events.owns_stdout()) say_op_times(flags);
   open_loaders(flags, data);
-  auto account = std::make_shared<memory::Account>(
-      flags.device, std::make_unique<memory::HostSource>(flags.limit()), plan.planner(flags));
+  auto account =
+      std::make_shared<memory::Account>(flags.device, source_for(flags), plan.planner(flags));
   memory::AccountScope scope(account);
   {
     RunTrace trace(flags, plan, account);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/train_plan.h"
 #include "brim/train/upload.h"
 
@@ -17,8 +18,7 @@ class TimedTraining {
         images_(
             data::make_synthetic({.count = batch, .size = flags.size, .classes = data.classes})),
         account_(std::make_shared<memory::Account>(
-            flags.device, std::make_unique<memory::HostSource>(flags.limit()),
-            predict_memory(flags, data, batch).planner(flags))),
+            flags.device, source_for(flags), predict_memory(flags, data, batch).planner(flags))),
         scope_(account_),
         model_(nn::make_model(flags.model, model_options(flags, data, flags.device))),
         updating_(make_updating(flags.optimizer, *model_)),

@@ -79,6 +79,6 @@ TEST_CASE("plan for a GPU: what is not here is refused in one line") {
                                      "; for a card that is not here, name it: h100-80gb");
   if (brim::cuda::built())
     check_error("--device h100-80gb --op-times measured",
-                "plan: flags: --op-times measured times this machine's ops, and not those of "
+                "plan: flags: --op-times measured times the processor's ops, and not those of "
                 "h100-80gb");
 }

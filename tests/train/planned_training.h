@@ -7,6 +7,8 @@
 
 #include "brim/brim.h"
 #include "brim/memory/arena_planner.h"
+#include "brim/memory/cuda_source.h"
+#include "brim/train/cards.h"
 
 namespace brim::testing {
 
@@ -18,6 +20,7 @@ struct TrainingCase {
   int64_t epochs = 2;
   Dtype parameters = Dtype::float32, state = Dtype::float32;  ///< what they are kept in
   nn::ModelSizes sizes = {};                                  ///< of a pruned model
+  Device device = Device::cpu();
 
   TrainingCase with_batch(int64_t other) const {
     TrainingCase changed = *this;
@@ -52,7 +55,9 @@ inline Updating make_updating(const TrainingCase& c, nn::Module& model) {
 }
 
 inline TrainerOptions trainer_options(const TrainingCase& c = {}) {
-  return {.steps = 3 * c.epochs, .schedule = optim::ConstantSchedule{.rate = 1e-7}};
+  return {.steps = 3 * c.epochs,
+          .schedule = optim::ConstantSchedule{.rate = 1e-7},
+          .input = {.device = c.device}};
 }
 
 inline RehearsalOptions rehearsal_options(const TrainingCase& c) {
@@ -99,17 +104,23 @@ class UnevenSource final : public BatchSource {
   int64_t given_ = 0;
 };
 
+inline std::unique_ptr<memory::Source> source_of(const TrainingCase& c, int64_t cap) {
+  if (!c.device.is_cuda()) return std::make_unique<memory::HostSource>(cap);
+  std::unique_ptr<memory::Source> source = memory::cuda_source(c.device);
+  source->set_capacity(std::min(source->capacity(), cap));
+  return source;
+}
+
 /// Runs it under the planner with the cap; what the account says in the end. `after_step` may be
 /// null.
 inline memory::AccountStats train(const TrainingCase& c, const memory::MakePlanner& planner,
                                   int64_t cap = memory::host_memory(),
                                   const std::function<void(memory::Account&)>& after_step = {},
                                   const RecomputeOptions& recompute = {}) {
-  auto account = std::make_shared<memory::Account>(
-      Device::cpu(), std::make_unique<memory::HostSource>(cap), planner);
+  auto account = std::make_shared<memory::Account>(c.device, source_of(c, cap), planner);
   memory::AccountScope scope(account);
   {
-    auto model = make_model(c, Device::cpu());
+    auto model = make_model(c, c.device);
     Updating updating = make_updating(c, *model);
     UnevenSource source(c);
     data::Loader validation(std::make_shared<data::Shapes>(data::ShapesOptions{

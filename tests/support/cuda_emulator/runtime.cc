@@ -159,6 +159,17 @@ cudaError_t cudaFree(void* address) {
   return cudaSuccess;
 }
 
+cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
+  constexpr size_t kPage = 4096;
+  *address = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
+  return *address == nullptr ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void* address) {
+  std::free(address);
+  return cudaSuccess;
+}
+
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   Memory& held = memory();
   std::lock_guard lock(held.mutex);

@@ -38,6 +38,13 @@ cudaError_t cudaDeviceSynchronize();
 /// What an address has is as many bytes as were asked for, and begins as NaN.
 cudaError_t cudaMalloc(void** address, size_t bytes);
 cudaError_t cudaFree(void* address);
+inline cudaError_t cudaMallocAsync(void** address, size_t bytes, cudaStream_t) {
+  return cudaMalloc(address, bytes);
+}
+inline cudaError_t cudaFreeAsync(void* address, cudaStream_t) { return cudaFree(address); }
+enum : unsigned { cudaHostAllocPortable = 1 };
+cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* address);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);

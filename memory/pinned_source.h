@@ -1,0 +1,19 @@
+// The host's memory, pinned, as a source: what a GPU copies from and to beside its work. Pinned
+// bytes are no longer the system's to move or to lend, so have a capacity. For what a GPU does not
+// see use `HostSource`.
+#pragma once
+
+#include "brim/memory/source.h"
+
+namespace brim::memory {
+
+class PinnedSource final : public Source {
+ public:
+  explicit PinnedSource(int64_t capacity) : Source(capacity) {}
+
+ private:
+  void* take(int64_t bytes) override;
+  void give_back(void* address, int64_t bytes) noexcept override;
+};
+
+}  // namespace brim::memory

@@ -1,0 +1,123 @@
+// Whole trainings on a GPU, or an emulated one: what is predicted is what is held, to the byte; the
+// losses are those of the CPU; and a checkpoint of one goes on with the same bits. Where there is
+// neither, it says so.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "brim/base/cuda/devices.h"
+#include "brim/tests/support/cuda_libraries.h"
+#include "brim/tests/support/temp_folder.h"
+#include "brim/tests/train/plain_net.h"
+#include "brim/tests/train/planned_training.h"
+#include "brim/tests/train/small_net.h"
+
+using namespace brim;
+using namespace brim::testing;
+
+namespace {
+
+bool skipped(const char* what) {
+  use_plain_cuda_libraries();
+  std::string why = cuda::why_no_device();
+  if (!why.empty()) MESSAGE("skipped: ", what, " on CUDA against the CPU (", why, ")");
+  return !why.empty();
+}
+
+TrainingCase case_on(Device device, const std::string& optimizer) {
+  return {.model = "resnet20", .size = 8, .batch = 3, .optimizer = optimizer, .device = device};
+}
+
+// What a training gives in numbers.
+struct Numbers {
+  std::vector<double> losses;
+  std::vector<float> weights;
+};
+
+struct Run {
+  Device device;
+  std::string optimizer = "sgd";
+  int64_t steps = 4, stops_after = 0;
+  Checkpoints* checkpoints = nullptr;
+  bool resumes = false;
+};
+
+Numbers train_small(const Run& run) {
+  const auto made = nn::make<SmallNet>({.device = run.device});
+  SmallNet& model = *made;
+  Updating updating = make_updating({.optimizer = run.optimizer}, model);
+  optim::Ema ema(model, {.decay = 0.9});
+  RandomBatches batches({.images = 6, .batches = 4, .size = 6});
+  TrainerOptions options{.steps = run.steps,
+                         .schedule = optim::ConstantSchedule{.rate = 0.05},
+                         .input = {.device = run.device},
+                         .micro_batch = 4};
+  options.ema = &ema;
+  options.clip.norm = 1.0;
+  options.checkpoints = run.checkpoints;
+  Trainer trainer(model, *updating.optimizer, {batches, nullptr}, options);
+  Numbers numbers;
+  trainer.on_step = [&](const StepReport& report) { numbers.losses.push_back(report.loss); };
+  trainer.should_stop = [&] { return trainer.updates() == run.stops_after; };
+  if (run.resumes) trainer.resume();
+  trainer.run();
+  numbers.weights = values_of(model.named_parameters());
+  for (float value : values_of(model.named_buffers())) numbers.weights.push_back(value);
+  for (float value : values_of(ema.named_state())) numbers.weights.push_back(value);
+  return numbers;
+}
+
+double largest_difference(const auto& a, const auto& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE("a training on a GPU holds what the meta device says, standing for it") {
+  if (skipped("predictions")) return;
+  const Device gpu = Device::cuda();
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    const TrainingCase c = case_on(gpu, optimizer);
+    StandInScope scope(stand_in_for(gpu));
+    const TrainingPlan planned = plan_on_meta(rehearsal_of(c));
+    const memory::AccountStats measured =
+        train(c, memory::arena_planner(planned.plan, {.device = gpu}));
+    CHECK(measured.peak_reserved == planned.predicted.peak_reserved);
+    CHECK(measured.peak_live == planned.predicted.peak_live);
+    CHECK(measured.by_category_at_peak == planned.predicted.at_peak);
+    CHECK(measured.mismatches == 0);
+  }
+  const TrainingCase c = case_on(gpu, "sgd");
+  StandInScope scope(stand_in_for(gpu));
+  const StepMemory caching = measure_on_meta(memory::planner_named("caching"), rehearsal_of(c));
+  CHECK(train(c, memory::planner_named("caching")).peak_reserved == caching.peak_reserved);
+}
+
+TEST_CASE("a training on a GPU has the numbers of the CPU, up to rounding") {
+  if (skipped("trainings")) return;
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    const Numbers here = train_small({.device = Device::cpu(), .optimizer = optimizer}),
+                  there = train_small({.device = Device::cuda(), .optimizer = optimizer});
+    REQUIRE(here.losses.size() == 4);
+    CHECK(largest_difference(here.losses, there.losses) < 1e-4);
+    // AdamW divides by the root of squares, which near 0 makes much of little.
+    CHECK(largest_difference(here.weights, there.weights) <
+          (optimizer == std::string("sgd") ? 1e-4 : 1e-2));
+  }
+}
+
+TEST_CASE("a training on a GPU goes on from its checkpoint with the same bits") {
+  if (skipped("checkpoints")) return;
+  TempFolder folder;
+  const Numbers whole = train_small({.device = Device::cuda(), .steps = 8});
+  Checkpoints checkpoints(folder.path(), {});
+  train_small(
+      {.device = Device::cuda(), .steps = 8, .stops_after = 3, .checkpoints = &checkpoints});
+  const Numbers rest = train_small(
+      {.device = Device::cuda(), .steps = 8, .checkpoints = &checkpoints, .resumes = true});
+  CHECK(rest.weights == whole.weights);
+}
