@@ -1,6 +1,7 @@
 // Copying, converting, filling and adding in place.
 #include "brim/core/cuda/register.h"
 #include "brim/core/cuda/strided.cuh"
+#include "brim/core/cuda/vector.cuh"
 #include "brim/core/kernels.h"
 
 namespace brim::cuda {
@@ -11,7 +12,7 @@ struct CopyElement {
   To* to;
   const From* from;
   __device__ void operator()(const Offsets<2>& at) const {
-    to[at.of[0]] = convert<To>(from[at.of[1]]);
+    to[at.of[0]] = convert_element<To>(from[at.of[1]]);
   }
 };
 
@@ -40,18 +41,30 @@ void fill_kernel(const KernelCall& call, const kernel::FillAttributes& attribute
   });
 }
 
-template <class T>
+template <class S>
 struct AccumulateElement {
-  T* sum;
-  const T* term;
-  __device__ void operator()(const Offsets<2>& at) const { sum[at.of[0]] += term[at.of[1]]; }
+  S* sum;
+  const S* term;
+  __device__ void operator()(const Offsets<2>& at) const {
+    S& to = sum[at.of[0]];
+    to = round_to<S>(widen(to) + widen(term[at.of[1]]));
+  }
 };
 
-template <class T>
+struct Plus {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+
+template <class S>
 void accumulate_kernel(const KernelCall& call, const NoAttributes&) {
-  const View &to = call.out[0], &from = call.in[0];
-  StridedLoop<2> loop(to.shape, {to.strides, from.strides});
-  for_each_element(call, loop, AccumulateElement<T>{to.as<T>(), from.as<T>()}, "accumulate");
+  constexpr const char* kName = "accumulate";
+  S *sum = call.out[0].as<S>(), *term = call.in[0].as<S>();
+  StridedLoop<2> loop(call.out[0].shape, {call.out[0].strides, call.in[0].strides});
+  if (is_contiguous(loop)) return map(call, loop.count(), Plus(), kName, sum, sum, term);
+  for_each_element(call, loop, AccumulateElement<S>{sum, term}, kName);
 }
 
 }  // namespace
@@ -64,6 +77,9 @@ void register_copy() {
   }
   register_kernel(kernel::accumulate, DeviceType::cuda, Dtype::float32, accumulate_kernel<float>);
   register_kernel(kernel::accumulate, DeviceType::cuda, Dtype::float64, accumulate_kernel<double>);
+  register_kernel(kernel::accumulate, DeviceType::cuda, Dtype::float16, accumulate_kernel<Float16>);
+  register_kernel(kernel::accumulate, DeviceType::cuda, Dtype::bfloat16,
+                  accumulate_kernel<BFloat16>);
 }
 
 }  // namespace brim::cuda
