@@ -1,4 +1,4 @@
-// conv2d by cuDNN, in float32 and float64. Nothing to sum makes zeros.
+// conv2d by cuDNN. Nothing to sum makes zeros.
 #include "brim/ops/conv2d.h"
 
 #include <cuda_runtime_api.h>
@@ -59,10 +59,16 @@ void forward(const KernelCall& call, const Conv2dOptions& options) {
   if (call.in[2].present) add_bias<T>(call, call.in[2], call.out[0]);
 }
 
+/// Halves with a bias are left to float32: the library would round them before it is added.
+template <class T>
+bool suits(const KernelCall& call, const Conv2dOptions&) {
+  return !is_low_precision(dtype_of<T>) || !call.in[2].present;
+}
+
 template <class T>
 void register_for() {
   register_kernel(kernel::conv2d, DeviceType::cuda, dtype_of<T>, forward<T>,
-                  scratch<ConvPass::forward>);
+                  scratch<ConvPass::forward>, suits<T>);
   register_kernel(kernel::conv2d_backward_data, DeviceType::cuda, dtype_of<T>,
                   convolve<ConvPass::backward_data>, scratch<ConvPass::backward_data>);
   register_kernel(kernel::conv2d_backward_weight, DeviceType::cuda, dtype_of<T>,
@@ -74,6 +80,8 @@ void register_for() {
 void register_conv2d() {
   register_for<float>();
   register_for<double>();
+  register_for<Float16>();
+  register_for<BFloat16>();
 }
 
 }  // namespace brim::cuda

@@ -13,7 +13,8 @@
 
 namespace brim::cuda {
 
-/// One convolution; no size is 0. float32 or float64.
+/// One convolution; no size is 0. Of float32, float64, or halves, whose products are added in
+/// float32.
 struct ConvolutionCall {
   ConvShape shape;
   ConvPass pass = ConvPass::forward;

@@ -9,7 +9,21 @@ namespace brim::cuda {
 namespace {
 
 cudnnDataType_t data_type(Dtype dtype) {
-  return dtype == Dtype::float64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+  switch (dtype) {
+    case Dtype::float64:
+      return CUDNN_DATA_DOUBLE;
+    case Dtype::float16:
+      return CUDNN_DATA_HALF;
+    case Dtype::bfloat16:
+      return CUDNN_DATA_BFLOAT16;
+    default:
+      return CUDNN_DATA_FLOAT;
+  }
+}
+
+/// What products are added in.
+cudnnDataType_t compute_type(Dtype dtype) {
+  return data_type(is_low_precision(dtype) ? Dtype::float32 : dtype);
 }
 
 /// Four axes in cuDNN's order, images or output channels first, then channels, height and width;
@@ -31,7 +45,7 @@ CudnnDescriptor make_window(const ConvolutionCall& call) {
   CudnnDescriptor window(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   window.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2});
-  window.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, data_type(call.dtype));
+  window.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, compute_type(call.dtype));
   window.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
   window.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, {s.padding.h, s.padding.w});
   window.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, {s.padding.h, s.padding.w});

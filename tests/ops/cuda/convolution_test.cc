@@ -66,7 +66,8 @@ TEST_CASE("cuda convolution: there is a deterministic engine for every pass, bel
   if (skipped()) return;
   for (const Sample& sample : kSamples)
     for (ConvPass pass : {ConvPass::forward, ConvPass::backward_data, ConvPass::backward_weight})
-      for (Dtype dtype : {Dtype::float32, Dtype::float64}) {
+      for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16}) {
+        CAPTURE(to_string(dtype));
         CAPTURE(sample.name);
         CAPTURE(static_cast<int>(pass));
         auto choice = cuda::choose_engine(call_of(sample, pass, dtype), kProperties);
