@@ -1,8 +1,9 @@
 // What kernels for GPUs compute in: halves are widened to float32 as they are read and rounded once
-// as they are written. Both have the bits of core/half.h; a GPU has instructions for them, which
-// leave only NaN to it.
+// as they are written. Both have the bits of core/half.h, also by the instructions that a GPU has
+// for them: those differ for NaN alone.
 #pragma once
 
+#include <bit>
 #include <type_traits>
 
 #include "brim/core/dtype.h"
@@ -17,14 +18,35 @@ inline constexpr bool is_half = is_low_precision(dtype_of<S>);
 template <class S>
 using Compute = std::conditional_t<is_half<S>, float, S>;
 
+#ifdef __CUDA_ARCH__
+namespace instruction {
+
+__device__ inline float widen(Float16 value) {
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
+  const uint32_t magnitude = value.bits & 0x7FFFu, sign = uint32_t{value.bits & 0x8000u} << 16;
+  const uint32_t nan = sign | 0x7F800000u | (magnitude & 0x3FFu) << 13;
+  return magnitude > 0x7C00u ? std::bit_cast<float>(nan) : wide;
+}
+
+__device__ inline void round(float value, Float16& to) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(value));
+  if (value != value)
+    to.bits = static_cast<uint16_t>((std::bit_cast<uint32_t>(value) >> 16 & 0x8000u) | 0x7E00u);
+}
+
+__device__ inline void round(float value, BFloat16& to) {
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(value));
+  if (value != value) to.bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16 | 0x40u);
+}
+
+}  // namespace instruction
+#endif
+
 template <class S>
 __device__ Compute<S> widen(S value) {
 #ifdef __CUDA_ARCH__
-  if constexpr (std::is_same_v<S, Float16>) {
-    float wide;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
-    if (wide == wide) return wide;
-  }
+  if constexpr (std::is_same_v<S, Float16>) return instruction::widen(value);
 #endif
   return convert<Compute<S>>(value);
 }
@@ -35,11 +57,8 @@ __device__ S round_to(Compute<S> value) {
 #ifdef __CUDA_ARCH__
   if constexpr (is_half<S>) {
     S low;
-    if constexpr (std::is_same_v<S, Float16>)
-      asm("cvt.rn.f16.f32 %0, %1;" : "=h"(low.bits) : "f"(value));
-    else
-      asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(low.bits) : "f"(value));
-    if (value == value) return low;
+    instruction::round(value, low);
+    return low;
   }
 #endif
   return convert<S>(value);

@@ -16,11 +16,53 @@ struct CopyElement {
   }
 };
 
+/// Of contiguous buffers: stretches that are whole packs of both types, then what is behind them.
+template <class To, class From>
+struct CopyStretch {
+  static constexpr int kTo = Pack<To>::kCount, kFrom = Pack<From>::kCount;
+  static constexpr int kCount = std::max(kTo, kFrom);
+  To* to;
+  const From* from;
+  int64_t stretches;
+
+  __device__ void operator()(const Offsets<1>& at) const {
+    if (at.of[0] >= stretches) {
+      const int64_t i = stretches * kCount + at.of[0] - stretches;
+      to[i] = convert_element<To>(from[i]);
+      return;
+    }
+    const int64_t begin = at.of[0] * kCount;
+    Pack<From> read[kCount / kFrom];
+    Pack<To> made[kCount / kTo];
+    for (int k = 0; k < kCount / kFrom; ++k) read[k] = Pack<From>::load(from + begin + k * kFrom);
+    for (int i = 0; i < kCount; ++i)
+      made[i / kTo].of[i % kTo] = convert_element<To>(read[i / kFrom].of[i % kFrom]);
+    for (int k = 0; k < kCount / kTo; ++k) made[k].store(to + begin + k * kTo);
+  }
+};
+
+template <class To, class From>
+void copy_contiguous(const KernelCall& call, int64_t count) {
+  using Copy = CopyStretch<To, From>;
+  To* to = call.out[0].as<To>();
+  const From* from = call.in[0].as<From>();
+  const int64_t stretches = is_aligned(to) && is_aligned(from) ? count / Copy::kCount : 0;
+  const int64_t tail = count - stretches * Copy::kCount;
+  for_each_element(call, stretches + tail, Copy{to, from, stretches}, "copy");
+}
+
+/// Pairs of types that are worth a loop of packs: what is copied or cast often.
+template <class To, class From>
+inline constexpr bool by_packs = std::is_same_v<To, From> ||
+                                 (is_floating(dtype_of<To>) && is_floating(dtype_of<From>));
+
 void copy_kernel(const KernelCall& call, const NoAttributes&) {
   const View &to = call.out[0], &from = call.in[0];
   StridedLoop<2> loop(to.shape, {to.strides, from.strides});
   visit_dtype(to.dtype, [&]<class To>() {
     visit_dtype(from.dtype, [&]<class From>() {
+      if constexpr (by_packs<To, From>)
+        if (is_contiguous(loop)) return copy_contiguous<To, From>(call, loop.count());
       for_each_element(call, loop, CopyElement<To, From>{to.as<To>(), from.as<From>()}, "copy");
     });
   });

@@ -230,11 +230,35 @@ TEST_CASE("cuda vectors: bits do not depend on where buffers begin, nor on their
     }
 }
 
+TEST_CASE("cuda vectors: copies and casts are the CPU's, wherever buffers begin and end") {
+  if (skipped()) return;
+  constexpr Dtype kDtypes[] = {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16,
+                               Dtype::uint8};
+  for (Dtype from : kDtypes)
+    for (Dtype to : kDtypes)
+      for (int64_t count : {1, 7, 8, 9, 16, 33}) {
+        CAPTURE(std::string(to_string(from)));
+        CAPTURE(std::string(to_string(to)));
+        CAPTURE(count);
+        const Tensor x = numbers({count}, from, 1, 0, 200);
+        const Tensor expected = convert_to(on_cpu(x), {.dtype = to});
+        for (const Tensor& source : placed(x))
+          for (const Tensor& y : placed(empty_on_cuda({count}, to))) {
+            copy_into(y, source);
+            CHECK(bit_difference(on_cpu(y), expected) == "");
+          }
+      }
+}
+
 TEST_CASE("cuda halves: sums and maxima, and their gradients") {
   if (skipped()) return;
   for (Dtype low : kHalves) {
-    const Shape x{3, 700, 5}, rows{3, 1, 5}, column{3, 700, 1};
-    for (const Shape& y : {rows, column}) {
+    struct Axes {
+      Shape x, y;
+    };
+    // Units that are cut into pieces; results side by side; units side by side.
+    for (const auto& [x, y] : {Axes{{1, 1100, 5}, {1, 1, 5}}, Axes{{3, 37, 5}, {3, 1, 5}},
+                               Axes{{3, 7, 45}, {3, 7, 1}}}) {
       const kernel::SumAttributes by{.scale = 0.3};
       compare(kernel::sum, low, {numbers(x, low, 1)}, {empty_on_cuda(y, low)}, by);
       compare(kernel::sum, low, {numbers(x, low, 1), numbers(x, low, 2)}, {empty_on_cuda(y, low)},
