@@ -1,4 +1,4 @@
-// Ops that choose or place elements, one thread an element: where, pad, dropout; and normalize.
+// Ops that choose or place elements: where, pad, dropout; and normalize.
 #include <array>
 #include <cmath>
 
@@ -22,7 +22,7 @@ struct Choose {
   __device__ void operator()(const Offsets<4>& at) const {
     const bool first = condition[at.of[1]];
     const T* from = first ? a : b;
-    y[at.of[0]] = from == nullptr ? T{} : from[at.of[first ? 2 : 3]];
+    y[at.of[0]] = from == nullptr ? T{} : from[first ? at.of[2] : at.of[3]];
   }
 };
 
