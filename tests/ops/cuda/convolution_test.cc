@@ -79,6 +79,20 @@ TEST_CASE("cuda convolution: there is a deterministic engine for every pass, bel
       }
 }
 
+TEST_CASE("cuda convolution: there is one that adds a bias to halves before it rounds them") {
+  if (skipped()) return;
+  for (const Sample& sample : kSamples)
+    for (Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
+      CAPTURE(sample.name);
+      CAPTURE(to_string(dtype));
+      cuda::ConvolutionCall call = call_of(sample, ConvPass::forward, dtype);
+      call.bias = true;
+      auto choice = cuda::choose_engine(call, kProperties);
+      CHECK(choice.workspace >= 0);
+      CHECK(choice.workspace <= cuda::kWorkspaceCap);
+    }
+}
+
 TEST_CASE("cuda convolution: shapes that do not go together are cuDNN's error, named") {
   if (skipped()) return;
   cuda::ConvolutionCall call = call_of(kSamples[1], ConvPass::forward, Dtype::float32);
