@@ -52,6 +52,13 @@ struct DeviceLoop {
   }
 };
 
+/// Do all buffers go through one axis in steps of one element?
+template <int N>
+bool is_contiguous(const StridedLoop<N>& loop) {
+  return loop.rank() == 1 &&
+         (loop.size(0) == 1 || std::ranges::all_of(loop.steps(0), [](auto s) { return s == 1; }));
+}
+
 template <int N, class Body>
 __global__ void strided_kernel(DeviceLoop<N> loop, Body body) {
   int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

@@ -107,6 +107,7 @@ void broadcast_kernel(const KernelCall& call, const F& functor) {
 
 struct Kernels {
   static constexpr DeviceType kDevice = DeviceType::cpu;
+  static constexpr bool kHalves = false;
   template <class T, class F>
   static constexpr KernelFn<F> unary = unary_kernel<T, F>;
   template <class T, class F>

@@ -6,8 +6,8 @@
 
 namespace brim::cuda {
 
-/// y[...,i] += bias[i]; both contiguous, of T float or double.
-template <class T>
+/// y[...,i] += bias[i]; both contiguous, of S, which is floating. Halves are rounded once more.
+template <class S>
 void add_bias(const KernelCall& call, const View& bias, const View& y);
 
 }  // namespace brim::cuda

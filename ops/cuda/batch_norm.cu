@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "brim/core/cuda/strided.cuh"
+#include "brim/core/cuda/vector.cuh"
 #include "brim/ops/activation_functors.h"
 #include "brim/ops/batch_norm.h"
 #include "brim/ops/cuda/reduce.cuh"
@@ -24,19 +25,19 @@ struct Pixels {
 };
 
 /// Sums of d = x - shift and of its squares, in double; the shift is the channel's first value.
-template <class T>
+template <class S>
 struct Statistics {
   struct State {
     double sum, square;
   };
   Pixels pixels;
-  const T* x;
+  const S* x;
   double *mean, *variance;
 
   __device__ State fold(int64_t, int64_t c, int64_t first, int64_t units, int64_t step) const {
     State state{0, 0};
     for (int64_t p = first; p < units; p += step) {
-      const double d = static_cast<double>(x[p * pixels.channels + c]) - static_cast<double>(x[c]);
+      const double d = value(p * pixels.channels + c) - value(c);
       state.sum += d;
       state.square = fma(d, d, state.square);
     }
@@ -50,26 +51,27 @@ struct Statistics {
     const bool any = pixels.count > 0;
     const double n = any ? static_cast<double>(pixels.count) : 1;
     const double around = (state.square - state.sum * (state.sum / n)) / n;
-    mean[c] = any ? static_cast<double>(x[c]) + state.sum / n : 0;
+    mean[c] = any ? value(c) + state.sum / n : 0;
     variance[c] = around > 0 ? around : 0;
   }
+  __device__ double value(int64_t i) const { return static_cast<double>(widen(x[i])); }
 };
 
-template <class T>
+template <class S>
 int64_t statistics_scratch(const KernelCall& call, const NoAttributes&) {
   ScratchCursor cursor(nullptr);
-  take_partial<Statistics<T>>(cursor, Pixels(call.in[0]).plan());
+  take_partial<Statistics<S>>(cursor, Pixels(call.in[0]).plan());
   return cursor.used();
 }
 
-template <class T>
+template <class S>
 void statistics(const KernelCall& call, const NoAttributes&) {
   const Pixels pixels(call.in[0]);
   ScratchCursor cursor(call.scratch);
   reduce(
       "batch_norm_statistics", call, pixels.plan(),
-      Statistics<T>{pixels, call.in[0].as<T>(), call.out[0].as<double>(), call.out[1].as<double>()},
-      take_partial<Statistics<T>>(cursor, pixels.plan()));
+      Statistics<S>{pixels, call.in[0].as<S>(), call.out[0].as<double>(), call.out[1].as<double>()},
+      take_partial<Statistics<S>>(cursor, pixels.plan()));
 }
 
 /// y = (x - mean) * scale + shift; dx = g * scale + (x - mean) * slope + level. The mean is rounded
@@ -90,20 +92,21 @@ struct Coefficients {
 };
 
 /// Makes the coefficients of forward, of which absent tensors leave the mean or nothing.
-template <class T>
+template <class S>
 struct SetCoefficients {
+  using T = Compute<S>;
   Coefficients<T> to;
-  const T *weight, *bias;
+  Values<S> weight, bias;
   const double *mean, *variance;
   double epsilon;
 
   __device__ void operator()(const Offsets<1>& at) const {
     const int64_t c = at.of[0];
     to.mean[c] = mean == nullptr ? T(0) : static_cast<T>(mean[c]);
-    if (mean == nullptr || weight == nullptr) return;
+    if (mean == nullptr || !weight.present()) return;
     const NormChannel<T> channel =
-        norm_channel<T>(mean[c], variance[c], static_cast<double>(weight[c]),
-                        bias == nullptr ? 0 : static_cast<double>(bias[c]), epsilon);
+        norm_channel<T>(mean[c], variance[c], static_cast<double>(weight.read(c)),
+                        bias.present() ? static_cast<double>(bias.read(c)) : 0, epsilon);
     to.scale[c] = channel.scale;
     to.shift[c] = channel.shift;
   }
@@ -140,81 +143,100 @@ __device__ T activate_backward(Activation activation, T dy, T z) {
   return dy;
 }
 
+/// The channel of an element, and then of the next one: one division for both.
+struct Channel {
+  int64_t c, channels;
+  __device__ Channel(int64_t i, int64_t channels) : c(i % channels), channels(channels) {}
+  __device__ void next() {
+    if (++c == channels) c = 0;
+  }
+};
+
+/// y of x and the residual.
 template <class T>
 struct Normalize {
   Coefficients<T> by;
   Activation activation;
   int64_t channels;
-  const T *x, *residual;
-  T* y;
+  bool adds;  // there is a residual
 
-  __device__ void operator()(const Offsets<1>& at) const {
-    const int64_t i = at.of[0];
-    T z = by.normalized(x[i], i % channels);
-    if (residual != nullptr) z += residual[i];
-    y[i] = activate(activation, z);
-  }
+  struct Element {
+    const Normalize& how;
+    Channel channel;
+    __device__ T operator()(T x, T residual) const {
+      T z = how.by.normalized(x, channel.c);
+      if (how.adds) z += residual;
+      return activate(how.activation, z);
+    }
+    __device__ void next() { channel.next(); }
+  };
+  __device__ Element from(int64_t i) const { return {*this, {i, channels}}; }
 };
 
-template <class T>
+template <class S>
 int64_t normalize_scratch(const KernelCall& call, const BatchNormAttributes&) {
   ScratchCursor cursor(nullptr);
-  Coefficients<T>(cursor, Pixels(call.in[0]).channels);
+  Coefficients<Compute<S>>(cursor, Pixels(call.in[0]).channels);
   return cursor.used();
 }
 
-template <class T>
+template <class S>
 void normalize(const KernelCall& call, const BatchNormAttributes& by) {
-  const Pixels pixels(call.in[0]);
+  using T = Compute<S>;
+  constexpr const char* kName = "batch_norm";
+  const View &x = call.in[0], &residual = call.in[5];
+  const int64_t channels = Pixels(x).channels;
   ScratchCursor cursor(call.scratch);
-  const Coefficients<T> coefficients(cursor, pixels.channels);
-  for_each_element(call, pixels.channels,
-                   SetCoefficients<T>{coefficients, call.in[1].as<T>(), call.in[2].as<T>(),
+  const Coefficients<T> coefficients(cursor, channels);
+  for_each_element(call, channels,
+                   SetCoefficients<S>{coefficients, Values<S>(call.in[1]), Values<S>(call.in[2]),
                                       call.in[3].as<double>(), call.in[4].as<double>(), by.epsilon},
-                   "batch_norm");
-  for_each_element(call, call.in[0].numel(),
-                   Normalize<T>{coefficients, by.activation, pixels.channels, call.in[0].as<T>(),
-                                call.in[5].as<T>(), call.out[0].as<T>()},
-                   "batch_norm");
+                   kName);
+  map_from(call, x.numel(), Normalize<T>{coefficients, by.activation, channels, residual.present},
+           kName, call.out[0].as<S>(), x.as<S>(), residual.as<S>());
 }
 
-/// g: the gradient of what went into the activation.
+/// g: the gradient of what went into the activation. Of what is absent (ops/batch_norm.h) the
+/// values do not matter.
 template <class T>
 struct Gradient {
   Coefficients<T> by;
   Activation activation;
-  const T *dy, *x, *y, *residual;  // all but dy may be null, as ops/batch_norm.h says
+  bool from_y, adds;  // the derivative is taken at y; there is a residual
 
-  __device__ T operator()(int64_t i, int64_t c) const {
-    if (activation == Activation::none) return dy[i];
-    if (y != nullptr) return activate_backward(activation, dy[i], y[i]);
-    T z = by.normalized(x[i], c);
-    if (residual != nullptr) z += residual[i];
-    return activate_backward(activation, dy[i], z);
+  __device__ T operator()(int64_t c, T dy, T x, T y, T residual) const {
+    if (activation == Activation::none) return dy;
+    if (from_y) return activate_backward(activation, dy, y);
+    T z = by.normalized(x, c);
+    if (adds) z += residual;
+    return activate_backward(activation, dy, z);
   }
 };
 
 /// Sums of g and of g * (x - mean), and what follows from them for each channel.
-template <class T>
+template <class S>
 struct GradientSums {
+  using T = Compute<S>;
   using State = NormSums;
   Gradient<T> gradient;
+  const S *dy, *x, *y, *residual;  // all but dy may be null
   Pixels pixels;
   const double *mean, *variance;
-  const T* weight;
+  Values<S> weight;
   double epsilon;
-  T *dweight, *dbias, *dresidual;
+  Values<S> dweight, dbias;
+  S* dresidual;
 
   __device__ State fold(int64_t, int64_t c, int64_t first, int64_t units, int64_t step) const {
     State state{0, 0};
     for (int64_t p = first; p < units; p += step) {
       const int64_t i = p * pixels.channels + c;
-      const T g = gradient(i, c);
-      if (dresidual != nullptr) dresidual[i] = g;
+      const T at = read(x, i), g = gradient(c, widen(dy[i]), at, read(y, i), read(residual, i));
+      if (dresidual != nullptr) dresidual[i] = round_to<S>(g);
       state.g += static_cast<double>(g);
-      if (gradient.x != nullptr)
-        state.gx = fma(static_cast<double>(g),
-                       static_cast<double>(gradient.x[i] - gradient.by.mean[c]), state.gx);
+      if (x != nullptr)
+        state.gx =
+            fma(static_cast<double>(g), static_cast<double>(at - gradient.by.mean[c]), state.gx);
     }
     return state;
   }
@@ -223,115 +245,139 @@ struct GradientSums {
     state.gx += later.gx;
   }
   __device__ void finish(int64_t, int64_t c, const State& state) const {
-    if (dbias != nullptr) dbias[c] = static_cast<T>(state.g);
+    if (dbias.present()) dbias.write(c, static_cast<T>(state.g));
     if (mean == nullptr) return;
     const double n = pixels.count > 0 ? static_cast<double>(pixels.count) : 1;
     const T rounded = gradient.by.mean[c];
     const double sum = weight_gradient(state, mean[c], rounded, variance[c], epsilon);
-    if (dweight != nullptr) dweight[c] = static_cast<T>(sum);
-    if (weight == nullptr) return;
+    if (dweight.present()) dweight.write(c, static_cast<T>(sum));
+    if (!weight.present()) return;
     const NormGradient<T> made = norm_gradient(state, sum, mean[c], rounded, variance[c],
-                                               static_cast<double>(weight[c]), epsilon, n);
+                                               static_cast<double>(weight.read(c)), epsilon, n);
     gradient.by.slope[c] = made.slope;
     gradient.by.level[c] = made.level;
   }
+  __device__ static T read(const S* from, int64_t i) {
+    return from == nullptr ? T(0) : widen(from[i]);
+  }
 };
 
+/// dx of dy, x, y and the residual.
 template <class T>
 struct WriteGradient {
   Gradient<T> gradient;
   int64_t channels;
   bool training;
-  T* dx;
 
-  __device__ void operator()(const Offsets<1>& at) const {
-    const int64_t i = at.of[0], c = i % channels;
-    const Coefficients<T>& by = gradient.by;
-    T value = by.scale[c] * gradient(i, c);
-    if (training) value += fma(gradient.x[i] - by.mean[c], by.slope[c], by.level[c]);
-    dx[i] = value;
-  }
+  struct Element {
+    const WriteGradient& how;
+    Channel channel;
+    __device__ T operator()(T dy, T x, T y, T residual) const {
+      const Coefficients<T>& by = how.gradient.by;
+      const int64_t c = channel.c;
+      T dx = by.scale[c] * how.gradient(c, dy, x, y, residual);
+      if (how.training) dx += fma(x - by.mean[c], by.slope[c], by.level[c]);
+      return dx;
+    }
+    __device__ void next() { channel.next(); }
+  };
+  __device__ Element from(int64_t i) const { return {*this, {i, channels}}; }
 };
 
-template <class T>
+template <class S>
 int64_t backward_scratch(const KernelCall& call, const BatchNormAttributes&) {
   const Pixels pixels(call.in[0]);
   ScratchCursor cursor(nullptr);
-  Coefficients<T>(cursor, pixels.channels);
-  take_partial<GradientSums<T>>(cursor, pixels.plan());
+  Coefficients<Compute<S>>(cursor, pixels.channels);
+  take_partial<GradientSums<S>>(cursor, pixels.plan());
   return cursor.used();
 }
 
-template <class T>
-void backward(const KernelCall& call, const BatchNormAttributes& by) {
-  const Pixels pixels(call.in[0]);
-  const View &mean = call.in[3], &weight = call.in[2];
-  ScratchCursor cursor(call.scratch);
-  const Coefficients<T> coefficients(cursor, pixels.channels);
-  auto* partial = take_partial<GradientSums<T>>(cursor, pixels.plan());
-  for_each_element(call, pixels.channels,
-                   SetCoefficients<T>{coefficients, weight.as<T>(), call.in[5].as<T>(),
-                                      mean.as<double>(), call.in[4].as<double>(), by.epsilon},
-                   "batch_norm_backward");
-  Gradient<T> gradient{coefficients,
-                       by.activation,
-                       call.in[0].as<T>(),
-                       call.in[1].as<T>(),
-                       by.activation == Activation::hardswish ? nullptr : call.in[6].as<T>(),
-                       call.in[7].as<T>()};
-  T* dresidual = call.out[3].as<T>();
-  if (call.out[1].present || call.out[2].present || dresidual != nullptr ||
-      (call.out[0].present && by.training))
-    reduce("batch_norm_backward", call, pixels.plan(),
-           GradientSums<T>{gradient, pixels, mean.as<double>(), call.in[4].as<double>(),
-                           weight.as<T>(), by.epsilon, call.out[1].as<T>(), call.out[2].as<T>(),
-                           dresidual},
-           partial);
-  if (!call.out[0].present) return;
-  if (dresidual != nullptr) {  // it has gone through the activation already
-    gradient.dy = dresidual;
+template <class S>
+void write_dx(const KernelCall& call, const BatchNormAttributes& by,
+              Gradient<Compute<S>> gradient) {
+  const View &dy = call.in[0], &dresidual = call.out[3];
+  const S *from = dy.as<S>(), *y = call.in[6].as<S>(), *residual = call.in[7].as<S>();
+  if (dresidual.present) {  // it has gone through the activation already
     gradient.activation = Activation::none;
+    from = dresidual.as<S>();
+    y = residual = nullptr;
   }
-  for_each_element(call, call.in[0].numel(),
-                   WriteGradient<T>{gradient, pixels.channels, by.training, call.out[0].as<T>()},
-                   "batch_norm_backward");
+  map_from(call, dy.numel(), WriteGradient<Compute<S>>{gradient, Pixels(dy).channels, by.training},
+           "batch_norm_backward", call.out[0].as<S>(), from, call.in[1].as<S>(), y, residual);
 }
 
-template <class T>
+template <class S>
+void backward(const KernelCall& call, const BatchNormAttributes& by) {
+  using T = Compute<S>;
+  const Pixels pixels(call.in[0]);
+  const View &x = call.in[1], &weight = call.in[2], &mean = call.in[3], &variance = call.in[4];
+  const View &y = call.in[6], &residual = call.in[7];
+  ScratchCursor cursor(call.scratch);
+  const Coefficients<T> coefficients(cursor, pixels.channels);
+  auto* partial = take_partial<GradientSums<S>>(cursor, pixels.plan());
+  for_each_element(call, pixels.channels,
+                   SetCoefficients<S>{coefficients, Values<S>(weight), Values<S>(call.in[5]),
+                                      mean.as<double>(), variance.as<double>(), by.epsilon},
+                   "batch_norm_backward");
+  const bool from_y = y.present && by.activation != Activation::hardswish;
+  const Gradient<T> gradient{coefficients, by.activation, from_y, residual.present};
+  if (call.out[1].present || call.out[2].present || call.out[3].present ||
+      (call.out[0].present && by.training))
+    reduce("batch_norm_backward", call, pixels.plan(),
+           GradientSums<S>{gradient, call.in[0].as<S>(), x.as<S>(), y.as<S>(), residual.as<S>(),
+                           pixels, mean.as<double>(), variance.as<double>(), Values<S>(weight),
+                           by.epsilon, Values<S>(call.out[1]), Values<S>(call.out[2]),
+                           call.out[3].as<S>()},
+           partial);
+  if (call.out[0].present) write_dx<S>(call, by, gradient);
+}
+
+/// dresidual is read back: a half has it exactly where the activation passes dy or nothing.
+template <class S>
+bool backward_suits(const KernelCall& call, const BatchNormAttributes& by) {
+  return !is_half<S> || by.activation != Activation::hardswish || !call.out[3].present;
+}
+
+template <class S>
 struct MoveRunning {
   kernel::RunningStatisticsAttributes by;
   const double *mean, *variance;
-  const T* start;
-  T *running_mean, *running_var;
+  const S* start;
+  S *running_mean, *running_var;
 
   __device__ void operator()(const Offsets<1>& at) const {
     const int64_t c = at.of[0];
+    Compute<S> moved_mean = widen(running_mean[c]), moved_var = widen(running_var[c]);
     if (by.before > 0)
-      pool_running(by, mean[c], variance[c], static_cast<double>(start[c]), running_mean[c],
-                   running_var[c]);
+      pool_running(by, mean[c], variance[c], static_cast<double>(widen(start[c])), moved_mean,
+                   moved_var);
     else
-      move_running(by, mean[c], variance[c], running_mean[c], running_var[c]);
+      move_running(by, mean[c], variance[c], moved_mean, moved_var);
+    running_mean[c] = round_to<S>(moved_mean);
+    running_var[c] = round_to<S>(moved_var);
   }
 };
 
-template <class T>
+template <class S>
 void running_statistics(const KernelCall& call, const kernel::RunningStatisticsAttributes& by) {
   if (by.before > 0 && by.momentum == 0) return;
   for_each_element(call, call.out[0].numel(),
-                   MoveRunning<T>{by, call.in[0].as<double>(), call.in[1].as<double>(),
-                                  call.in[2].as<T>(), call.out[0].as<T>(), call.out[1].as<T>()},
+                   MoveRunning<S>{by, call.in[0].as<double>(), call.in[1].as<double>(),
+                                  call.in[2].as<S>(), call.out[0].as<S>(), call.out[1].as<S>()},
                    "running_statistics");
 }
 
-template <class T>
+template <class S>
 void register_for() {
   constexpr DeviceType kCuda = DeviceType::cuda;
-  constexpr Dtype kDtype = dtype_of<T>;
-  register_kernel(kernel::batch_norm_statistics, kCuda, kDtype, statistics<T>,
-                  statistics_scratch<T>);
-  register_kernel(kernel::batch_norm, kCuda, kDtype, normalize<T>, normalize_scratch<T>);
-  register_kernel(kernel::batch_norm_backward, kCuda, kDtype, backward<T>, backward_scratch<T>);
-  register_kernel(kernel::running_statistics, kCuda, kDtype, running_statistics<T>);
+  constexpr Dtype kDtype = dtype_of<S>;
+  register_kernel(kernel::batch_norm_statistics, kCuda, kDtype, statistics<S>,
+                  statistics_scratch<S>);
+  register_kernel(kernel::batch_norm, kCuda, kDtype, normalize<S>, normalize_scratch<S>);
+  register_kernel(kernel::batch_norm_backward, kCuda, kDtype, backward<S>, backward_scratch<S>,
+                  backward_suits<S>);
+  register_kernel(kernel::running_statistics, kCuda, kDtype, running_statistics<S>);
 }
 
 }  // namespace
@@ -339,6 +385,8 @@ void register_for() {
 void register_batch_norm() {
   register_for<float>();
   register_for<double>();
+  register_for<Float16>();
+  register_for<BFloat16>();
 }
 
 }  // namespace brim::cuda

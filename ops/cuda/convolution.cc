@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "brim/base/cuda/error.h"
 #include "brim/ops/cuda/convolution_graph.cuh"
 
 namespace brim::cuda {
@@ -12,38 +13,42 @@ class Convolution {
  public:
   Convolution(const ConvolutionCall& call, Device device)
       : pass_(call.pass),
+        bias_(call.bias),
         handle_(cudnn_handle(device)),
         graph_(call),
         engine_(find_engine(call, graph_, {})) {}
 
   int64_t workspace_bytes() const { return engine_.workspace; }
 
-  void run(const void* first, const void* second, void* result, void* workspace) const {
-    std::array<int64_t, 3> numbers = argument_numbers();
-    std::array<const void*, 3> pointers{first, second, result};
+  void run(const ConvolutionBuffers& buffers) const {
+    std::array<int64_t, 4> numbers = argument_numbers();
+    std::array<const void*, 4> pointers{buffers.first, buffers.second, buffers.result,
+                                        buffers.bias};
+    const int64_t count = bias_ ? 4 : 3;
     CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, numbers.data());
-    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointers.data());
-    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, numbers.data());
+    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pointers.data());
+    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &buffers.workspace);
     pack.finalize();
     check_cudnn(cudnn().execute(handle_, engine_.plan.get(), pack.get()), "cudnnBackendExecute");
   }
 
  private:
-  /// Of the arguments of `run`.
-  std::array<int64_t, 3> argument_numbers() const {
+  /// Of the first buffer, the second, the result and the bias.
+  std::array<int64_t, 4> argument_numbers() const {
     switch (pass_) {
       case ConvPass::forward:
-        return {kX, kWeight, kY};
+        return {kX, kWeight, kY, kBias};
       case ConvPass::backward_data:
-        return {kY, kWeight, kX};
+        return {kY, kWeight, kX, kBias};
       case ConvPass::backward_weight:
-        return {kX, kY, kWeight};
+        return {kX, kY, kWeight, kBias};
     }
     raise<InternalError>("conv2d", "unknown pass {}", static_cast<int>(pass_));
   }
 
   ConvPass pass_;
+  bool bias_;
   cudnnHandle_t handle_;
   ConvolutionGraph graph_;
   Engine engine_;
@@ -51,7 +56,7 @@ class Convolution {
 
 namespace {
 
-using Key = std::array<int64_t, 20>;
+using Key = std::array<int64_t, 21>;
 
 Key key_of(const ConvolutionCall& call, Device device) {
   const ConvShape& s = call.shape;
@@ -74,6 +79,7 @@ Key key_of(const ConvolutionCall& call, Device device) {
           static_cast<int64_t>(call.pass),
           static_cast<int64_t>(call.dtype),
           call.alignment,
+          call.bias,
           device.index};
 }
 
@@ -89,11 +95,21 @@ const Convolution& find_convolution(const ConvolutionCall& call, Device device) 
   return found->second;
 }
 
+bool has_convolution(const ConvolutionCall& call, Device device) {
+  try {
+    find_convolution(call, device);
+    return true;
+  } catch (const AllocationError&) {
+    throw;  // what memory is left must not choose
+  } catch (const DeviceError&) {
+    return false;
+  }
+}
+
 int64_t workspace_bytes(const Convolution& convolution) { return convolution.workspace_bytes(); }
 
-void run(const Convolution& convolution, const void* first, const void* second, void* result,
-         void* workspace) {
-  convolution.run(first, second, result, workspace);
+void run(const Convolution& convolution, const ConvolutionBuffers& buffers) {
+  convolution.run(buffers);
 }
 
 EngineChoice choose_engine(const ConvolutionCall& call, const std::string& properties) {

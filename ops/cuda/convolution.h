@@ -13,12 +13,14 @@
 
 namespace brim::cuda {
 
-/// One convolution; no size is 0. float32 or float64.
+/// One convolution; no size is 0. Of float32, float64, or halves, whose products are added in
+/// float32.
 struct ConvolutionCall {
   ConvShape shape;
   ConvPass pass = ConvPass::forward;
   Dtype dtype = Dtype::float32;
   int64_t alignment = 64;  ///< of every tensor, in bytes
+  bool bias = false;       ///< forward, halves: added to the channels of y before it is rounded
 };
 
 class Convolution;
@@ -27,13 +29,20 @@ class Convolution;
 /// `DeviceError` where cuDNN is missing, has no such engine, or fails.
 const Convolution& find_convolution(const ConvolutionCall& call, Device device);
 
+/// Whether `find_convolution` has one.
+bool has_convolution(const ConvolutionCall& call, Device device);
+
 /// Bytes, at most `kWorkspaceCap`.
 int64_t workspace_bytes(const Convolution& convolution);
 
-/// Enqueues it on the GPU's default stream. forward: x, weight -> y. backward_data: dy, weight ->
-/// dx. backward_weight: x, dy -> dweight.
-void run(const Convolution& convolution, const void* first, const void* second, void* result,
-         void* workspace);
+/// forward: x, weight -> y. backward_data: dy, weight -> dx. backward_weight: x, dy -> dweight.
+struct ConvolutionBuffers {
+  const void *first = nullptr, *second = nullptr, *bias = nullptr;
+  void *result = nullptr, *workspace = nullptr;
+};
+
+/// Enqueues it on the GPU's default stream.
+void run(const Convolution& convolution, const ConvolutionBuffers& buffers);
 
 /// The engine that would be chosen on a GPU that need not be there, described as cuDNN does
 /// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION): its number and its workspace.

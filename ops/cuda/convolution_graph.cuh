@@ -1,4 +1,5 @@
-// A convolution as a graph of cuDNN's with one operation, and the engines that could run it.
+// A convolution as a graph of cuDNN's: one operation, or a second one that adds a bias; and the
+// engines that could run it.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 namespace brim::cuda {
 
 // Numbers of the tensors in a graph.
-inline constexpr int64_t kX = 'x', kWeight = 'w', kY = 'y';
+inline constexpr int64_t kX = 'x', kWeight = 'w', kY = 'y', kBias = 'b', kSum = 's';
 
 /// The graph, with all that it refers to.
 class ConvolutionGraph {
@@ -19,7 +20,11 @@ class ConvolutionGraph {
   const CudnnDescriptor& get() const { return graph_; }
 
  private:
-  CudnnDescriptor x_, weight_, y_, window_, operation_, graph_;
+  void add_bias(const ConvolutionCall& call);
+
+  CudnnDescriptor x_, weight_, y_, window_, operation_;
+  CudnnDescriptor sum_, bias_, plus_, addition_;  // sum: y before the bias, in no memory
+  CudnnDescriptor graph_;
 };
 
 /// A GPU that need not be there; none where the text is empty, which means the current one.

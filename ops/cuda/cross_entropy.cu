@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "brim/core/cuda/compute.cuh"
 #include "brim/ops/cross_entropy.h"
 #include "brim/ops/cuda/lines.cuh"
 #include "brim/ops/cuda/reduce.cuh"
@@ -14,18 +15,18 @@ namespace {
 using kernel::CrossEntropyAttributes;
 
 /// What the classes of a row weigh: w[c] q[c] with the smoothed target q.
-template <class T>
+template <class S>
 struct Target {
-  const int64_t* labels;   // or null
-  const T* distributions;  // else
-  const T* weights;        // or null: all 1
+  const int64_t* labels;    // or null
+  Values<S> distributions;  // else
+  Values<S> weights;        // absent: all 1
   int64_t classes, ignored;
   double own, even;
 
   Target(const View& target, const View& weight, int64_t classes, const CrossEntropyAttributes& by)
       : labels(target.dtype == Dtype::int64 ? target.as<int64_t>() : nullptr),
-        distributions(labels == nullptr ? target.as<T>() : nullptr),
-        weights(weight.as<T>()),
+        distributions(labels == nullptr ? target : View()),
+        weights(weight),
         classes(classes),
         ignored(by.ignore_index),
         own(1 - by.label_smoothing),
@@ -36,7 +37,7 @@ struct Target {
     return labels == nullptr || (labels[i] >= 0 && labels[i] < classes);
   }
   __device__ double weight(int64_t c) const {
-    return weights == nullptr ? 1 : static_cast<double>(weights[c]);
+    return weights.present() ? static_cast<double>(weights.read(c)) : 1;
   }
   /// What the row counts in the mean.
   __device__ double share(int64_t i) const {
@@ -44,7 +45,7 @@ struct Target {
     return counts(i) && is_valid(i) ? weight(labels[i]) : 0;
   }
   __device__ double at(int64_t i, int64_t c) const {
-    const double q = labels == nullptr ? static_cast<double>(distributions[i * classes + c])
+    const double q = labels == nullptr ? static_cast<double>(distributions.read(i * classes + c))
                                        : (c == labels[i] ? 1.0 : 0.0);
     return weight(c) * (even + own * q);
   }
@@ -58,20 +59,21 @@ struct Target {
   }
 };
 
-template <class T>
+template <class S>
 struct RowLoss {
-  Target<T> target;
-  const T* logits;
+  Target<S> target;
+  const S* logits;
   double *log_sums, *losses;  // log_sums may be null
 
   __device__ void operator()(const Line& row) const {
-    const T* x = logits + row.at;
-    const T most = line_max(row, logits);
-    const double sum = line_sum(row, [&](int64_t c) { return std::exp(x[c] - most); });
+    const S* x = logits + row.at;
+    const Compute<S> most = line_max(row, logits);
+    const double sum = line_sum(row, [&](int64_t c) { return std::exp(widen(x[c]) - most); });
     const double log_sum = static_cast<double>(most) + std::log(sum);
     double loss = 0;
     if (target.counts(row.number))
-      loss = target.total(row, [&](int64_t c) { return log_sum - static_cast<double>(x[c]); });
+      loss =
+          target.total(row, [&](int64_t c) { return log_sum - static_cast<double>(widen(x[c])); });
     if (row.lane != 0) return;
     losses[row.number] = loss;
     if (log_sums != nullptr) log_sums[row.number] = log_sum;
@@ -79,16 +81,16 @@ struct RowLoss {
 };
 
 /// The sum of the rows' losses, and what it is divided by.
-template <class T>
+template <class S>
 struct Mean {
   struct State {
     double loss, share;
   };
-  Target<T> target;
+  Target<S> target;
   const double* losses;  // or null: the divisor alone
   bool shares;           // the divisor is their sum
   double divisor;        // else
-  T* loss;
+  S* loss;
   double* divided_by;
 
   __device__ State fold(int64_t, int64_t, int64_t first, int64_t units, int64_t step) const {
@@ -105,17 +107,17 @@ struct Mean {
   }
   __device__ void finish(int64_t, int64_t, const State& state) const {
     const double by = shares ? state.share : divisor;
-    if (loss != nullptr) *loss = static_cast<T>(state.loss / by);
+    if (loss != nullptr) *loss = round_to<S>(state.loss / by);
     if (divided_by != nullptr) *divided_by = by;
   }
 };
 
-template <class T>
+template <class S>
 struct CopyLoss {
   const double* losses;
-  T* loss;
+  S* loss;
   __device__ void operator()(const Line& row) const {
-    if (row.lane == 0) loss[row.number] = static_cast<T>(losses[row.number]);
+    if (row.lane == 0) loss[row.number] = round_to<S>(losses[row.number]);
   }
 };
 
@@ -123,8 +125,8 @@ struct CopyLoss {
 Lines rows_of(const View& logits) { return {logits.shape, logits.shape.size() - 1}; }
 ReducePlan plan_of(const Lines& rows) { return {1, rows.count, 1}; }
 
-template <class T>
-Mean<T> mean_of(const Target<T>& target, const View& logits, Reduction reduction) {
+template <class S>
+Mean<S> mean_of(const Target<S>& target, const View& logits, Reduction reduction) {
   return {.target = target,
           .losses = nullptr,
           .shares = reduction == Reduction::mean,
@@ -133,96 +135,98 @@ Mean<T> mean_of(const Target<T>& target, const View& logits, Reduction reduction
           .divided_by = nullptr};
 }
 
-template <class T>
+template <class S>
 int64_t loss_scratch(const KernelCall& call, const CrossEntropyAttributes&) {
   ScratchCursor cursor(nullptr);
   const Lines rows = rows_of(call.in[0]);
   cursor.take<double>(rows.count);
-  take_partial<Mean<T>>(cursor, plan_of(rows));
+  take_partial<Mean<S>>(cursor, plan_of(rows));
   return cursor.used();
 }
 
-template <class T>
+template <class S>
 void cross_entropy(const KernelCall& call, const CrossEntropyAttributes& by) {
   const View& logits = call.in[0];
   const Lines rows = rows_of(logits);
-  const Target<T> target(call.in[1], call.in[2], rows.length, by);
+  const Target<S> target(call.in[1], call.in[2], rows.length, by);
   ScratchCursor cursor(call.scratch);
   double* losses = cursor.take<double>(rows.count);
-  auto* partial = take_partial<Mean<T>>(cursor, plan_of(rows));
+  auto* partial = take_partial<Mean<S>>(cursor, plan_of(rows));
   for_lines("cross_entropy", call, rows,
-            RowLoss<T>{target, logits.as<T>(), call.out[1].as<double>(), losses});
+            RowLoss<S>{target, logits.as<S>(), call.out[1].as<double>(), losses});
   if (by.reduction == Reduction::none)
-    return for_lines("cross_entropy", call, rows, CopyLoss<T>{losses, call.out[0].as<T>()});
-  Mean<T> mean = mean_of(target, logits, by.reduction);
+    return for_lines("cross_entropy", call, rows, CopyLoss<S>{losses, call.out[0].as<S>()});
+  Mean<S> mean = mean_of(target, logits, by.reduction);
   mean.losses = losses;
-  mean.loss = call.out[0].as<T>();
+  mean.loss = call.out[0].as<S>();
   reduce("cross_entropy", call, plan_of(rows), mean, partial);
 }
 
 /// dx[c] = g * (p[c] * sum over all classes of w q - w[c] q[c]), with the loss's gradient g per
 /// row; dq[c] = -g * w[c] * log p[c] of a distribution, before it is smoothed.
-template <class T>
+template <class S>
 struct RowGradient {
-  Target<T> target;
-  const T *logits, *dloss;
+  using T = Compute<S>;
+  Target<S> target;
+  const S *logits, *dloss;
   bool each;  // a gradient for each row
   const double *log_sums, *divisor;
-  T *dlogits, *dtarget;  // or null
+  S* dlogits;         // or null
+  Values<S> dtarget;  // or absent
 
   __device__ void operator()(const Line& row) const {
     const int64_t i = row.number;
-    const T *x = logits + row.at, zero{};
-    const double scale = static_cast<double>(dloss[each ? i : 0]) / *divisor;
+    const S *x = logits + row.at, zero{};
+    const double scale = static_cast<double>(widen(dloss[each ? i : 0])) / *divisor;
     const double sum = target.total(row, [](int64_t) { return 1.0; });
     for (int64_t c = row.lane; c < row.length; c += kLanes) {
-      const double apart = static_cast<double>(x[c]) - log_sums[i];
+      const double apart = static_cast<double>(widen(x[c])) - log_sums[i];
       const auto p = static_cast<double>(std::exp(static_cast<T>(apart)));
       if (dlogits != nullptr)
         dlogits[row.at + c] =
-            target.counts(i) ? static_cast<T>(scale * (p * sum - target.at(i, c))) : zero;
-      if (dtarget != nullptr)
-        dtarget[row.at + c] = static_cast<T>(scale * target.own * target.weight(c) * -apart);
+            target.counts(i) ? round_to<S>(scale * (p * sum - target.at(i, c))) : zero;
+      if (dtarget.present())
+        dtarget.write(row.at + c, static_cast<T>(scale * target.own * target.weight(c) * -apart));
     }
   }
 };
 
-template <class T>
+template <class S>
 int64_t backward_scratch(const KernelCall& call, const CrossEntropyAttributes&) {
   ScratchCursor cursor(nullptr);
   cursor.take<double>(1);
-  take_partial<Mean<T>>(cursor, plan_of(rows_of(call.in[1])));
+  take_partial<Mean<S>>(cursor, plan_of(rows_of(call.in[1])));
   return cursor.used();
 }
 
-template <class T>
+template <class S>
 void cross_entropy_backward(const KernelCall& call, const CrossEntropyAttributes& by) {
   const View &logits = call.in[1], &dlogits = call.out[0], &dtarget = call.out[1];
   const Lines rows = rows_of(logits);
-  const Target<T> target(call.in[2], call.in[3], rows.length, by);
+  const Target<S> target(call.in[2], call.in[3], rows.length, by);
   ScratchCursor cursor(call.scratch);
   double* divisor = cursor.take<double>(1);
-  auto* partial = take_partial<Mean<T>>(cursor, plan_of(rows));
-  Mean<T> mean = mean_of(target, logits, by.reduction);
+  auto* partial = take_partial<Mean<S>>(cursor, plan_of(rows));
+  Mean<S> mean = mean_of(target, logits, by.reduction);
   mean.divided_by = divisor;
   reduce("cross_entropy_backward", call, plan_of(rows), mean, partial);
   for_lines("cross_entropy_backward", call, rows,
-            RowGradient<T>{.target = target,
-                           .logits = logits.as<T>(),
-                           .dloss = call.in[0].as<T>(),
+            RowGradient<S>{.target = target,
+                           .logits = logits.as<S>(),
+                           .dloss = call.in[0].as<S>(),
                            .each = by.reduction == Reduction::none,
                            .log_sums = call.in[4].as<double>(),
                            .divisor = divisor,
-                           .dlogits = dlogits.as<T>(),
-                           .dtarget = dtarget.as<T>()});
+                           .dlogits = dlogits.as<S>(),
+                           .dtarget = Values<S>(dtarget)});
 }
 
-template <class T>
+template <class S>
 void register_for() {
-  register_kernel(kernel::cross_entropy, DeviceType::cuda, dtype_of<T>, cross_entropy<T>,
-                  loss_scratch<T>);
-  register_kernel(kernel::cross_entropy_backward, DeviceType::cuda, dtype_of<T>,
-                  cross_entropy_backward<T>, backward_scratch<T>);
+  register_kernel(kernel::cross_entropy, DeviceType::cuda, dtype_of<S>, cross_entropy<S>,
+                  loss_scratch<S>);
+  register_kernel(kernel::cross_entropy_backward, DeviceType::cuda, dtype_of<S>,
+                  cross_entropy_backward<S>, backward_scratch<S>);
 }
 
 }  // namespace
@@ -230,6 +234,8 @@ void register_for() {
 void register_cross_entropy() {
   register_for<float>();
   register_for<double>();
+  register_for<Float16>();
+  register_for<BFloat16>();
 }
 
 }  // namespace brim::cuda

@@ -34,7 +34,18 @@ using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy>;
 using MatmulDesc = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy>;
 using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy>;
 
-cudaDataType_t data_type(Dtype dtype) { return dtype == Dtype::float64 ? CUDA_R_64F : CUDA_R_32F; }
+cudaDataType_t data_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::float64:
+      return CUDA_R_64F;
+    case Dtype::float16:
+      return CUDA_R_16F;
+    case Dtype::bfloat16:
+      return CUDA_R_16BF;
+    default:
+      return CUDA_R_32F;
+  }
+}
 
 Layout make_layout(const Gemm& gemm, const ColumnMajor& matrix, int64_t distance) {
   Layout layout(created<cublasLtMatrixLayoutOpaque_t>(
@@ -49,19 +60,26 @@ Layout make_layout(const Gemm& gemm, const ColumnMajor& matrix, int64_t distance
   return layout;
 }
 
-MatmulDesc make_desc(const Gemm& gemm, const GemmLayout& layout) {
+/// Heuristics see of the bias its alignment alone: any address that has it will do for them.
+MatmulDesc make_desc(const Gemm& gemm, const void* bias) {
   bool wide = gemm.dtype == Dtype::float64;
   MatmulDesc desc(created<cublasLtMatmulDescOpaque_t>(
       cublaslt().matmul_desc_create, "cublasLtMatmulDescCreate",
-      wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, data_type(gemm.dtype)));
-  auto set = [&](cublasLtMatmulDescAttributes_t name, bool transposed) {
-    int32_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check_cublas(
-        cublaslt().matmul_desc_set_attribute(desc.get(), name, &operation, sizeof operation),
-        "cublasLtMatmulDescSetAttribute");
+      wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F));
+  auto set = [&](cublasLtMatmulDescAttributes_t name, auto value) {
+    check_cublas(cublaslt().matmul_desc_set_attribute(desc.get(), name, &value, sizeof value),
+                 "cublasLtMatmulDescSetAttribute");
   };
-  set(CUBLASLT_MATMUL_DESC_TRANSA, layout.left.transposed);
-  set(CUBLASLT_MATMUL_DESC_TRANSB, layout.right.transposed);
+  auto operation = [](bool transposed) -> int32_t {
+    return transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
+  const GemmLayout layout(gemm);
+  set(CUBLASLT_MATMUL_DESC_TRANSA, operation(layout.left.transposed));
+  set(CUBLASLT_MATMUL_DESC_TRANSB, operation(layout.right.transposed));
+  if (gemm.bias) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  }
   return desc;
 }
 
@@ -89,7 +107,7 @@ Preference make_preference(const Gemm& gemm) {
 class GemmPlan {
  public:
   GemmPlan(const Gemm& gemm, Device device)
-      : gemm_(gemm), desc_(make_desc(gemm, GemmLayout(gemm))) {
+      : gemm_(gemm), desc_(make_desc(gemm, reinterpret_cast<const void*>(gemm.alignment))) {
     GemmLayout layout(gemm);
     left_ = make_layout(gemm, layout.left, gemm.distance_b);
     right_ = make_layout(gemm, layout.right, gemm.distance_a);
@@ -101,7 +119,10 @@ class GemmPlan {
 
   int64_t workspace_bytes() const { return static_cast<int64_t>(chosen_.workspaceSize); }
 
-  void run(const void* a, const void* b, void* y, void* workspace, void* stream) const {
+  void run(const GemmBuffers& buffers, void* stream) const {
+    MatmulDesc with_bias;  // not in the plan, which other threads use too
+    if (gemm_.bias) with_bias = make_desc(gemm_, buffers.bias);
+    cublasLtMatmulDesc_t desc = with_bias ? with_bias.get() : desc_.get();
     // Of the dtype in which the product is computed.
     double one = 1, zero = 0;
     float one32 = 1, zero32 = 0;
@@ -109,11 +130,12 @@ class GemmPlan {
     const void* alpha = wide ? static_cast<const void*>(&one) : &one32;
     const void* keep = wide ? static_cast<const void*>(&one) : &one32;
     const void* drop = wide ? static_cast<const void*>(&zero) : &zero32;
-    check_cublas(cublaslt().matmul(handle_, desc_.get(), alpha, b, left_.get(), a, right_.get(),
-                                   gemm_.accumulate ? keep : drop, y, result_.get(), y,
-                                   result_.get(), &chosen_.algo, workspace, chosen_.workspaceSize,
-                                   static_cast<cudaStream_t>(stream)),
-                 "cublasLtMatmul");
+    check_cublas(
+        cublaslt().matmul(handle_, desc, alpha, buffers.b, left_.get(), buffers.a, right_.get(),
+                          gemm_.accumulate ? keep : drop, buffers.y, result_.get(), buffers.y,
+                          result_.get(), &chosen_.algo, buffers.workspace, chosen_.workspaceSize,
+                          static_cast<cudaStream_t>(stream)),
+        "cublasLtMatmul");
   }
 
  private:
@@ -148,9 +170,8 @@ const GemmPlan& find_plan(const Gemm& gemm, Device device) {
 
 int64_t workspace_bytes(const GemmPlan& plan) { return plan.workspace_bytes(); }
 
-void run(const GemmPlan& plan, const void* a, const void* b, void* y, void* workspace,
-         void* stream) {
-  plan.run(a, b, y, workspace, stream);
+void run(const GemmPlan& plan, const GemmBuffers& buffers, void* stream) {
+  plan.run(buffers, stream);
 }
 
 }  // namespace brim::cuda

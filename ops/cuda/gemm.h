@@ -12,16 +12,17 @@
 namespace brim::cuda {
 
 /// y [m,n] = a [m,k] b [k,n], or y += a b; `count` of them at even distances. All sizes are above
-/// 0. float32 or float64.
+/// 0. Of float32, float64, or halves, which are multiplied and added in float32.
 struct Gemm {
   Dtype dtype = Dtype::float32;
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;  ///< a is stored [k,m]
   bool transpose_b = false;  ///< b is stored [n,k]
   bool accumulate = false;
+  bool bias = false;  ///< halves only: a row is added to every row of y before it is rounded
   int64_t count = 1;
   int64_t distance_a = 0, distance_b = 0, distance_y = 0;  ///< in elements, from one to the next
-  int64_t alignment = 64;                                  ///< of every matrix, in bytes
+  int64_t alignment = 64;  ///< of every matrix and of the bias, in bytes
 
   friend auto operator<=>(const Gemm&, const Gemm&) = default;
 };
@@ -53,8 +54,13 @@ const GemmPlan& find_plan(const Gemm& gemm, Device device);
 /// Bytes, at most `kWorkspaceCap`.
 int64_t workspace_bytes(const GemmPlan& plan);
 
+/// What one product is made of.
+struct GemmBuffers {
+  const void *a = nullptr, *b = nullptr, *bias = nullptr;
+  void *y = nullptr, *workspace = nullptr;
+};
+
 /// Enqueues the product on `stream`, a cudaStream_t.
-void run(const GemmPlan& plan, const void* a, const void* b, void* y, void* workspace,
-         void* stream);
+void run(const GemmPlan& plan, const GemmBuffers& buffers, void* stream);
 
 }  // namespace brim::cuda

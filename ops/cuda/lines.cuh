@@ -1,10 +1,11 @@
 // Lines along an axis of a contiguous tensor, a warp each: what ops/cpu/softmax_lines.h is on the
-// CPU. Exponentials are in T, their sums in double, joined in one order.
+// CPU. Exponentials are in what T is computed in, their sums in double, joined in one order.
 #pragma once
 
 #include <algorithm>
 
 #include "brim/base/cuda/launch.cuh"
+#include "brim/core/cuda/compute.cuh"
 #include "brim/core/launch.h"
 
 namespace brim::cuda {
@@ -51,11 +52,12 @@ __device__ double line_sum(const Line& line, const Term& term) {
 }
 
 /// The largest element of a line. NaN is passed over: it shows in the sum.
-template <class T>
-__device__ T line_max(const Line& line, const T* x) {
-  T most = x[line.at];
+template <class S>
+__device__ Compute<S> line_max(const Line& line, const S* x) {
+  using T = Compute<S>;
+  T most = widen(x[line.at]);
   for (int64_t j = line.lane; j < line.length; j += kLanes) {
-    const T value = x[line.at + j * line.step];
+    const T value = widen(x[line.at + j * line.step]);
     most = most < value ? value : most;
   }
   return of_all_lanes(most, [](T a, T b) { return a < b || a != a ? b : a; });

@@ -1,5 +1,6 @@
 // The products of `matmul` and `linear`, by cuBLASLt: as many at a time as lie at even distances,
-// the others one after the other, so that sums over a broadcast axis have one order.
+// the others one after the other, so that sums over a broadcast axis have one order. Halves are
+// rounded once: their bias is the library's to add, and sums over a broadcast are left to float32.
 #include "brim/ops/matmul.h"
 
 #include <cuda_runtime_api.h>
@@ -36,8 +37,10 @@ struct Products {
     gemm.distance_a = run.a * size_a();
     gemm.distance_b = run.b * size_b();
     gemm.distance_y = run.y * size_y();
+    gemm.bias = call.in[2].present && is_low_precision(gemm.dtype);
     gemm.alignment = std::min({alignment(call.in[0], size_a()), alignment(call.in[1], size_b()),
-                               alignment(call.out[0], size_y())});
+                               alignment(call.out[0], size_y()),
+                               gemm.bias ? alignment_of(call.in[2].data) : memory::kAlignment});
   }
 
   int64_t size_a() const { return gemm.m * gemm.k; }
@@ -94,11 +97,30 @@ void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attri
     void* workspace = take_workspace(cursor, workspace_of(products, call.device));
     for (int64_t i = 0; i < products.batch.count(); i += products.run.count) {
       auto place = products.batch.at(i);
-      run(find_plan(products.at(place), call.device), a + place.a * products.size_a(),
-          b + place.b * products.size_b(), y + place.y * products.size_y(), workspace, call.stream);
+      run(find_plan(products.at(place), call.device),
+          {.a = a + place.a * products.size_a(),
+           .b = b + place.b * products.size_b(),
+           .bias = call.in[2].data,
+           .y = y + place.y * products.size_y(),
+           .workspace = workspace},
+          call.stream);
     }
+    if (products.gemm.bias) return;
   }
   if (call.in[2].present) add_bias<T>(call, call.in[2], call.out[0]);
+}
+
+bool sums_products(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
+  const Products products(call, attributes);
+  return products.batch.count() * products.size_y() != call.out[0].numel();
+}
+
+template <class T>
+void register_half() {
+  register_kernel(kernel::matmul, DeviceType::cuda, dtype_of<T>, matmul_kernel<T>, matmul_scratch,
+                  [](const KernelCall& call, const kernel::MatmulAttributes& attributes) {
+                    return !sums_products(call, attributes);
+                  });
 }
 
 }  // namespace
@@ -108,6 +130,8 @@ void register_matmul() {
                   matmul_scratch);
   register_kernel(kernel::matmul, DeviceType::cuda, Dtype::float64, matmul_kernel<double>,
                   matmul_scratch);
+  register_half<Float16>();
+  register_half<BFloat16>();
 }
 
 }  // namespace brim::cuda

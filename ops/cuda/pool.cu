@@ -1,5 +1,6 @@
 // Pooling over NHWC images, one thread an element: neighbours along the channels read neighbouring
 // inputs. Backward walks the inputs, each of which collects from its windows.
+#include "brim/core/cuda/compute.cuh"
 #include "brim/core/cuda/strided.cuh"
 #include "brim/ops/adaptive_avg_pool2d.h"
 #include "brim/ops/avg_pool2d.h"
@@ -36,85 +37,85 @@ __device__ int64_t output_index(const PoolShape& shape, int64_t n, int64_t h, in
 }
 
 /// The first of the largest; the last NaN, if there is one.
-template <class T>
+template <class S>
 struct MaxPool {
   PoolShape shape;
   PoolWindow window;
-  const T* x;
-  T* y;
+  const S* x;
+  S* y;
   uint8_t* index;  // or null
   __device__ void operator()(const Offsets<1>& at) const {
     const Pixel p = output_at(shape, at.of[0]);
     const PoolTaps taps = pool_taps(shape, window, p.n, p.h, p.w);
-    T best = 0;
+    Compute<S> best = 0;
     int from = -1;
     taps.for_each([&](int tap, int64_t offset) {
-      const T value = x[offset + p.c];
+      const Compute<S> value = widen(x[offset + p.c]);
       if (from < 0 || value > best || value != value) {
         best = value;
         from = tap;
       }
     });
-    y[at.of[0]] = best;
+    y[at.of[0]] = round_to<S>(best);
     if (index != nullptr) index[at.of[0]] = static_cast<uint8_t>(from);
   }
 };
 
-template <class T>
+template <class S>
 struct MaxPoolBackward {
   PoolShape shape;
   PoolWindow window;
-  const T* dy;
+  const S* dy;
   const uint8_t* index;
-  T* dx;
+  S* dx;
   __device__ void operator()(const Offsets<1>& at) const {
     const Pixel p = input_at(shape, at.of[0]);
-    T sum = 0;
+    Compute<S> sum = 0;
     pool_covers(shape, window, p.n, p.h, p.w).for_each([&](int tap, int64_t offset, int64_t) {
-      if (index[offset + p.c] == tap) sum += dy[offset + p.c];
+      if (index[offset + p.c] == tap) sum += widen(dy[offset + p.c]);
     });
-    dx[at.of[0]] = sum;
+    dx[at.of[0]] = round_to<S>(sum);
   }
 };
 
-template <class T>
+template <class S>
 struct AvgPool {
   PoolShape shape;
   PoolWindow window;
-  const T* x;
-  T* y;
+  const S* x;
+  S* y;
   __device__ void operator()(const Offsets<1>& at) const {
     const Pixel p = output_at(shape, at.of[0]);
     const PoolTaps taps = pool_taps(shape, window, p.n, p.h, p.w);
     double sum = 0;
-    taps.for_each([&](int, int64_t offset) { sum += static_cast<double>(x[offset + p.c]); });
-    y[at.of[0]] = static_cast<T>(sum * average_share(window, taps.size()));
+    taps.for_each([&](int, int64_t offset) { sum += static_cast<double>(widen(x[offset + p.c])); });
+    y[at.of[0]] = round_to<S>(sum * average_share(window, taps.size()));
   }
 };
 
-template <class T>
+template <class S>
 struct AvgPoolBackward {
   PoolShape shape;
   PoolWindow window;
-  const T* dy;
-  T* dx;
+  const S* dy;
+  S* dx;
   __device__ void operator()(const Offsets<1>& at) const {
     const Pixel p = input_at(shape, at.of[0]);
     double sum = 0;
     pool_covers(shape, window, p.n, p.h, p.w).for_each([&](int, int64_t offset, int64_t number) {
       const PoolTaps taps =
           pool_taps(shape, window, p.n, number / shape.out_w, number % shape.out_w);
-      sum += static_cast<double>(dy[offset + p.c]) * average_share(window, taps.size());
+      sum += static_cast<double>(widen(dy[offset + p.c])) * average_share(window, taps.size());
     });
-    dx[at.of[0]] = static_cast<T>(sum);
+    dx[at.of[0]] = round_to<S>(sum);
   }
 };
 
-template <class T>
+template <class S>
 struct AdaptivePool {
   PoolShape shape;
-  const T* x;
-  T* y;
+  const S* x;
+  S* y;
   __device__ void operator()(const Offsets<1>& at) const {
     const Pixel p = output_at(shape, at.of[0]);
     const Range rows = adaptive_window(p.h, shape.in_h, shape.out_h);
@@ -122,16 +123,16 @@ struct AdaptivePool {
     double sum = 0;
     for (int64_t h = rows.begin; h < rows.end; ++h)
       for (int64_t w = columns.begin; w < columns.end; ++w)
-        sum += static_cast<double>(x[input_index(shape, p.n, h, w) + p.c]);
-    y[at.of[0]] = static_cast<T>(sum / static_cast<double>(rows.size() * columns.size()));
+        sum += static_cast<double>(widen(x[input_index(shape, p.n, h, w) + p.c]));
+    y[at.of[0]] = round_to<S>(sum / static_cast<double>(rows.size() * columns.size()));
   }
 };
 
-template <class T>
+template <class S>
 struct AdaptivePoolBackward {
   PoolShape shape;
-  const T* dy;
-  T* dx;
+  const S* dy;
+  S* dx;
   __device__ void operator()(const Offsets<1>& at) const {
     const Pixel p = input_at(shape, at.of[0]);
     const Range rows = adaptive_window(p.h, shape.out_h, shape.in_h);
@@ -141,40 +142,40 @@ struct AdaptivePoolBackward {
       for (int64_t j = columns.begin; j < columns.end; ++j) {
         const int64_t covered = adaptive_window(i, shape.in_h, shape.out_h).size() *
                                 adaptive_window(j, shape.in_w, shape.out_w).size();
-        sum += static_cast<double>(dy[output_index(shape, p.n, i, j) + p.c]) /
+        sum += static_cast<double>(widen(dy[output_index(shape, p.n, i, j) + p.c])) /
                static_cast<double>(covered);
       }
-    dx[at.of[0]] = static_cast<T>(sum);
+    dx[at.of[0]] = round_to<S>(sum);
   }
 };
 
 /// The mean of an image's pixels: rows are images, units their pixels.
-template <class T>
+template <class S>
 struct GlobalPool {
   using State = double;
   int64_t pixels, channels;
-  const T* x;
-  T* y;
+  const S* x;
+  S* y;
   __device__ double fold(int64_t n, int64_t c, int64_t first, int64_t units, int64_t step) const {
     double sum = 0;
     for (int64_t p = first; p < units; p += step)
-      sum += static_cast<double>(x[(n * pixels + p) * channels + c]);
+      sum += static_cast<double>(widen(x[(n * pixels + p) * channels + c]));
     return sum;
   }
   __device__ static void join(double& sum, const double& later) { sum += later; }
   __device__ void finish(int64_t n, int64_t c, double sum) const {
-    y[n * channels + c] = static_cast<T>(sum / static_cast<double>(pixels));
+    y[n * channels + c] = round_to<S>(sum / static_cast<double>(pixels));
   }
 };
 
-template <class T>
+template <class S>
 struct GlobalPoolBackward {
   int64_t pixels, channels;
-  const T* dy;
-  T* dx;
+  const S* dy;
+  S* dx;
   __device__ void operator()(const Offsets<1>& at) const {
     const int64_t n = at.of[0] / channels / pixels, c = at.of[0] % channels;
-    dx[at.of[0]] = dy[n * channels + c] / static_cast<T>(pixels);
+    dx[at.of[0]] = round_to<S>(widen(dy[n * channels + c]) / static_cast<Compute<S>>(pixels));
   }
 };
 
@@ -183,87 +184,87 @@ void for_outputs(const char* name, const KernelCall& call, const Body& body) {
   for_each_element(call, call.out[0].numel(), body, name);
 }
 
-template <class T>
+template <class S>
 void max_pool2d(const KernelCall& call, const PoolWindow& window) {
   const View &x = call.in[0], &y = call.out[0], &index = call.out[1];
   for_outputs("max_pool2d", call,
-              MaxPool<T>{{x.shape, y.shape}, window, x.as<T>(), y.as<T>(), index.as<uint8_t>()});
+              MaxPool<S>{{x.shape, y.shape}, window, x.as<S>(), y.as<S>(), index.as<uint8_t>()});
 }
 
-template <class T>
+template <class S>
 void max_pool2d_backward(const KernelCall& call, const PoolWindow& window) {
   const View &dy = call.in[0], &dx = call.out[0];
   for_outputs("max_pool2d_backward", call,
-              MaxPoolBackward<T>{
-                  {dx.shape, dy.shape}, window, dy.as<T>(), call.in[1].as<uint8_t>(), dx.as<T>()});
+              MaxPoolBackward<S>{
+                  {dx.shape, dy.shape}, window, dy.as<S>(), call.in[1].as<uint8_t>(), dx.as<S>()});
 }
 
-template <class T>
+template <class S>
 void avg_pool2d(const KernelCall& call, const PoolWindow& window) {
   const View &x = call.in[0], &y = call.out[0];
-  for_outputs("avg_pool2d", call, AvgPool<T>{{x.shape, y.shape}, window, x.as<T>(), y.as<T>()});
+  for_outputs("avg_pool2d", call, AvgPool<S>{{x.shape, y.shape}, window, x.as<S>(), y.as<S>()});
 }
 
-template <class T>
+template <class S>
 void avg_pool2d_backward(const KernelCall& call, const PoolWindow& window) {
   const View &dy = call.in[0], &dx = call.out[0];
   for_outputs("avg_pool2d_backward", call,
-              AvgPoolBackward<T>{{dx.shape, dy.shape}, window, dy.as<T>(), dx.as<T>()});
+              AvgPoolBackward<S>{{dx.shape, dy.shape}, window, dy.as<S>(), dx.as<S>()});
 }
 
-template <class T>
+template <class S>
 void adaptive_avg_pool2d(const KernelCall& call, const NoAttributes&) {
   const View &x = call.in[0], &y = call.out[0];
   for_outputs("adaptive_avg_pool2d", call,
-              AdaptivePool<T>{{x.shape, y.shape}, x.as<T>(), y.as<T>()});
+              AdaptivePool<S>{{x.shape, y.shape}, x.as<S>(), y.as<S>()});
 }
 
-template <class T>
+template <class S>
 void adaptive_avg_pool2d_backward(const KernelCall& call, const NoAttributes&) {
   const View &dy = call.in[0], &dx = call.out[0];
   for_outputs("adaptive_avg_pool2d_backward", call,
-              AdaptivePoolBackward<T>{{dx.shape, dy.shape}, dy.as<T>(), dx.as<T>()});
+              AdaptivePoolBackward<S>{{dx.shape, dy.shape}, dy.as<S>(), dx.as<S>()});
 }
 
 ReducePlan plan_of(const Shape& x) { return {x[0], x[1] * x[2], x[3]}; }
 
-template <class T>
+template <class S>
 int64_t global_avg_pool_scratch(const KernelCall& call, const NoAttributes&) {
   ScratchCursor cursor(nullptr);
-  take_partial<GlobalPool<T>>(cursor, plan_of(call.in[0].shape));
+  take_partial<GlobalPool<S>>(cursor, plan_of(call.in[0].shape));
   return cursor.used();
 }
 
-template <class T>
+template <class S>
 void global_avg_pool(const KernelCall& call, const NoAttributes&) {
   const Shape& x = call.in[0].shape;
   ScratchCursor cursor(call.scratch);
   reduce("global_avg_pool", call, plan_of(x),
-         GlobalPool<T>{x[1] * x[2], x[3], call.in[0].as<T>(), call.out[0].as<T>()},
-         take_partial<GlobalPool<T>>(cursor, plan_of(x)));
+         GlobalPool<S>{x[1] * x[2], x[3], call.in[0].as<S>(), call.out[0].as<S>()},
+         take_partial<GlobalPool<S>>(cursor, plan_of(x)));
 }
 
-template <class T>
+template <class S>
 void global_avg_pool_backward(const KernelCall& call, const NoAttributes&) {
   const Shape& x = call.out[0].shape;
   for_outputs("global_avg_pool_backward", call,
-              GlobalPoolBackward<T>{x[1] * x[2], x[3], call.in[0].as<T>(), call.out[0].as<T>()});
+              GlobalPoolBackward<S>{x[1] * x[2], x[3], call.in[0].as<S>(), call.out[0].as<S>()});
 }
 
-template <class T>
+template <class S>
 void register_for() {
   constexpr DeviceType kCuda = DeviceType::cuda;
-  constexpr Dtype kDtype = dtype_of<T>;
-  register_kernel(kernel::max_pool2d, kCuda, kDtype, max_pool2d<T>);
-  register_kernel(kernel::max_pool2d_backward, kCuda, kDtype, max_pool2d_backward<T>);
-  register_kernel(kernel::avg_pool2d, kCuda, kDtype, avg_pool2d<T>);
-  register_kernel(kernel::avg_pool2d_backward, kCuda, kDtype, avg_pool2d_backward<T>);
-  register_kernel(kernel::adaptive_avg_pool2d, kCuda, kDtype, adaptive_avg_pool2d<T>);
+  constexpr Dtype kDtype = dtype_of<S>;
+  register_kernel(kernel::max_pool2d, kCuda, kDtype, max_pool2d<S>);
+  register_kernel(kernel::max_pool2d_backward, kCuda, kDtype, max_pool2d_backward<S>);
+  register_kernel(kernel::avg_pool2d, kCuda, kDtype, avg_pool2d<S>);
+  register_kernel(kernel::avg_pool2d_backward, kCuda, kDtype, avg_pool2d_backward<S>);
+  register_kernel(kernel::adaptive_avg_pool2d, kCuda, kDtype, adaptive_avg_pool2d<S>);
   register_kernel(kernel::adaptive_avg_pool2d_backward, kCuda, kDtype,
-                  adaptive_avg_pool2d_backward<T>);
-  register_kernel(kernel::global_avg_pool, kCuda, kDtype, global_avg_pool<T>,
-                  global_avg_pool_scratch<T>);
-  register_kernel(kernel::global_avg_pool_backward, kCuda, kDtype, global_avg_pool_backward<T>);
+                  adaptive_avg_pool2d_backward<S>);
+  register_kernel(kernel::global_avg_pool, kCuda, kDtype, global_avg_pool<S>,
+                  global_avg_pool_scratch<S>);
+  register_kernel(kernel::global_avg_pool_backward, kCuda, kDtype, global_avg_pool_backward<S>);
 }
 
 }  // namespace
@@ -271,6 +272,8 @@ void register_for() {
 void register_pool() {
   register_for<float>();
   register_for<double>();
+  register_for<Float16>();
+  register_for<BFloat16>();
 }
 
 }  // namespace brim::cuda

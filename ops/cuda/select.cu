@@ -1,7 +1,9 @@
-// Ops that choose or place elements, one thread an element: where, pad, dropout; and normalize.
+// Ops that choose or place elements: where, pad, dropout; and normalize.
+#include <array>
 #include <cmath>
 
 #include "brim/core/cuda/strided.cuh"
+#include "brim/core/cuda/vector.cuh"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/dropout.h"
 #include "brim/ops/normalize.h"
@@ -20,7 +22,7 @@ struct Choose {
   __device__ void operator()(const Offsets<4>& at) const {
     const bool first = condition[at.of[1]];
     const T* from = first ? a : b;
-    y[at.of[0]] = from == nullptr ? T{} : from[at.of[first ? 2 : 3]];
+    y[at.of[0]] = from == nullptr ? T{} : from[first ? at.of[2] : at.of[3]];
   }
 };
 
@@ -79,74 +81,85 @@ void pad(const KernelCall& call, const kernel::PadAttributes& by) {
 }
 
 /// x * scale[c] + shift[c], with one rounding.
-template <class T>
+template <class S>
 struct Normalize {
+  using T = Compute<S>;
   kernel::NormalizeAttributes by;
   int64_t channels;
   const uint8_t* x;
-  T* y;
+  S* y;
   __device__ void operator()(const Offsets<1>& at) const {
     const auto c = static_cast<size_t>(at.of[0] % channels);
-    y[at.of[0]] =
-        fma(static_cast<T>(x[at.of[0]]), static_cast<T>(by.scale[c]), static_cast<T>(by.shift[c]));
+    y[at.of[0]] = round_to<S>(
+        fma(static_cast<T>(x[at.of[0]]), static_cast<T>(by.scale[c]), static_cast<T>(by.shift[c])));
   }
 };
 
-template <class T>
+template <class S>
 void normalize(const KernelCall& call, const kernel::NormalizeAttributes& by) {
   const View& y = call.out[0];
   if (y.numel() == 0) return;
   for_each_element(call, y.numel(),
-                   Normalize<T>{by, y.shape.back(), call.in[0].as<uint8_t>(), y.as<T>()},
+                   Normalize<S>{by, y.shape.back(), call.in[0].as<uint8_t>(), y.as<S>()},
                    "normalize");
 }
 
-/// Four neighbouring elements of a sample, to which the generator's counter gives a word each: the
-/// bits that the CPU draws.
+/// To four neighbouring elements of a sample the generator's counter gives a word each: the bits
+/// that the CPU draws.
 template <class T>
 struct Drop {
   RandomKey key;
   uint64_t first_sample;
   uint32_t below;  // of 24 bits
   T scale;
-  int64_t each, groups;  // elements and groups of four of a sample
-  const T* x;
-  T* y;
-  __device__ void operator()(const Offsets<1>& at) const {
-    const int64_t sample = at.of[0] / groups, group = at.of[0] % groups;
-    const auto words =
-        philox(key, first_sample + static_cast<uint64_t>(sample), static_cast<uint64_t>(group));
-    for (int i = 0; i < 4; ++i) {
-      const int64_t e = group * 4 + i;
-      if (e >= each) return;
-      const int64_t to = sample * each + e;
-      y[to] = (words[static_cast<size_t>(i)] >> 8) < below ? T(0) : x[to] * scale;
+  int64_t each;  // elements of a sample
+
+  struct Element {
+    const Drop& by;
+    int64_t sample, at;
+    std::array<uint32_t, 4> words;
+    bool drawn;
+
+    __device__ T operator()(T x) {
+      if (!drawn || at % 4 == 0)
+        words = philox(by.key, by.first_sample + static_cast<uint64_t>(sample),
+                       static_cast<uint64_t>(at / 4));
+      drawn = true;
+      return (word() >> 8) < by.below ? T(0) : x * by.scale;
     }
-  }
+    __device__ void next() {
+      if (++at < by.each) return;
+      at = 0;
+      ++sample;
+    }
+    // An index would put the words into memory.
+    __device__ uint32_t word() const {
+      const uint32_t first = at % 2 == 0 ? words[0] : words[1];
+      const uint32_t second = at % 2 == 0 ? words[2] : words[3];
+      return at % 4 < 2 ? first : second;
+    }
+  };
+  __device__ Element from(int64_t i) const { return {*this, i / each, i % each, {}, false}; }
 };
 
-template <class T>
+template <class S>
 void dropout(const KernelCall& call, const kernel::DropoutAttributes& by) {
+  using T = Compute<S>;
   const View& x = call.in[0];
   if (x.numel() == 0) return;
-  const int64_t samples = x.shape.empty() ? 1 : x.shape[0], each = x.numel() / samples;
-  const int64_t groups = (each + 3) / 4;
-  for_each_element(call, samples * groups,
-                   Drop<T>{.key = by.key,
-                           .first_sample = by.first_sample,
-                           .below = static_cast<uint32_t>(std::ceil(by.p * 0x1p24)),
-                           .scale = static_cast<T>(by.p < 1 ? 1 / (1 - by.p) : 0),
-                           .each = each,
-                           .groups = groups,
-                           .x = x.as<T>(),
-                           .y = call.out[0].as<T>()},
-                   "dropout");
+  map_from(call, x.numel(),
+           Drop<T>{.key = by.key,
+                   .first_sample = by.first_sample,
+                   .below = static_cast<uint32_t>(std::ceil(by.p * 0x1p24)),
+                   .scale = static_cast<T>(by.p < 1 ? 1 / (1 - by.p) : 0),
+                   .each = x.numel() / (x.shape.empty() ? 1 : x.shape[0])},
+           "dropout", call.out[0].as<S>(), x.as<S>());
 }
 
-template <class T>
+template <class S>
 void register_for() {
-  register_kernel(kernel::normalize, DeviceType::cuda, dtype_of<T>, normalize<T>);
-  register_kernel(kernel::dropout, DeviceType::cuda, dtype_of<T>, dropout<T>);
+  register_kernel(kernel::normalize, DeviceType::cuda, dtype_of<S>, normalize<S>);
+  register_kernel(kernel::dropout, DeviceType::cuda, dtype_of<S>, dropout<S>);
 }
 
 }  // namespace
@@ -154,6 +167,8 @@ void register_for() {
 void register_select() {
   register_for<float>();
   register_for<double>();
+  register_for<Float16>();
+  register_for<BFloat16>();
   register_kernel(kernel::where, DeviceType::cuda, Dtype::float32, where<float>);
   register_kernel(kernel::where, DeviceType::cuda, Dtype::float64, where<double>);
   register_kernel(kernel::where, DeviceType::cuda, Dtype::float16, where<Float16>);

@@ -1,6 +1,7 @@
 // softmax and log_softmax with their gradients.
 #include <cmath>
 
+#include "brim/core/cuda/compute.cuh"
 #include "brim/ops/cuda/lines.cuh"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/log_softmax.h"
@@ -9,89 +10,93 @@
 namespace brim::cuda {
 namespace {
 
-template <class T>
+/// Exponentials are found twice: of a half, y could not keep them.
+template <class S>
 struct Softmax {
-  const T* x;
-  T* y;
+  using T = Compute<S>;
+  const S* x;
+  S* y;
   __device__ void operator()(const Line& line) const {
     const T most = line_max(line, x);
-    const double sum = line_sum(line, [&](int64_t j) {
-      return y[line.at + j * line.step] = std::exp(x[line.at + j * line.step] - most);
-    });
-    for (int64_t j = line.lane; j < line.length; j += kLanes) {
-      T& to = y[line.at + j * line.step];
-      to = static_cast<T>(static_cast<double>(to) / sum);
-    }
+    const auto power = [&](int64_t j) {
+      return std::exp(widen(x[line.at + j * line.step]) - most);
+    };
+    const double sum = line_sum(line, power);
+    for (int64_t j = line.lane; j < line.length; j += kLanes)
+      y[line.at + j * line.step] = round_to<S>(static_cast<double>(power(j)) / sum);
   }
 };
 
-template <class T>
+template <class S>
 struct LogSoftmax {
-  const T* x;
-  T* y;
+  using T = Compute<S>;
+  const S* x;
+  S* y;
   __device__ void operator()(const Line& line) const {
     const T most = line_max(line, x);
-    const double sum =
-        line_sum(line, [&](int64_t j) { return std::exp(x[line.at + j * line.step] - most); });
+    const double sum = line_sum(
+        line, [&](int64_t j) { return std::exp(widen(x[line.at + j * line.step]) - most); });
     const double log_sum = static_cast<double>(most) + std::log(sum);
     for (int64_t j = line.lane; j < line.length; j += kLanes) {
       const int64_t at = line.at + j * line.step;
-      y[at] = static_cast<T>(static_cast<double>(x[at]) - log_sum);
+      y[at] = round_to<S>(static_cast<double>(widen(x[at])) - log_sum);
     }
   }
 };
 
 /// dx, which may be dy.
-template <class T>
+template <class S>
 struct SoftmaxBackward {
-  const T *dy, *y;
-  T* dx;
+  const S *dy, *y;
+  S* dx;
   __device__ void operator()(const Line& line) const {
     const double dot = line_sum(line, [&](int64_t j) {
       const int64_t at = line.at + j * line.step;
-      return static_cast<double>(dy[at]) * static_cast<double>(y[at]);
+      return static_cast<double>(widen(dy[at])) * static_cast<double>(widen(y[at]));
     });
     for (int64_t j = line.lane; j < line.length; j += kLanes) {
       const int64_t at = line.at + j * line.step;
-      dx[at] = static_cast<T>(static_cast<double>(y[at]) * (static_cast<double>(dy[at]) - dot));
+      const double apart = static_cast<double>(widen(dy[at])) - dot;
+      dx[at] = round_to<S>(static_cast<double>(widen(y[at])) * apart);
     }
   }
 };
 
-template <class T>
+template <class S>
 struct LogSoftmaxBackward {
-  const T *dy, *y;
-  T* dx;
+  const S *dy, *y;
+  S* dx;
   __device__ void operator()(const Line& line) const {
-    const double sum = line_sum(line, [&](int64_t j) { return dy[line.at + j * line.step]; });
+    const double sum =
+        line_sum(line, [&](int64_t j) { return widen(dy[line.at + j * line.step]); });
     for (int64_t j = line.lane; j < line.length; j += kLanes) {
       const int64_t at = line.at + j * line.step;
-      dx[at] =
-          static_cast<T>(static_cast<double>(dy[at]) - static_cast<double>(std::exp(y[at])) * sum);
+      const auto p = static_cast<double>(std::exp(widen(y[at])));
+      dx[at] = round_to<S>(static_cast<double>(widen(dy[at])) - p * sum);
     }
   }
 };
 
-template <template <class> class Body, class T>
+template <template <class> class Body, class S>
 void forward(const KernelCall& call, const kernel::SoftmaxAttributes& by) {
   for_lines("softmax", call, {call.in[0].shape, by.axis},
-            Body<T>{call.in[0].as<T>(), call.out[0].as<T>()});
+            Body<S>{call.in[0].as<S>(), call.out[0].as<S>()});
 }
 
-template <template <class> class Body, class T>
+template <template <class> class Body, class S>
 void backward(const KernelCall& call, const kernel::SoftmaxAttributes& by) {
   for_lines("softmax_backward", call, {call.in[0].shape, by.axis},
-            Body<T>{call.in[0].as<T>(), call.in[1].as<T>(), call.out[0].as<T>()});
+            Body<S>{call.in[0].as<S>(), call.in[1].as<S>(), call.out[0].as<S>()});
 }
 
-template <class T>
+template <class S>
 void register_for() {
   constexpr DeviceType kCuda = DeviceType::cuda;
-  register_kernel(kernel::softmax, kCuda, dtype_of<T>, forward<Softmax, T>);
-  register_kernel(kernel::softmax_backward, kCuda, dtype_of<T>, backward<SoftmaxBackward, T>);
-  register_kernel(kernel::log_softmax, kCuda, dtype_of<T>, forward<LogSoftmax, T>);
-  register_kernel(kernel::log_softmax_backward, kCuda, dtype_of<T>,
-                  backward<LogSoftmaxBackward, T>);
+  register_kernel(kernel::softmax, kCuda, dtype_of<S>, forward<Softmax, S>);
+  register_kernel(kernel::softmax_backward, kCuda, dtype_of<S>, backward<SoftmaxBackward, S>);
+  register_kernel(kernel::log_softmax, kCuda, dtype_of<S>, forward<LogSoftmax, S>);
+  register_kernel(kernel::log_softmax_backward, kCuda, dtype_of<S>,
+                  backward<LogSoftmaxBackward, S>);
 }
 
 }  // namespace
@@ -99,6 +104,8 @@ void register_for() {
 void register_softmax() {
   register_for<float>();
   register_for<double>();
+  register_for<Float16>();
+  register_for<BFloat16>();
 }
 
 }  // namespace brim::cuda

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "brim/core/cuda/strided.cuh"
+#include "brim/core/cuda/vector.cuh"
 #include "brim/optim/cuda/register.h"
 #include "brim/optim/ema.h"
 
@@ -11,12 +12,8 @@ namespace {
 template <class T>
 struct Move {
   T rest;
-  const T* value;
-  T* average;
-  __device__ void operator()(const Offsets<1>& at) const {
-    T& to = average[at.of[0]];
-    const T from = value[at.of[0]];
-    to = rest == 1 ? from : fma(rest, from - to, to);
+  __device__ T operator()(T average, T value) const {
+    return rest == 1 ? value : fma(rest, value - average, average);
   }
 };
 
@@ -32,8 +29,8 @@ struct Swap {
 
 template <class T>
 void ema(const KernelCall& call, const kernel::EmaAttributes& a) {
-  for_each_element(call, call.out[0].numel(),
-                   Move<T>{static_cast<T>(a.rest), call.in[0].as<T>(), call.out[0].as<T>()}, "ema");
+  T *average = call.out[0].as<T>(), *value = call.in[0].as<T>();
+  map(call, call.out[0].numel(), Move<T>{static_cast<T>(a.rest)}, "ema", average, average, value);
 }
 
 template <class T>

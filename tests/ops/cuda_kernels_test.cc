@@ -10,7 +10,8 @@ using namespace brim;
 
 TEST_CASE("cuda kernels: those that need no library are there, emulated or compiled") {
   REQUIRE(kernels_ready);
-  for (const char* name : {"add",
+  for (const char* name : {"accumulate",
+                           "add",
                            "relu",
                            "bias_gradient",
                            "sum",
@@ -45,7 +46,7 @@ TEST_CASE("cuda kernels: those that need no library are there, emulated or compi
                            "pad",
                            "normalize",
                            "dropout"})
-    for (Dtype dtype : {Dtype::float32, Dtype::float64})
+    for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16})
       CHECK_MESSAGE(has_kernel(name, DeviceType::cuda, dtype) == cuda::built(), name, " ",
                     to_string(dtype));
 }

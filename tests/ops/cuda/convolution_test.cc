@@ -66,7 +66,8 @@ TEST_CASE("cuda convolution: there is a deterministic engine for every pass, bel
   if (skipped()) return;
   for (const Sample& sample : kSamples)
     for (ConvPass pass : {ConvPass::forward, ConvPass::backward_data, ConvPass::backward_weight})
-      for (Dtype dtype : {Dtype::float32, Dtype::float64}) {
+      for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16}) {
+        CAPTURE(to_string(dtype));
         CAPTURE(sample.name);
         CAPTURE(static_cast<int>(pass));
         auto choice = cuda::choose_engine(call_of(sample, pass, dtype), kProperties);
@@ -76,6 +77,20 @@ TEST_CASE("cuda convolution: there is a deterministic engine for every pass, bel
         CHECK(again.engine == choice.engine);
         CHECK(again.workspace == choice.workspace);
       }
+}
+
+TEST_CASE("cuda convolution: there is one that adds a bias to halves before it rounds them") {
+  if (skipped()) return;
+  for (const Sample& sample : kSamples)
+    for (Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
+      CAPTURE(sample.name);
+      CAPTURE(to_string(dtype));
+      cuda::ConvolutionCall call = call_of(sample, ConvPass::forward, dtype);
+      call.bias = true;
+      auto choice = cuda::choose_engine(call, kProperties);
+      CHECK(choice.workspace >= 0);
+      CHECK(choice.workspace <= cuda::kWorkspaceCap);
+    }
 }
 
 TEST_CASE("cuda convolution: shapes that do not go together are cuDNN's error, named") {

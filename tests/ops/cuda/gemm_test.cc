@@ -75,7 +75,7 @@ TEST_CASE(
     MESSAGE("skipped: there is a GPU");
     return;
   }
-  for (Dtype dtype : {Dtype::float32, Dtype::float64})
+  for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16})
     for (bool transpose : {false, true}) {
       cuda::Gemm gemm{.dtype = dtype, .m = 2, .n = 3, .k = 4};
       gemm.transpose_a = transpose;
@@ -83,6 +83,7 @@ TEST_CASE(
       gemm.count = 5;
       gemm.distance_a = 8;
       gemm.distance_y = 6;
+      gemm.bias = is_low_precision(dtype);
       std::string text;
       try {
         cuda::find_plan(gemm, Device::cuda());

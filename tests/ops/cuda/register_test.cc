@@ -43,13 +43,9 @@ TEST_CASE("cuda kernels: every elementwise kernel, the products and the convolut
   REQUIRE(names.contains("relu"));
   REQUIRE(names.contains("add"));
   for (const std::string& name : names)
-    for (Dtype dtype : {Dtype::float32, Dtype::float64}) {
+    for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16}) {
       CHECK_MESSAGE(has_kernel(name, DeviceType::cuda, dtype), name, " ", to_string(dtype));
-      CHECK_MESSAGE(has_kernel(name, DeviceType::cpu, dtype), name, " ", to_string(dtype));
+      if (!is_low_precision(dtype))
+        CHECK_MESSAGE(has_kernel(name, DeviceType::cpu, dtype), name, " ", to_string(dtype));
     }
-}
-
-TEST_CASE("cuda kernels: halves have none of their own: they are computed in float32") {
-  for (Dtype dtype : {Dtype::float16, Dtype::bfloat16})
-    CHECK(!has_kernel("relu", DeviceType::cuda, dtype));
 }

@@ -8,8 +8,9 @@
 // asked for: AddressSanitizer sees all that lies beyond, other builds what was written right behind
 // an allocation), numbers that depend on the order in which
 // threads run between barriers (`set_thread_order`), shared memory that is read before it is
-// written (it begins as NaN). What it does not: how the memory of one block looks from another
-// while both run, the alignment of vector loads, times, calls of NVIDIA's libraries.
+// written (it begins as NaN), packs (core/cuda/vector.cuh) that are not aligned. What it does not:
+// how the memory of one block looks from another while both run, the alignment of other vector
+// loads, times, calls of NVIDIA's libraries.
 #pragma once
 
 #include <cstddef>

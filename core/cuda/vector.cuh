@@ -1,0 +1,106 @@
+// Loops over contiguous buffers of one type that read and write 16 bytes at a time, the most that a
+// thread of a GPU can. Where a buffer does not lie on a boundary of 16 bytes, as a slice may not,
+// they go element by element, with the same results. For other loops see strided.cuh.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "brim/core/cuda/compute.cuh"
+#include "brim/core/cuda/strided.cuh"
+
+namespace brim::cuda {
+
+inline constexpr int kPackBytes = 16;
+
+inline __host__ __device__ bool is_aligned(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) % kPackBytes == 0;
+}
+
+/// Neighbouring elements.
+template <class S>
+struct alignas(kPackBytes) Pack {
+  static constexpr int kCount = kPackBytes / sizeof(S);
+  S of[kCount];
+
+  /// Of null: zeros.
+  __device__ static Pack load(const S* from) {
+    require_aligned(from);
+    return from == nullptr ? Pack{} : *reinterpret_cast<const Pack*>(from);
+  }
+  __device__ void store(S* to) const {
+    require_aligned(to);
+    *reinterpret_cast<Pack*>(to) = *this;
+  }
+
+ private:
+  // A GPU would stop.
+  __device__ static void require_aligned([[maybe_unused]] const void* address) {
+#ifdef BRIM_CUDA_EMULATOR
+    brim::check(is_aligned(address), "a pack lies on a boundary of 16 bytes");
+#endif
+  }
+};
+
+/// Packs that buffers of `count` elements begin with: 0 where one of them is not aligned.
+template <class S>
+int64_t packs_in(int64_t count, std::initializer_list<const S*> buffers) {
+  return std::ranges::all_of(buffers, is_aligned) ? count / Pack<S>::kCount : 0;
+}
+
+template <class F, class S, class... X>
+__device__ void map_pack(const F& f, int64_t begin, S* y, const Pack<X>&... x) {
+  Pack<S> made;
+  auto element = f.from(begin);
+  for (int j = 0; j < Pack<S>::kCount; ++j, element.next())
+    made.of[j] = round_to<S>(element(widen(x.of[j])...));
+  made.store(y + begin);
+}
+
+/// Behind the packs, element by element.
+template <class F, class S, class... X>
+__global__ void map_kernel(F f, int64_t count, int64_t packs, S* y, const X*... x) {
+  const int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t pack = first; pack < packs; pack += step) {
+    const int64_t begin = pack * Pack<S>::kCount;
+    map_pack(f, begin, y, Pack<S>::load(x == nullptr ? x : x + begin)...);
+  }
+  for (int64_t i = packs * Pack<S>::kCount + first; i < count; i += step)
+    y[i] = round_to<S>(f.from(i)(x == nullptr ? Compute<S>(0) : widen(x[i])...));
+}
+
+/// Enqueues y[i] = f(x[i]...), computed in `Compute<S>`, for `count` elements; an x that is null
+/// has zeros, and y may be an x. `f.from(i)` makes what is called for element i and, after
+/// `next()`, for the next one.
+template <class F, class S, class... X>
+void map_from(const KernelCall& call, int64_t count, const F& f, const char* kernel, S* y,
+              const X*... x) {
+  static_assert((std::is_same_v<S, X> && ...));
+  if (count == 0) return;
+  const int64_t packs = packs_in<S>(count, {y, x...});
+  const int64_t tail = count - packs * Pack<S>::kCount;
+  launch_kernel(kernel, map_kernel<F, S, X...>, {blocks_for(std::max(packs, tail)), kThreads},
+                call.stream, f, count, packs, y, x...);
+}
+
+/// A formula that is the same for all elements.
+template <class F>
+struct Everywhere {
+  F f;
+  __device__ const Everywhere& from(int64_t) const { return *this; }
+  __device__ void next() const {}
+  template <class... T>
+  __device__ auto operator()(T... x) const {
+    return f(x...);
+  }
+};
+
+/// The same with `f` itself.
+template <class F, class S, class... X>
+void map(const KernelCall& call, int64_t count, const F& f, const char* kernel, S* y,
+         const X*... x) {
+  map_from(call, count, Everywhere<F>{f}, kernel, y, x...);
+}
+
+}  // namespace brim::cuda
