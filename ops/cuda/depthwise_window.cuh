@@ -1,7 +1,7 @@
 // The fast paths of depthwise convolution: square windows of 3 and 5, without dilation, of stride 1
 // or 2. A thread has one channel of a strip of neighbouring outputs, whose windows overlap: it
-// reads a stretch of inputs for all of them. The other windows are in depthwise.cu and
-// depthwise_weight.cu too.
+// reads a stretch of inputs for all of them. The paths of any other window are in the .cu files
+// that include this.
 #pragma once
 
 #include <cstdint>
