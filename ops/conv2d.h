@@ -1,8 +1,9 @@
 // Two-dimensional convolution (cross-correlation, as every framework calls it), dense, grouped or
 // depthwise. Activations are NHWC, weights KRSC (from PyTorch's [K,C,R,S] by `permute`
 // {0, 2, 3, 1}). On the CPU oneDNN does most of the float32 ones, and the bfloat16 ones where the
-// processor can, brim's kernels the depthwise ones and the rest (ops/cpu/conv2d.cc). Borders are
-// zeros; for other values call `pad` first.
+// processor can, brim's kernels the depthwise ones and the rest (ops/cpu/conv2d.cc); on a GPU
+// brim's kernels do the depthwise ones and cuDNN the rest (ops/cuda/conv2d.cc). Borders are zeros;
+// for other values call `pad` first.
 #pragma once
 
 #include "brim/autograd/scope.h"

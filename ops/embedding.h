@@ -23,7 +23,8 @@ struct EmbeddingOptions {
 /// that name it: the same with any number of threads. Saves the indices.
 ///
 /// Throws `ShapeError` or `DtypeError` for tensors that do not go together, `ValueError` for a
-/// padding index outside [0, rows) and, on the CPU, for the first such index.
+/// padding index outside [0, rows) and, on the CPU, for the first such index; on a GPU it makes
+/// NaN.
 Tensor embedding(Tensor indices, Tensor weight, const EmbeddingOptions& options = {},
                  Where where = Where::current());
 

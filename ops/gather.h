@@ -12,11 +12,13 @@ namespace brim {
 ///
 /// x of a floating dtype, index int64 of x's rank and, but along the axis, of at most x's sizes; y
 /// has the shape of the index. Saves the index. In backward, gradients that meet in one element are
-/// added in the order of the index: the same with any number of threads. float32 adds in double
-/// where the index is longer than 256 along the axis, in scratch of twice the bytes of x.
+/// added in the order of the index: the same with any number of threads. On the CPU float32 adds in
+/// double where the index is longer than 256 along the axis, in scratch of twice the bytes of x; on
+/// a GPU always, in registers, and each element of x goes through its line of the index.
 ///
 /// Throws `ShapeError` or `DtypeError` for tensors that do not go together and, on the CPU,
-/// `ValueError` for the first index outside [0, size of x along the axis).
+/// `ValueError` for the first index outside [0, size of x along the axis); on a GPU such an index
+/// makes NaN.
 Tensor gather(Tensor x, int axis, Tensor index, Where where = Where::current());
 
 namespace kernel {

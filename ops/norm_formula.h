@@ -1,6 +1,7 @@
-// What batch norm computes for one channel, the same on every device: coefficients of its two
-// sweeps, and how running statistics move. For kernels; the op is ops/batch_norm.h. Backward finds
-// what went into an activation by the coefficients of forward, and so needs their bits.
+// What batch norm computes for one channel, and group norm for one group, the same on every device:
+// coefficients of their sweeps, and how running statistics move. For kernels; the ops are
+// ops/batch_norm.h and ops/group_norm.h. Backward of batch norm finds what went into an activation
+// by the coefficients of forward, and so needs their bits.
 #pragma once
 
 #include <cmath>
@@ -78,6 +79,19 @@ BRIM_HOST_DEVICE void pool_running(const kernel::RunningStatisticsAttributes& by
   running_mean = static_cast<T>(static_cast<double>(running_mean) + weight * mean);
   running_var = static_cast<T>(static_cast<double>(running_var) +
                                weight * (variance + between) * by.correction);
+}
+
+/// Of a group: xhat = (x - mean) * inverse + shift. Rounding is as in a `NormChannel`.
+template <class T>
+struct NormGroup {
+  T mean, inverse, shift;
+};
+
+template <class T>
+BRIM_HOST_DEVICE NormGroup<T> norm_group(double mean, double inverse) {
+  const T rounded = static_cast<T>(mean);
+  const double lost = static_cast<double>(rounded) - mean;
+  return {rounded, static_cast<T>(inverse), static_cast<T>(lost * inverse)};
 }
 
 }  // namespace brim

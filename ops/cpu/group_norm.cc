@@ -109,20 +109,16 @@ void add_pixel(const KernelCall& call, const GroupUnits& units, int64_t pixel,
   const T *dy = call.in[0].as<T>(), *x = call.in[1].as<T>();
   int64_t sample = pixel / units.pixels, at = pixel * units.channels;
   for (int64_t group = 0; group < units.groups; ++group) {
-    T mean = 0, inverse = 0, shift = 0;
-    if (call.out[1].present) {
-      double exact = call.in[3].as<double>()[sample * units.groups + group];
-      double scale = call.in[4].as<double>()[sample * units.groups + group];
-      mean = static_cast<T>(exact);
-      inverse = static_cast<T>(scale);
-      shift = static_cast<T>((static_cast<double>(mean) - exact) * scale);
-    }
+    NormGroup<T> by{};
+    const int64_t number = sample * units.groups + group;
+    if (call.out[1].present)
+      by = norm_group<T>(call.in[3].as<double>()[number], call.in[4].as<double>()[number]);
     int64_t channel = group * units.width;
     for_lanes<T>(units.width, [&]<class V>(int64_t j) {
       V g = load<V>(dy + at + channel + j), xhat{};
       if (x != nullptr)
-        xhat =
-            fma(load<V>(x + at + channel + j) - mean, broadcast<V>(inverse), broadcast<V>(shift));
+        xhat = fma(load<V>(x + at + channel + j) - by.mean, broadcast<V>(by.inverse),
+                   broadcast<V>(by.shift));
       sums.add(channel + j, g, g * xhat);
     });
   }

@@ -11,6 +11,7 @@
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/row_sum.h"
 #include "brim/ops/cpu/vector.h"
+#include "brim/ops/norm_formula.h"
 
 namespace brim::cpu {
 
@@ -125,8 +126,7 @@ struct GroupValues {
   T operator[](int64_t k) const { return values[k]; }
 };
 
-/// xhat = (x - mean) * inverse + shift. The mean is rounded to T, and what is lost there is in the
-/// shift: x - mean is then exact for x near a large mean.
+/// xhat = (x - mean) * inverse + shift, of each group of a unit (ops/norm_formula.h).
 template <class T>
 struct GroupCoefficients {
   GroupValues<T> mean, inverse, shift;
@@ -134,11 +134,10 @@ struct GroupCoefficients {
   /// From the statistics of the unit's groups, in double.
   void set(const GroupUnits& units, const GroupUnits::Unit& unit, const double* means,
            const double* inverses) {
-    mean.set(units, unit, [=](int64_t g) { return means[g]; });
-    inverse.set(units, unit, [=](int64_t g) { return inverses[g]; });
-    shift.set(units, unit, [=](int64_t g) {
-      return (static_cast<double>(static_cast<T>(means[g])) - means[g]) * inverses[g];
-    });
+    auto group = [=](int64_t g) { return norm_group<T>(means[g], inverses[g]); };
+    mean.set(units, unit, [=](int64_t g) { return group(g).mean; });
+    inverse.set(units, unit, [=](int64_t g) { return group(g).inverse; });
+    shift.set(units, unit, [=](int64_t g) { return group(g).shift; });
   }
   T normalized(T x, int64_t k) const { return fma(x - mean[k], inverse[k], shift[k]); }
 };

@@ -1,52 +1,26 @@
 #include "brim/ops/interpolate.h"
 
-#include <cmath>
-
 #include "brim/ops/cpu/pool_loops.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/cpu/weighted_rows.h"
+#include "brim/ops/interpolate_taps.h"
 
 namespace brim::cpu {
 namespace {
 
-/// What one output reads along an axis: `low` with weight 1 - weight, `high` with `weight`; only
-/// `low` where they are the same.
-struct Taps {
-  int64_t low, high;
-  double weight;
-};
-
-Taps taps_of(const InterpolateAxis& axis, bool blend, int64_t i, int64_t size) {
-  double at = (static_cast<double>(i) + axis.shift) * axis.from / axis.to - axis.shift;
-  at = std::clamp(at, 0.0, static_cast<double>(size - 1));
-  auto low = static_cast<int64_t>(at);
-  double weight = blend ? at - static_cast<double>(low) : 0;
-  return {low, weight > 0 ? low + 1 : low, weight};
-}
-
-/// The taps of each output along one axis, and the outputs that read each input: neighbours, as
-/// positions grow with the output.
+/// The taps of each output along one axis, and the outputs that read each input.
 struct AxisTable {
-  Taps* taps;
+  InterpolateTaps* taps;
   Range* readers;
 
   AxisTable(ScratchCursor& cursor, int64_t in, int64_t out)
-      : taps(cursor.take<Taps>(out)), readers(cursor.take<Range>(in)) {}
+      : taps(cursor.take<InterpolateTaps>(out)), readers(cursor.take<Range>(in)) {}
 
-  void fill(const InterpolateAxis& axis, bool blend, int64_t in, int64_t out) const {
-    std::fill_n(readers, in, Range{0, 0});
-    for (int64_t i = 0; i < out; ++i) {
-      taps[i] = taps_of(axis, blend, i, in);
-      for (int64_t at = taps[i].low; at <= taps[i].high; ++at) {
-        if (readers[at].size() == 0) readers[at].begin = i;
-        readers[at].end = i + 1;
-      }
-    }
+  void fill(const InterpolateLine& line) const {
+    for (int64_t i = 0; i < line.out; ++i) taps[i] = line.taps(i);
+    for (int64_t i = 0; i < line.in; ++i) readers[i] = line.readers(i);
   }
-  double weight(int64_t output, int64_t input) const {
-    const Taps& at = taps[output];
-    return input == at.low ? 1 - at.weight : at.weight;
-  }
+  double weight(int64_t output, int64_t input) const { return taps[output].weight(input); }
 };
 
 struct Tables {
@@ -56,9 +30,9 @@ struct Tables {
       : rows(cursor, s.in_h, s.out_h), columns(cursor, s.in_w, s.out_w) {}
 
   void fill(const Interpolation& i, const PoolShape& s) const {
-    bool blend = i.mode == InterpolateMode::bilinear;
-    rows.fill(i.h, blend, s.in_h, s.out_h);
-    columns.fill(i.w, blend, s.in_w, s.out_w);
+    const bool blend = i.mode == InterpolateMode::bilinear;
+    rows.fill({i.h, blend, s.in_h, s.out_h});
+    columns.fill({i.w, blend, s.in_w, s.out_w});
   }
 };
 
@@ -83,7 +57,7 @@ void interpolate_kernel(const KernelCall& call, const Interpolation& attributes)
   int64_t work = attributes.mode == InterpolateMode::bilinear ? 4 : 1;
   for_pixels(shape.images, shape.out_h, shape.out_w, work * shape.channels,
              [&](int64_t n, int64_t i, int64_t j) {
-               const Taps &row = tables.rows.taps[i], &column = tables.columns.taps[j];
+               const InterpolateTaps &row = tables.rows.taps[i], &column = tables.columns.taps[j];
                T* to = y + ((n * shape.out_h + i) * shape.out_w + j) * shape.channels;
                auto pixel = [&](int64_t h, int64_t w) {
                  return x + ((n * shape.in_h + h) * shape.in_w + w) * shape.channels;

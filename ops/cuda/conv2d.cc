@@ -1,4 +1,5 @@
-// conv2d by cuDNN. Nothing to sum makes zeros.
+// conv2d, its gradients and conv_transpose2d: depthwise ones by brim's own kernels, the others by
+// cuDNN. Nothing to sum makes zeros.
 #include "brim/ops/conv2d.h"
 
 #include <cuda_runtime_api.h>
@@ -7,8 +8,10 @@
 
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/error.h"
+#include "brim/ops/conv_transpose2d.h"
 #include "brim/ops/cuda/add_bias.h"
 #include "brim/ops/cuda/convolution.h"
+#include "brim/ops/cuda/depthwise.h"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/cuda/workspace.h"
 
@@ -34,62 +37,101 @@ ConvolutionCall describe(const KernelCall& call, const Conv2dOptions& options) {
 
 bool is_empty(const ConvShape& s) { return s.n * s.h * s.w * s.p * s.q * s.k * s.window() == 0; }
 
-template <ConvPass pass>
+template <class T, ConvPass pass>
 int64_t scratch(const KernelCall& call, const Conv2dOptions& options) {
   ConvolutionCall described = describe<pass>(call, options);
-  if (is_empty(described.shape)) return 0;
+  const ConvShape& shape = described.shape;
+  if (is_empty(shape)) return 0;
+  if (shape.is_depthwise())
+    return pass == ConvPass::backward_weight ? depthwise_backward_weight_scratch<T>(shape) : 0;
   if (is_bound(call.device)) return workspace_scratch(kWorkspaceCap);
   const Device device = device_meant(call.device);
   DeviceScope scope(device);
   return workspace_scratch(workspace_bytes(find_convolution(described, device)));
 }
 
+void clear(const KernelCall& call, const View& result) {
+  const auto bytes = static_cast<size_t>(result.numel() * size_of(result.dtype));
+  if (bytes == 0) return;
+  check(cudaMemsetAsync(result.data, 0, bytes, static_cast<cudaStream_t>(call.stream)),
+        "cudaMemsetAsync");
+}
+
+/// With the bias that `described` has.
 template <ConvPass pass>
-void convolve(const KernelCall& call, const Conv2dOptions& options) {
-  const View& result = call.out[0];
-  ConvolutionCall described = describe<pass>(call, options);
-  if (is_empty(described.shape)) {
-    auto bytes = static_cast<size_t>(result.numel() * size_of(result.dtype));
-    check(cudaMemsetAsync(result.data, 0, bytes, static_cast<cudaStream_t>(call.stream)),
-          "cudaMemsetAsync");
-    return;
-  }
+void run_library(const KernelCall& call, const ConvolutionCall& described) {
   const Convolution& convolution = find_convolution(described, call.device);
   ScratchCursor cursor(call.scratch);
   run(convolution, {.first = call.in[0].data,
                     .second = call.in[1].data,
                     .bias = described.bias ? call.in[2].data : nullptr,
-                    .result = result.data,
+                    .result = call.out[0].data,
                     .workspace = take_workspace(cursor, workspace_bytes(convolution))});
 }
 
-/// Halves that the library cannot convolve are left to float32; with a bias also those that are
-/// not aligned, as its fused kernels read packs.
+/// Halves that the library cannot convolve are left to float32; with a bias also those that are not
+/// aligned, as its fused kernels read packs.
 template <ConvPass pass>
 bool suits(const KernelCall& call, const Conv2dOptions& options) {
-  ConvolutionCall described = describe<pass>(call, options);
+  const ConvolutionCall described = describe<pass>(call, options);
   if (is_empty(described.shape)) return true;
-  return (!described.bias || described.alignment >= 16) && has_convolution(described, call.device);
+  if (described.shape.is_depthwise() || (described.bias && described.alignment < 16)) return false;
+  if (is_bound(call.device)) return true;
+  const Device device = device_meant(call.device);
+  DeviceScope scope(device);
+  return has_convolution(described, device);
 }
 
 template <class T>
 void forward(const KernelCall& call, const Conv2dOptions& options) {
+  const View &bias = call.in[2], &y = call.out[0];
   ConvolutionCall described = describe<ConvPass::forward>(call, options);
-  convolve<ConvPass::forward>(call, options);
-  if (call.in[2].present && (!described.bias || is_empty(described.shape)))
-    add_bias<T>(call, call.in[2], call.out[0]);
+  if (is_empty(described.shape)) {
+    clear(call, y);
+  } else if (described.shape.is_depthwise()) {
+    return depthwise<T>(call, described.shape, call.in[0], call.in[1], bias, y);
+  } else {
+    run_library<ConvPass::forward>(call, described);
+    if (described.bias) return;
+  }
+  if (bias.present) add_bias<T>(call, bias, y);
+}
+
+template <class T>
+void backward_data(const KernelCall& call, const Conv2dOptions& options) {
+  ConvolutionCall described = describe<ConvPass::backward_data>(call, options);
+  if (is_empty(described.shape)) return clear(call, call.out[0]);
+  if (described.shape.is_depthwise())
+    return depthwise_backward_data<T>(call, described.shape, call.in[0], call.in[1], call.out[0]);
+  run_library<ConvPass::backward_data>(call, described);
+}
+
+template <class T>
+void backward_weight(const KernelCall& call, const Conv2dOptions& options) {
+  ConvolutionCall described = describe<ConvPass::backward_weight>(call, options);
+  if (is_empty(described.shape)) return clear(call, call.out[0]);
+  if (described.shape.is_depthwise())
+    return depthwise_backward_weight<T>(call, described.shape, call.in[0], call.in[1], call.out[0]);
+  run_library<ConvPass::backward_weight>(call, described);
+}
+
+template <class T>
+void transpose(const KernelCall& call, const Conv2dOptions& options) {
+  backward_data<T>(call, options);
+  if (call.in[2].present) add_bias<T>(call, call.in[2], call.out[0]);
 }
 
 template <class T>
 void register_for() {
+  constexpr DeviceType kCuda = DeviceType::cuda;
   constexpr bool kHalf = is_low_precision(dtype_of<T>);
-  register_kernel(kernel::conv2d, DeviceType::cuda, dtype_of<T>, forward<T>,
-                  scratch<ConvPass::forward>, kHalf ? suits<ConvPass::forward> : nullptr);
-  register_kernel(kernel::conv2d_backward_data, DeviceType::cuda, dtype_of<T>,
-                  convolve<ConvPass::backward_data>, scratch<ConvPass::backward_data>,
+  register_kernel(kernel::conv2d, kCuda, dtype_of<T>, forward<T>, scratch<T, ConvPass::forward>,
+                  kHalf ? suits<ConvPass::forward> : nullptr);
+  register_kernel(kernel::conv2d_backward_data, kCuda, dtype_of<T>, backward_data<T>,
+                  scratch<T, ConvPass::backward_data>,
                   kHalf ? suits<ConvPass::backward_data> : nullptr);
-  register_kernel(kernel::conv2d_backward_weight, DeviceType::cuda, dtype_of<T>,
-                  convolve<ConvPass::backward_weight>, scratch<ConvPass::backward_weight>,
+  register_kernel(kernel::conv2d_backward_weight, kCuda, dtype_of<T>, backward_weight<T>,
+                  scratch<T, ConvPass::backward_weight>,
                   kHalf ? suits<ConvPass::backward_weight> : nullptr);
 }
 
@@ -100,6 +142,10 @@ void register_conv2d() {
   register_for<double>();
   register_for<Float16>();
   register_for<BFloat16>();
+  register_kernel(kernel::conv_transpose2d, DeviceType::cuda, Dtype::float32, transpose<float>,
+                  scratch<float, ConvPass::backward_data>);
+  register_kernel(kernel::conv_transpose2d, DeviceType::cuda, Dtype::float64, transpose<double>,
+                  scratch<double, ConvPass::backward_data>);
 }
 
 }  // namespace brim::cuda

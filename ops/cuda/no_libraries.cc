@@ -1,10 +1,43 @@
-// Stands in for what cuBLASLt and cuDNN compute where kernels are emulated: nothing. Their kernels
-// are not in the table, so an op that wants one says so.
+// Stands in for what cuBLASLt and cuDNN compute where kernels are emulated: nothing, unless a test
+// gives something. An op that wants one of them says so, as where its kernel is not in the table:
+// convolutions when they are asked for, since depthwise ones are brim's own.
+#include "brim/ops/cuda/no_libraries.h"
+
+#include <deque>
+
+#include "brim/base/error.h"
 #include "brim/ops/cuda/register.h"
 
 namespace brim::cuda {
 
+class Convolution {
+ public:
+  explicit Convolution(const ConvolutionCall& call) : call(call) {}
+  const ConvolutionCall call;
+};
+
+namespace {
+PlainConvolution plain = nullptr;
+}  // namespace
+
+void set_plain_convolution(PlainConvolution convolve) { plain = convolve; }
+
 void register_matmul() {}
-void register_conv2d() {}
+
+const Convolution& find_convolution(const ConvolutionCall& call, Device device) {
+  expect<DtypeError>(plain != nullptr, "conv2d",
+                     "has no kernel for {} on {}, but for depthwise windows", to_string(call.dtype),
+                     to_string(device));
+  static auto* asked_for = new std::deque<Convolution>;
+  return asked_for->emplace_back(call);
+}
+
+bool has_convolution(const ConvolutionCall&, Device) { return false; }  // of halves
+
+int64_t workspace_bytes(const Convolution&) { return 0; }
+
+void run(const Convolution& convolution, const ConvolutionBuffers& buffers) {
+  plain(convolution.call, buffers);
+}
 
 }  // namespace brim::cuda

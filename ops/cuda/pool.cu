@@ -4,6 +4,7 @@
 #include "brim/core/cuda/strided.cuh"
 #include "brim/ops/adaptive_avg_pool2d.h"
 #include "brim/ops/avg_pool2d.h"
+#include "brim/ops/cuda/pixel.cuh"
 #include "brim/ops/cuda/reduce.cuh"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/global_avg_pool.h"
@@ -12,16 +13,6 @@
 
 namespace brim::cuda {
 namespace {
-
-/// An element of NHWC images.
-struct Pixel {
-  int64_t n, h, w, c;
-  __device__ Pixel(int64_t i, int64_t height, int64_t width, int64_t channels)
-      : n(i / channels / width / height),
-        h(i / channels / width % height),
-        w(i / channels % width),
-        c(i % channels) {}
-};
 
 __device__ Pixel output_at(const PoolShape& shape, int64_t i) {
   return {i, shape.out_h, shape.out_w, shape.channels};

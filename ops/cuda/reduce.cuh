@@ -23,21 +23,24 @@ struct ReducePlan {
   int64_t kept, units, columns;
   int64_t tiles = 1, pieces = 1;  ///< of columns, of units
   unsigned width = 1;             ///< threads along columns; a power of two
+  unsigned threads = kThreads;    ///< of a block; a power of two
 
   static constexpr unsigned kThreads = 256;
   static constexpr int64_t kBlocks = 1024;    // fill any GPU
+  static constexpr int64_t kFewFolds = 4;     // units that are worth a thread
   static constexpr int64_t kLeastFolds = 16;  // units that are worth a thread of one more piece
 
   ReducePlan(int64_t kept, int64_t units, int64_t columns)
       : kept(kept), units(units), columns(columns) {
     while (width < 32 && width < columns) width *= 2;
+    while (threads > 32 && units < rows() * kFewFolds) threads /= 2;
     tiles = (columns + width - 1) / width;
     const int64_t blocks = std::max<int64_t>(kept * tiles, 1);
     pieces = std::clamp<int64_t>(std::min(kBlocks / blocks, units / (rows() * kLeastFolds)), 1,
                                  kThreads);
   }
 
-  int64_t rows() const { return kThreads / width; }
+  int64_t rows() const { return threads / width; }
   int64_t blocks() const { return kept * tiles * pieces; }
 };
 
@@ -120,7 +123,7 @@ void reduce(const char* name, const KernelCall& call, const ReducePlan& plan, co
   launch_kernel(name, reduce_kernel<R>,
                 {static_cast<unsigned>(plan.blocks()),
                  {plan.width, rows},
-                 ReducePlan::kThreads * sizeof(typename R::State)},
+                 plan.threads * sizeof(typename R::State)},
                 call.stream, reduction, plan, partial);
   if (plan.pieces == 1) return;
   const int64_t results = plan.kept * plan.columns;

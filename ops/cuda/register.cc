@@ -9,10 +9,15 @@ bool register_kernels() {
     register_cross_entropy();
     register_elementwise();
     register_elementwise_loss();
+    register_embedding();
+    register_gather();
+    register_group_norm();
+    register_interpolate();
     register_linear();
     register_matmul();
     register_max();
     register_pool();
+    register_scaled_dot_product_attention();
     register_select();
     register_softmax();
     register_sum();

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "brim/autograd/backward.h"
+#include "brim/base/cuda/devices.h"
 #include "brim/base/parallel.h"
 #include "brim/tests/support/op_spec.h"
 
@@ -81,6 +83,37 @@ TEST_CASE("embedding: the padding index is read, and gets no gradient") {
   CHECK(y.to_vector<float>() == std::vector<float>{1, 2, 3, 4, 1, 2});
   backward(y, {.grad = ones({3, 2})});
   CHECK(weight.grad().to_vector<float>() == std::vector<float>{0, 0, 1, 1});
+}
+
+TEST_CASE("embedding: on a GPU, which cannot throw, an index outside the table makes NaN") {
+  if (std::string why = cuda::why_no_device(); !why.empty()) {
+    MESSAGE("skipped: embedding on CUDA (", why, ")");
+    return;
+  }
+  auto there = [](const Tensor& t) { return convert_to(t, {t.dtype(), Device::cuda()}); };
+  Tensor weight = there(from_vector<float>({1, 2, 3, 4}, {2, 2})).set_requires_grad();
+  Tensor y = embedding(there(indices({1, 2, -1, 1})), weight);
+  std::vector<float> values = y.to_vector<float>();
+  for (size_t i = 0; i < values.size(); ++i) CHECK(std::isnan(values[i]) == (i >= 2 && i < 6));
+  CHECK(values[0] == 3);
+  backward(y, {.grad = there(from_vector<float>({1, 2, 4, 8, 16, 32, 64, 128}, {4, 2}))});
+  CHECK(weight.grad().to_vector<float>() == std::vector<float>{0, 0, 65, 130});
+}
+
+TEST_CASE("embedding: gradients on a GPU have the CPU's bits") {
+  if (!cuda::why_no_device().empty()) return;
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < 300; ++i)
+    rows.push_back(
+        static_cast<int64_t>(random_bits(RandomKey{2}, 0, static_cast<uint64_t>(i)) % 40));
+  auto gradient = [&](Device device) {
+    auto there = [=](const Tensor& t) { return convert_to(t, {t.dtype(), device}); };
+    Tensor weight = there(zeros({40, 7})).set_requires_grad();
+    backward(embedding(there(indices(rows)), weight, {.padding_index = 3}),
+             {.grad = there(uniform({300, 7}, -1, 1, RandomKey{3}))});
+    return weight.grad().to_vector<float>();
+  };
+  CHECK(gradient(Device::cuda()) == gradient(Device::cpu()));
 }
 
 TEST_CASE("embedding: gradients have the same bits with any number of threads") {

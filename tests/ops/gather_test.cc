@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "brim/autograd/backward.h"
+#include "brim/base/cuda/devices.h"
 #include "brim/base/parallel.h"
 #include "brim/tests/support/op_spec.h"
 
@@ -97,6 +100,23 @@ TEST_CASE("gather: spec") {
 TEST_CASE("gather: axes count from the end") {
   Tensor x = from_vector<float>({1, 2, 3, 4, 5, 6}, {2, 3});
   CHECK(gather(x, -1, index({2, 0}, {2, 1})).to_vector<float>() == std::vector<float>{3, 4});
+}
+
+TEST_CASE("gather: on a GPU, which cannot throw, an index outside x makes NaN") {
+  if (std::string why = cuda::why_no_device(); !why.empty()) {
+    MESSAGE("skipped: gather on CUDA (", why, ")");
+    return;
+  }
+  auto there = [](const Tensor& t) { return convert_to(t, {t.dtype(), Device::cuda()}); };
+  Tensor x = there(from_vector<float>({1, 2, 3, 4, 5, 6}, {2, 3})).set_requires_grad();
+  Tensor y = gather(x, 1, there(index({1, 3, -1, 0}, {2, 2})));
+  std::vector<float> values = y.to_vector<float>();
+  CHECK(values[0] == 2);
+  CHECK(std::isnan(values[1]));
+  CHECK(std::isnan(values[2]));
+  CHECK(values[3] == 4);
+  backward(y, {.grad = there(from_vector<float>({1, 2, 4, 8}, {2, 2}))});
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{0, 1, 0, 8, 0, 0});
 }
 
 TEST_CASE("gather: gradients have the same bits with any number of threads") {

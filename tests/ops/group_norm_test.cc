@@ -72,6 +72,8 @@ TEST_CASE("group_norm: spec") {
                         sample("more groups than a unit has", {2, 3, 3, 150}, 150),
                         sample("uneven units", {2, 2, 2, 144}, 6),
                         sample("many pixels", {2, 11, 13, 3}, 3),
+                        sample("pieces of wide groups", {1, 16, 16, 64}, 2),
+                        sample("pieces of narrow groups", {1, 33, 32, 6}, 2),
                         sample("no bias", {2, 3, 3, 4}, 2, true, false),
                         sample("no weight", {2, 3, 3, 4}, 2, false, true),
                         sample("neither", {2, 3, 3, 4}, 2, false, false)},

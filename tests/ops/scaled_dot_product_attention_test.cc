@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "brim/autograd/random_context.h"
+#include "brim/base/cuda/devices.h"
 #include "brim/ops/dropout.h"
 #include "brim/ops/matmul.h"
 #include "brim/ops/mul.h"
@@ -129,6 +130,26 @@ TEST_CASE("scaled_dot_product_attention: spec") {
               scaled_dot_product_attention(ones({2, 2}), ones({2, 2}), arange(2));
             },
             "expected one dtype, got float32 and int64"}}});
+}
+
+TEST_CASE("scaled_dot_product_attention: masks on a GPU are those on the CPU") {
+  if (std::string why = cuda::why_no_device(); !why.empty()) {
+    MESSAGE("skipped: masks of attention on CUDA (", why, ")");
+    return;
+  }
+  for (Dtype dtype : {Dtype::float32, Dtype::float64})
+    for (bool causal : {false, true}) {
+      auto bias_on = [&](Device device) {
+        Tensor mask, bias = empty({3, 5}, {.dtype = dtype, .device = device});
+        if (!causal)
+          mask =
+              convert_to(from_vector<bool>({1, 1, 0, 0, 1, 0, 0, 0, 1, 1, 1, 0, 1, 0, 0}, {3, 5}),
+                         {Dtype::boolean, device});
+        launch(kernel::attention_bias, {mask}, {bias});
+        return bias.to_vector<double>();
+      };
+      CHECK(bias_on(Device::cuda()) == bias_on(Device::cpu()));
+    }
 }
 
 TEST_CASE("scaled_dot_product_attention: dropout acts on the weights") {

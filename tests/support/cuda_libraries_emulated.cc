@@ -2,14 +2,17 @@
 #include <algorithm>
 
 #include "brim/core/launch.h"
-#include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cuda/no_libraries.h"
 #include "brim/ops/matmul.h"
 #include "brim/ops/matmul_batch.h"
 #include "brim/tests/support/cuda_libraries.h"
 
 namespace brim::testing {
 namespace {
+
+using cuda::ConvolutionBuffers;
+using cuda::ConvolutionCall;
 
 /// body(x, weight, y): the offsets of every product of the convolution, in a fixed order.
 template <class Body>
@@ -31,32 +34,25 @@ void for_each_product(const ConvShape& s, Body body) {
             }
 }
 
-void conv2d_plain(const KernelCall& call, const Conv2dOptions& options) {
-  const View &x = call.in[0], &weight = call.in[1], &bias = call.in[2], &y = call.out[0];
-  const ConvShape s(x.shape, weight.shape, y.shape, options);
-  for (int64_t i = 0; i < y.numel(); ++i)
-    y.as<float>()[i] = bias.present ? bias.as<float>()[i % s.k] : 0;
-  for_each_product(s, [&](int64_t i, int64_t j, int64_t o) {
-    y.as<float>()[o] += x.as<float>()[i] * weight.as<float>()[j];
-  });
-}
-
-void backward_data_plain(const KernelCall& call, const Conv2dOptions& options) {
-  const View &dy = call.in[0], &weight = call.in[1], &dx = call.out[0];
-  std::fill_n(dx.as<float>(), dx.numel(), 0.f);
-  for_each_product(ConvShape(dx.shape, weight.shape, dy.shape, options),
-                   [&](int64_t i, int64_t j, int64_t o) {
-                     dx.as<float>()[i] += dy.as<float>()[o] * weight.as<float>()[j];
-                   });
-}
-
-void backward_weight_plain(const KernelCall& call, const Conv2dOptions& options) {
-  const View &x = call.in[0], &dy = call.in[1], &dweight = call.out[0];
-  std::fill_n(dweight.as<float>(), dweight.numel(), 0.f);
-  for_each_product(ConvShape(x.shape, dweight.shape, dy.shape, options),
-                   [&](int64_t i, int64_t j, int64_t o) {
-                     dweight.as<float>()[j] += dy.as<float>()[o] * x.as<float>()[i];
-                   });
+void convolve(const ConvolutionCall& call, const ConvolutionBuffers& buffers) {
+  const ConvShape& s = call.shape;
+  const auto *first = static_cast<const float*>(buffers.first),
+             *second = static_cast<const float*>(buffers.second);
+  auto* result = static_cast<float*>(buffers.result);
+  switch (call.pass) {
+    case ConvPass::forward:
+      std::fill_n(result, s.pixels() * s.k, 0.f);
+      return for_each_product(
+          s, [&](int64_t x, int64_t weight, int64_t y) { result[y] += first[x] * second[weight]; });
+    case ConvPass::backward_data:
+      std::fill_n(result, s.n * s.h * s.w * s.c, 0.f);
+      return for_each_product(
+          s, [&](int64_t x, int64_t weight, int64_t y) { result[x] += first[y] * second[weight]; });
+    case ConvPass::backward_weight:
+      std::fill_n(result, s.k * s.window(), 0.f);
+      return for_each_product(
+          s, [&](int64_t x, int64_t weight, int64_t y) { result[weight] += first[x] * second[y]; });
+  }
 }
 
 void matmul_plain(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
@@ -82,12 +78,8 @@ void matmul_plain(const KernelCall& call, const kernel::MatmulAttributes& attrib
 
 void use_plain_cuda_libraries() {
   static const bool done = [] {
-    constexpr DeviceType kCuda = DeviceType::cuda;
-    constexpr Dtype kDtype = Dtype::float32;
-    register_kernel(kernel::conv2d, kCuda, kDtype, conv2d_plain);
-    register_kernel(kernel::conv2d_backward_data, kCuda, kDtype, backward_data_plain);
-    register_kernel(kernel::conv2d_backward_weight, kCuda, kDtype, backward_weight_plain);
-    register_kernel(kernel::matmul, kCuda, kDtype, matmul_plain);
+    cuda::set_plain_convolution(convolve);
+    register_kernel(kernel::matmul, DeviceType::cuda, Dtype::float32, matmul_plain);
     return true;
   }();
   static_cast<void>(done);

@@ -1,0 +1,105 @@
+// gather and its gradient, one thread an element. An index outside x makes the element NaN and gets
+// no gradient: nothing here can throw. In backward each element of dx goes through the index along
+// its line, which is as long as the axis of the index: short where one of many is picked.
+#include <limits>
+
+#include "brim/core/cuda/strided.cuh"
+#include "brim/ops/cuda/register.h"
+#include "brim/ops/gather.h"
+
+namespace brim::cuda {
+namespace {
+
+using kernel::GatherAttributes;
+
+template <class T>
+struct Gather {
+  const T* x;
+  const int64_t* index;
+  T* y;
+  int64_t size, step;  // of x along the axis
+  /// `at`: in y, and in x the first element of the line.
+  __device__ void operator()(const Offsets<2>& at) const {
+    const int64_t i = index[at.of[0]];
+    y[at.of[0]] = i >= 0 && i < size ? x[at.of[1] + i * step] : std::numeric_limits<T>::quiet_NaN();
+  }
+};
+
+template <class T>
+void gather(const KernelCall& call, const GatherAttributes& by) {
+  const View &x = call.in[0], &y = call.out[0];
+  Strides lines = x.strides;
+  lines[by.axis] = 0;
+  for_each_element(call, StridedLoop<2>(y.shape, {y.strides, lines}),
+                   Gather<T>{x.as<T>(), call.in[1].as<int64_t>(), y.as<T>(), x.shape[by.axis],
+                             x.strides[by.axis]},
+                   "gather");
+}
+
+/// In double, in the order of the index.
+template <class T>
+struct GatherBackward {
+  int rank, axis;
+  int64_t to[Dims::kMax], from[Dims::kMax], steps[Dims::kMax];  // sizes of dx and dy, dy's strides
+  const T* dy;
+  const int64_t* index;
+  T* dx;
+
+  GatherBackward(const KernelCall& call, int axis)
+      : rank(call.out[0].shape.size()),
+        axis(axis),
+        dy(call.in[0].as<T>()),
+        index(call.in[1].as<int64_t>()),
+        dx(call.out[0].as<T>()) {
+    for (int i = 0; i < rank; ++i) {
+      to[i] = call.out[0].shape[i];
+      from[i] = call.in[0].shape[i];
+      steps[i] = call.in[0].strides[i];
+    }
+  }
+  __device__ void operator()(const Offsets<1>& at) const {
+    int64_t rest = at.of[0], own = 0, line = 0;
+    bool inside = true;  // dy may have fewer lines
+    for (int i = rank - 1; i >= 0; --i) {
+      const int64_t coordinate = rest % to[i];
+      rest /= to[i];
+      if (i == axis) {
+        own = coordinate;
+      } else {
+        inside = inside && coordinate < from[i];
+        line += coordinate * steps[i];
+      }
+    }
+    dx[at.of[0]] = inside ? sum_of(line, own) : T(0);
+  }
+
+ private:
+  __device__ T sum_of(int64_t line, int64_t own) const {
+    double sum = 0;
+    for (int64_t k = 0; k < from[axis]; ++k) {
+      const int64_t i = line + k * steps[axis];
+      if (index[i] == own) sum += static_cast<double>(dy[i]);
+    }
+    return static_cast<T>(sum);
+  }
+};
+
+template <class T>
+void gather_backward(const KernelCall& call, const GatherAttributes& by) {
+  for_each_element(call, call.out[0].numel(), GatherBackward<T>(call, by.axis), "gather_backward");
+}
+
+template <class T>
+void register_for() {
+  register_kernel(kernel::gather, DeviceType::cuda, dtype_of<T>, gather<T>);
+  register_kernel(kernel::gather_backward, DeviceType::cuda, dtype_of<T>, gather_backward<T>);
+}
+
+}  // namespace
+
+void register_gather() {
+  register_for<float>();
+  register_for<double>();
+}
+
+}  // namespace brim::cuda
