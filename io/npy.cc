@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "brim/core/transfer.h"
 #include "brim/io/atomic_file.h"
 #include "brim/io/npy_header.h"
 #include "brim/io/tensor_bytes.h"
@@ -73,7 +74,7 @@ Tensor read_npy(const std::string& path) {
 
 void write_npy(const std::string& path, const Tensor& tensor) {
   std::string header = format_npy_header({.dtype = tensor.dtype(), .shape = tensor.shape()});
-  expect<DeviceError>(tensor.device().is_cpu(), kTag, "expected a tensor on cpu, got {}",
+  expect<DeviceError>(!tensor.device().is_meta(), kTag, "expected values, got a tensor on {}",
                       to_string(tensor.device()));
   size_t before = static_cast<size_t>(kLengthAt) + 2;
   size_t end = (before + header.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
@@ -85,7 +86,7 @@ void write_npy(const std::string& path, const Tensor& tensor) {
   AtomicFile file(path, kTag);
   file.write(std::as_bytes(std::span(prefix)));
   file.write(std::as_bytes(std::span(header)));
-  file.write(bytes_of(contiguous(tensor)));
+  file.write(bytes_of(contiguous(staged_on_host(tensor))));
   file.commit();
 }
 

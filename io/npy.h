@@ -19,7 +19,7 @@ Tensor read_npy(const std::string& path);
 
 /// Writes a tensor in row-major order, replacing what is there only when the file is whole. Throws
 /// `FileError` where it cannot be written, `DtypeError` for bfloat16, which NumPy has not,
-/// `DeviceError` for a tensor that is not on the CPU.
+/// `DeviceError` for a tensor of the meta device.
 void write_npy(const std::string& path, const Tensor& tensor);
 
 }  // namespace brim::io

@@ -51,9 +51,9 @@ class SafetensorsFile {
   /// A new tensor on the CPU. Throws `FileError` where the file was cut short since it was opened,
   /// `memory::OutOfMemory`, and what `info` throws.
   Tensor read(std::string_view name) const;
-  /// Into a tensor on the CPU, converting where its dtype is another; straight into its bytes
-  /// where that is the same and it is contiguous. Throws `ShapeError` for another shape, before
-  /// anything is written, and what `read` throws.
+  /// Into a tensor, wherever it is, converting where its dtype is another; straight into its bytes
+  /// where that is the same, it is contiguous and on the CPU. Throws `ShapeError` for another shape,
+  /// before anything is written, and what `read` throws.
   void read_into(std::string_view name, const Tensor& to) const;
 
  private:
@@ -74,7 +74,7 @@ struct NamedBytes {
 /// themselves, so that all are aligned. Throws `FileError` where it cannot be written, `ValueError`
 /// for a name that is given twice, is unprintable or "__metadata__", and for more than
 /// 100,000 tensors, 10,000 entries of metadata or 100 MB of header, which no reader takes;
-/// `DeviceError` for a tensor that is not on the CPU.
+/// `DeviceError` for a tensor of the meta device.
 void write_safetensors(const std::string& path, std::span<const NamedBytes> tensors,
                        const Metadata& metadata = {});
 

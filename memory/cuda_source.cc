@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "brim/base/cuda/context.h"
 #include "brim/base/cuda/devices.h"
 #include "brim/base/error.h"
 #include "brim/memory/cuda_stream_order.h"
@@ -65,6 +66,7 @@ void CudaSource::copy_from_host(void* to, const void* from, int64_t bytes) {
 
 std::unique_ptr<Source> cuda_source(Device device) {
   cuda::require_device("memory", device);
+  cuda::open_context(device);  // first, so that what is free after it is for tensors
   std::shared_ptr<cuda::Driver> driver = cuda::driver_of(device);
   std::unique_ptr<Source> source;
   int64_t page = 0;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "brim/core/cuda/batch.h"
 #include "brim/optim/register_kernels.h"
 #include "brim/optim/require_kernel.h"
 
@@ -191,7 +192,10 @@ void Optimizer::raise_not_finite(const std::string& parameter) const {
 void Optimizer::commit() noexcept {
   if (updates_.empty()) return;
   scalars_.write(values_);
-  for (const Update& each : updates_) update(each.parameter, each.gradient);
+  {
+    const cuda::BatchScope in_one_kernel;
+    for (const Update& each : updates_) update(each.parameter, each.gradient);
+  }
   steps_ = values_.step;
   updates_.clear();
 }

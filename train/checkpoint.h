@@ -114,18 +114,17 @@ class Checkpoints {
 
   /// Finds it like `newest` and brings the training there. Throws what `newest` throws; `FileError`
   /// for tensors that are missing, not of this training, or of another shape or dtype; `ValueError`
-  /// inside an `EmaScope`; `DeviceError` unless all tensors are on the CPU; all before any value is
-  /// changed. Only where the disk fails in a second reading, a `FileError` leaves the tensors read
-  /// so far with new values. Takes host memory for one tensor at a time, which is not charged to
-  /// the account in force.
+  /// inside an `EmaScope`; all before any value is changed. Only where the disk fails in a second
+  /// reading, a `FileError` leaves the tensors read so far with new values. Takes host memory for one
+  /// tensor at a time, which is not charged to the account in force.
   NewestCheckpoint load_newest(const TrainingState& state) const;
 
   /// Writes a checkpoint, replacing one of the same update, and returns its path. `plan` is what
   /// `Checkpoint::plan` gives back. Once it is on the disk, files beyond those to keep are removed,
   /// the oldest first, this one never. Throws `FileError` where it cannot be written, and then
   /// those before it stay; `ValueError` for a number out of range, parameters without values or
-  /// inside an `EmaScope`; `DeviceError` as `load_newest` does. Takes host memory for one tensor at
-  /// a time, where one is not contiguous.
+  /// inside an `EmaScope`; `DeviceError` for tensors of the meta device. Takes host memory for one
+  /// tensor at a time, where one is not contiguous or on a GPU.
   std::string save(const TrainingState& state, const TrainingProgress& progress,
                    const std::string& plan = "") const;
 

@@ -22,6 +22,17 @@ Probe probe() {
   return result;
 }
 
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string too_old(int driver) {
+  int runtime = 0;
+  cudaRuntimeGetVersion(&runtime);
+  return fmt::format("the driver is too old: it is for CUDA {}, and brim was built with {}",
+                     version_text(driver), version_text(runtime));
+}
+
 }  // namespace
 
 bool built() { return true; }
@@ -32,6 +43,7 @@ std::string why_no_device() {
   const Probe result = probe();
   int driver = 0;
   if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return "no driver is installed";
+  if (result.error == cudaErrorInsufficientDriver) return too_old(driver);
   if (result.error != cudaSuccess) return cudaGetErrorString(result.error);
   return result.count == 0 ? "the driver found no GPU" : "";
 }

@@ -1,4 +1,5 @@
 // The build without the CUDA toolkit: there is no device, and what needs one cannot be reached.
+#include "brim/base/cuda/context.h"
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/driver.h"
 #include "brim/base/cuda/event.h"
@@ -27,6 +28,11 @@ DeviceScope::~DeviceScope() = default;
 MemoryInfo memory_info(Device device) {
   require_device("cuda", device);
   return {};
+}
+
+const Context& open_context(Device device) {
+  require_device("cuda", device);
+  raise<InternalError>("cuda", "a device in a build without CUDA");
 }
 
 std::shared_ptr<Driver> driver_of(Device device) {

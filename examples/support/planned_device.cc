@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "brim/base/cuda/context.h"
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/memory.h"
 #include "brim/base/nearest.h"
@@ -50,7 +51,11 @@ StandIn take_planned_device(TrainFlags& flags) {
 
 StandIn take_device(TrainFlags& flags, const char* purpose) {
   flags.device = device_for(flags.device_name, purpose);
-  if (flags.device.is_cuda()) flags.gpu = PlannedGpu{.bytes = cuda::memory_info(flags.device).free};
+  if (flags.device.is_cuda()) {
+    const int64_t context = cuda::open_context(flags.device).bytes;
+    flags.gpu =
+        PlannedGpu{.bytes = cuda::memory_info(flags.device).free + context, .context = context};
+  }
   return stand_in_for(flags.device);
 }
 

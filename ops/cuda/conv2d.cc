@@ -42,8 +42,9 @@ int64_t scratch(const KernelCall& call, const Conv2dOptions& options) {
   ConvolutionCall described = describe<pass>(call, options);
   const ConvShape& shape = described.shape;
   if (is_empty(shape)) return 0;
-  if (shape.is_depthwise())
-    return pass == ConvPass::backward_weight ? depthwise_backward_weight_scratch<T>(shape) : 0;
+  if constexpr (!is_low_precision(dtype_of<T>))
+    if (shape.is_depthwise())
+      return pass == ConvPass::backward_weight ? depthwise_backward_weight_scratch<T>(shape) : 0;
   if (is_bound(call.device)) return workspace_scratch(kWorkspaceCap);
   const Device device = device_meant(call.device);
   DeviceScope scope(device);
@@ -89,7 +90,8 @@ void forward(const KernelCall& call, const Conv2dOptions& options) {
   if (is_empty(described.shape)) {
     clear(call, y);
   } else if (described.shape.is_depthwise()) {
-    return depthwise<T>(call, described.shape, call.in[0], call.in[1], bias, y);
+    if constexpr (!is_low_precision(dtype_of<T>))
+      return depthwise<T>(call, described.shape, call.in[0], call.in[1], bias, y);
   } else {
     run_library<ConvPass::forward>(call, described);
     if (described.bias) return;
@@ -101,8 +103,9 @@ template <class T>
 void backward_data(const KernelCall& call, const Conv2dOptions& options) {
   ConvolutionCall described = describe<ConvPass::backward_data>(call, options);
   if (is_empty(described.shape)) return clear(call, call.out[0]);
-  if (described.shape.is_depthwise())
-    return depthwise_backward_data<T>(call, described.shape, call.in[0], call.in[1], call.out[0]);
+  if constexpr (!is_low_precision(dtype_of<T>))
+    if (described.shape.is_depthwise())
+      return depthwise_backward_data<T>(call, described.shape, call.in[0], call.in[1], call.out[0]);
   run_library<ConvPass::backward_data>(call, described);
 }
 
@@ -110,8 +113,10 @@ template <class T>
 void backward_weight(const KernelCall& call, const Conv2dOptions& options) {
   ConvolutionCall described = describe<ConvPass::backward_weight>(call, options);
   if (is_empty(described.shape)) return clear(call, call.out[0]);
-  if (described.shape.is_depthwise())
-    return depthwise_backward_weight<T>(call, described.shape, call.in[0], call.in[1], call.out[0]);
+  if constexpr (!is_low_precision(dtype_of<T>))
+    if (described.shape.is_depthwise())
+      return depthwise_backward_weight<T>(call, described.shape, call.in[0], call.in[1],
+                                          call.out[0]);
   run_library<ConvPass::backward_weight>(call, described);
 }
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "brim/core/cuda/strided.cuh"
+#include "brim/core/cuda/batch.cuh"
 #include "brim/optim/adamw.h"
 #include "brim/optim/adamw_numbers.h"
 #include "brim/optim/cuda/float_buffer.cuh"
@@ -14,46 +14,40 @@ template <class T>
 struct AdamW {
   const double* scalars;
   kernel::AdamWAttributes attributes;
-  int64_t count;
   FloatBuffer<T> gradient, p, m, v;
 
-  __device__ void update(int64_t i, const optim::AdamWNumbers<T>& n) const {
-    const uint64_t step = optim::step_of(scalars);
-    const T g = optim::GradientReader<T>::from(scalars)(gradient.read(i)), before = m.read(i);
+  struct Common {
+    optim::AdamWNumbers<T> numbers;
+    optim::GradientReader<T> read;
+    uint64_t step;
+  };
+  // The step is known on the device alone. Not in scratch, as an update must not allocate.
+  __device__ Common common() const {
+    return {optim::AdamWNumbers<T>::from(scalars, attributes),
+            optim::GradientReader<T>::from(scalars), optim::step_of(scalars)};
+  }
+
+  __device__ void operator()(int64_t i, const Common& c) const {
+    const optim::AdamWNumbers<T>& n = c.numbers;
+    const T g = c.read(gradient.read(i)), before = m.read(i);
     const T mean = fma(n.rest1, g - before, before);
     const T square = fma(n.beta2, v.read(i), n.rest2 * g * g);
-    m.write(i, mean, step);
-    v.write(i, square, step);
+    m.write(i, mean, c.step);
+    v.write(i, square, c.step);
     const T direction = mean / (std::sqrt(square) / n.root + n.epsilon);
-    p.write(i, fma(-n.step, direction, n.keep * p.read(i)), step);
+    p.write(i, fma(-n.step, direction, n.keep * p.read(i)), c.step);
   }
 };
 
-// The step is known on the device alone: each block computes its numbers once. Not in scratch, as
-// an update must not allocate.
-template <class T>
-__global__ void adamw_kernel(AdamW<T> adamw) {
-  auto* numbers = shared_memory<optim::AdamWNumbers<T>>();
-  if (threadIdx.x == 0) *numbers = optim::AdamWNumbers<T>::from(adamw.scalars, adamw.attributes);
-  __syncthreads();
-  const int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  for (int64_t i = first; i < adamw.count; i += int64_t{gridDim.x} * blockDim.x)
-    adamw.update(i, *numbers);
-}
-
 template <class T>
 void adamw(const KernelCall& call, const kernel::AdamWAttributes& a) {
-  const int64_t count = call.out[0].numel();
-  if (count == 0) return;
-  launch_kernel("adamw", adamw_kernel<T>,
-                {blocks_for(count), kThreads, sizeof(optim::AdamWNumbers<T>)}, call.stream,
-                {.scalars = call.in[1].as<double>(),
-                 .attributes = a,
-                 .count = count,
-                 .gradient = FloatBuffer<T>(call.in[0]),
-                 .p = FloatBuffer<T>(call.out[0], a.parameter_key),
-                 .m = FloatBuffer<T>(call.out[1], a.exp_avg_key),
-                 .v = FloatBuffer<T>(call.out[2], a.exp_avg_sq_key)});
+  const AdamW<T> body{.scalars = call.in[1].as<double>(),
+                      .attributes = a,
+                      .gradient = FloatBuffer<T>(call.in[0]),
+                      .p = FloatBuffer<T>(call.out[0], a.parameter_key),
+                      .m = FloatBuffer<T>(call.out[1], a.exp_avg_key),
+                      .v = FloatBuffer<T>(call.out[2], a.exp_avg_sq_key)};
+  for_each_element_of_batch(call, call.out[0].numel(), body, "adamw");
 }
 
 }  // namespace

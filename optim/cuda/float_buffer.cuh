@@ -12,6 +12,7 @@ namespace brim::cuda {
 template <class T>
 class FloatBuffer {
  public:
+  FloatBuffer() = default;
   /// Of an absent view: null.
   explicit FloatBuffer(const View& view, const RandomKey& key = {})
       : wide_(view.present && view.dtype == dtype_of<T> ? view.as<T>() : nullptr),
@@ -32,9 +33,9 @@ class FloatBuffer {
   }
 
  private:
-  T* wide_;
-  BFloat16* low_;
-  RandomKey key_;
+  T* wide_ = nullptr;
+  BFloat16* low_ = nullptr;
+  RandomKey key_ = {};
 };
 
 }  // namespace brim::cuda

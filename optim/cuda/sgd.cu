@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "brim/core/cuda/strided.cuh"
+#include "brim/core/cuda/batch.cuh"
 #include "brim/optim/cuda/float_buffer.cuh"
 #include "brim/optim/cuda/register.h"
 #include "brim/optim/gradient_reader.h"
@@ -18,35 +18,41 @@ struct Sgd {
   bool has_momentum, nesterov;
   FloatBuffer<T> gradient, p, v;
 
-  __device__ void operator()(const Offsets<1>& at) const {
-    const int64_t i = at.of[0];
-    const auto read = optim::GradientReader<T>::from(scalars);
-    const auto rate = static_cast<T>(scalars[optim::StepScalars::kRate] * rate_factor);
-    const uint64_t step = optim::step_of(scalars);
+  struct Common {
+    optim::GradientReader<T> read;
+    T rate;
+    uint64_t step;
+  };
+  __device__ Common common() const {
+    return {optim::GradientReader<T>::from(scalars),
+            static_cast<T>(scalars[optim::StepScalars::kRate] * rate_factor),
+            optim::step_of(scalars)};
+  }
+
+  __device__ void operator()(int64_t i, const Common& c) const {
     const T parameter = p.read(i);
-    T direction = fma(weight_decay, parameter, read(gradient.read(i)));
+    T direction = fma(weight_decay, parameter, c.read(gradient.read(i)));
     if (has_momentum) {
       const T velocity = fma(momentum, v.read(i), direction);
-      v.write(i, velocity, step);
+      v.write(i, velocity, c.step);
       direction = nesterov ? fma(momentum, velocity, direction) : velocity;
     }
-    p.write(i, fma(-rate, direction, parameter), step);
+    p.write(i, fma(-c.rate, direction, parameter), c.step);
   }
 };
 
 template <class T>
 void sgd(const KernelCall& call, const kernel::SgdAttributes& a) {
-  for_each_element(call, call.out[0].numel(),
-                   Sgd<T>{.scalars = call.in[1].as<double>(),
-                          .rate_factor = a.rate_factor,
-                          .momentum = static_cast<T>(a.momentum),
-                          .weight_decay = static_cast<T>(a.weight_decay),
-                          .has_momentum = call.out[1].present,
-                          .nesterov = a.nesterov,
-                          .gradient = FloatBuffer<T>(call.in[0]),
-                          .p = FloatBuffer<T>(call.out[0], a.parameter_key),
-                          .v = FloatBuffer<T>(call.out[1], a.momentum_key)},
-                   "sgd");
+  const Sgd<T> body{.scalars = call.in[1].as<double>(),
+                    .rate_factor = a.rate_factor,
+                    .momentum = static_cast<T>(a.momentum),
+                    .weight_decay = static_cast<T>(a.weight_decay),
+                    .has_momentum = call.out[1].present,
+                    .nesterov = a.nesterov,
+                    .gradient = FloatBuffer<T>(call.in[0]),
+                    .p = FloatBuffer<T>(call.out[0], a.parameter_key),
+                    .v = FloatBuffer<T>(call.out[1], a.momentum_key)};
+  for_each_element_of_batch(call, call.out[0].numel(), body, "sgd");
 }
 
 }  // namespace

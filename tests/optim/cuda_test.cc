@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "brim/base/cuda/devices.h"
+#include "brim/core/cuda/batch.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/linear.h"
 #include "brim/optim/adamw.h"
@@ -102,6 +103,37 @@ TEST_CASE("cuda: state and parameters in bfloat16 are rounded with the bits of t
   };
   check_alike(Dtype::float32, 0, sgd);
   check_alike(Dtype::bfloat16, 0, sgd);
+}
+
+// Sizes around those of a block and of a kernel's arguments.
+TEST_CASE("cuda: all parameters are updated by few kernels, with the bits of each by itself") {
+  if (skipped()) return;
+  auto updated_on = [](Device device) {
+    std::vector<nn::NamedTensor> parameters;
+    for (int64_t i = 0; i < 60; ++i) {
+      const int64_t elements = i % 7 == 6 ? 0 : i % 5 == 4 ? 2047 + i % 3 : 1 + 37 * i;
+      const auto there = [&](uint64_t key) {
+        return convert_to(uniform({elements}, -1, 1, RandomKey{key}), {.device = device});
+      };
+      Tensor p = there(static_cast<uint64_t>(i));
+      p.set_requires_grad();
+      p.set_grad(there(1000 + static_cast<uint64_t>(i)));
+      parameters.push_back({std::to_string(i), p});
+    }
+    optim::Sgd sgd(parameters, {.momentum = 0.9, .weight_decay = 0.01});
+    const int64_t before = cuda::batches_started();
+    sgd.step({.rate = kRate});
+    if (device.is_cuda()) {
+      const int64_t kernels = cuda::batches_started() - before;
+      CHECK(kernels >= 1);
+      CHECK(kernels <= 10);  // the emulator's arguments are small
+    }
+    std::vector<double> values;
+    for (const nn::NamedTensor& named : parameters)
+      for (double x : named.tensor.to_vector<double>()) values.push_back(x);
+    return values;
+  };
+  CHECK(updated_on(Device::cuda()) == updated_on(Device::cpu()));
 }
 
 TEST_CASE("cuda: a gradient that is not finite is found, and the update refused") {

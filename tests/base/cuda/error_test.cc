@@ -18,6 +18,17 @@ TEST_CASE("cuda error: success is silent, a failure names the call, the reason a
                        DeviceError);
 }
 
+TEST_CASE(
+    "cuda error: of a kernel that failed it is said that the context is lost, and what helps") {
+  constexpr int kIllegalAddress = 700;
+  CHECK_THROWS_WITH_AS(
+      cuda::check(kIllegalAddress, "cudaStreamSynchronize"),
+      doctest::Contains("cuda: cudaStreamSynchronize failed: an illegal memory access was "
+                        "encountered (cudaErrorIllegalAddress); the program's context on the GPU "
+                        "is lost"),
+      DeviceError);
+}
+
 TEST_CASE("cuda error: want of memory is an error of its own, which launch can tell apart") {
   CHECK_THROWS_WITH_AS(cuda::check(kMemoryAllocation, "cudaStreamCreate"),
                        "cuda: cudaStreamCreate failed: out of memory (cudaErrorMemoryAllocation)",
