@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "brim/examples/support/planned_device.h"
 #include "brim/io/atomic_file.h"
 
 namespace brim::examples {
