@@ -35,10 +35,15 @@ __device__ inline void round(float value, Float16& to) {
     to.bits = static_cast<uint16_t>((std::bit_cast<uint32_t>(value) >> 16 & 0x8000u) | 0x7E00u);
 }
 
+// From Ampere on; before, GPUs compute nothing in bfloat16.
+#if __CUDA_ARCH__ >= 800
 __device__ inline void round(float value, BFloat16& to) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(value));
   if (value != value) to.bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16 | 0x40u);
 }
+#else
+__device__ inline void round(float value, BFloat16& to) { to = convert<BFloat16>(value); }
+#endif
 
 }  // namespace instruction
 #endif
