@@ -1,5 +1,6 @@
 #include "brim/memory/cuda_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "brim/base/cuda/context.h"
@@ -20,6 +21,13 @@ int64_t free_bytes(cuda::Driver& driver, int64_t page) {
   return free / page * page;
 }
 
+int64_t capacity_left(const Source& source, cuda::Driver& driver) noexcept {
+  int64_t free = 0, total = 0;
+  if (driver.memory_info(&free, &total) != 0) return source.capacity();
+  const int64_t page = source.pages().bytes;
+  return std::min(source.capacity(), source.used() + source.stranded() + free / page * page);
+}
+
 CudaSource::CudaSource(std::shared_ptr<cuda::Driver> driver, const CudaSourceOptions& options)
     : Source(free_bytes(*driver, kAlignment)), driver_(std::move(driver)), options_(options) {}
 
@@ -28,7 +36,10 @@ void* CudaSource::take(int64_t bytes) {
   uintptr_t address = 0;
   const int error = options_.in_stream ? driver_->allocate_in_stream(&address, bytes)
                                        : driver_->allocate(&address, bytes);
-  if (error == cuda::Driver::kOutOfMemory) return nullptr;
+  if (error == cuda::Driver::kOutOfMemory) {
+    set_capacity(capacity_left(*this, *driver_));
+    return nullptr;
+  }
   check_driver(*driver_, error, options_.in_stream ? "cudaMallocAsync" : "cudaMalloc");
   ++out_;
   return reinterpret_cast<void*>(address);

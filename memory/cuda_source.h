@@ -21,8 +21,10 @@ struct CudaSourceOptions {
 };
 
 /// Its capacity is what the GPU has free when the source is made, after its context: more belongs
-/// to others. A call that fails for anything but want of memory throws `DeviceError`; memory that
-/// the driver does not take back is `stranded`, until it does.
+/// to others; and less, as soon as they took some of it and a request was refused: who learns that
+/// they gave it back says so (`Account::set_cap`). A call that fails for anything but want of
+/// memory throws `DeviceError`; memory that the driver does not take back is `stranded`, until it
+/// does.
 class CudaSource final : public Source {
  public:
   explicit CudaSource(std::shared_ptr<cuda::Driver> driver, const CudaSourceOptions& options = {});
@@ -52,6 +54,10 @@ std::unique_ptr<Source> cuda_source(Device device);
 
 /// What `driver` has free, in whole pages. Throws `DeviceError`.
 int64_t free_bytes(cuda::Driver& driver, int64_t page);
+
+/// The capacity of a source that the driver refused memory which it should have had: others hold
+/// it. Never more than before.
+int64_t capacity_left(const Source& source, cuda::Driver& driver) noexcept;
 
 /// Throws `DeviceError`, with the call and what the driver says of it, for any error but 0.
 void check_driver(const cuda::Driver& driver, int error, const char* call);

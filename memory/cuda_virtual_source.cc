@@ -89,7 +89,10 @@ void* CudaVirtualSource::take_in_pieces(int64_t bytes, int64_t piece) {
   if (error == 0) error = driver_->allow_access(begin, bytes);
   if (error == 0) return pointer(begin);
   give_back(pointer(begin), bytes);
-  if (error == cuda::Driver::kOutOfMemory) return nullptr;
+  if (error == cuda::Driver::kOutOfMemory) {
+    set_capacity(capacity_left(*this, *driver_));
+    return nullptr;
+  }
   check_driver(*driver_, error, call);
   return nullptr;
 }

@@ -270,7 +270,10 @@ TEST_CASE("a GPU's memory: what other programs take is refused, and served again
     CHECK(program.failed == 0);
     CHECK_FALSE(program.request(64 * kPage));
     while (program.held() > 0) program.release(program.held() - 1);
+    CHECK(program.account().cap() == kTotal - 100 * kPage);
     program.driver().set_others(0);
+    CHECK_FALSE(program.request(100 * kPage));  // nobody said that it is back
+    program.account().set_cap(kTotal);
     CHECK(program.request(100 * kPage));
   }
 }

@@ -2,6 +2,6 @@
 
 namespace brim::testing {
 
-void use_plain_cuda_libraries() {}
+bool use_plain_cuda_libraries() { return false; }
 
 }  // namespace brim::testing

@@ -5,7 +5,8 @@
 
 namespace brim::testing {
 
-/// Enters them into the kernel table, once, where the GPU is emulated; else does nothing.
-void use_plain_cuda_libraries();
+/// Enters them into the kernel table, once, where the GPU is emulated; else does nothing, and
+/// returns false.
+bool use_plain_cuda_libraries();
 
 }  // namespace brim::testing

@@ -76,13 +76,13 @@ void matmul_plain(const KernelCall& call, const kernel::MatmulAttributes& attrib
 
 }  // namespace
 
-void use_plain_cuda_libraries() {
+bool use_plain_cuda_libraries() {
   static const bool done = [] {
     cuda::set_plain_convolution(convolve);
     register_kernel(kernel::matmul, DeviceType::cuda, Dtype::float32, matmul_plain);
     return true;
   }();
-  static_cast<void>(done);
+  return done;
 }
 
 }  // namespace brim::testing

@@ -7,6 +7,7 @@
 
 #include "brim/base/cuda/devices.h"
 #include "brim/tests/support/cuda_libraries.h"
+#include "brim/tests/support/fake_driver.h"
 #include "brim/tests/support/temp_folder.h"
 #include "brim/tests/train/plain_net.h"
 #include "brim/tests/train/planned_training.h"
@@ -142,6 +143,44 @@ TEST_CASE("a training on a GPU has the same bits whatever waits for backward, an
     CHECK(other.losses == all.losses);
     CHECK(other.weights == all.weights);
   }
+}
+
+// On the memory of a driver that can be told what others hold: for an emulated GPU any is right.
+TEST_CASE("a training on a GPU of which another program takes memory goes on in smaller parts") {
+  if (!use_plain_cuda_libraries()) {
+    MESSAGE("skipped: memory that others take (no emulated GPU)");
+    return;
+  }
+  auto driver = std::make_shared<FakeDriver>(FakeDriverOptions{.total = 8 << 20});
+  auto account = std::make_shared<memory::Account>(Device::cuda(),
+                                                   std::make_unique<memory::CudaSource>(driver),
+                                                   memory::planner_named("direct"));
+  memory::AccountScope scope(account);
+  {
+    const auto made = nn::make<PlainNet>({.device = Device::cuda()}, Dtype::float32);
+    Updating updating = make_updating({}, *made);
+    RandomBatches batches({.images = 8, .batches = 6, .size = 8});
+    Trainer trainer(*made, *updating.optimizer, {batches, nullptr},
+                    {.steps = 6,
+                     .schedule = optim::ConstantSchedule{.rate = 0.01},
+                     .input = {.device = Device::cuda()}});
+    std::vector<ReplanReport> replans;
+    trainer.on_replan = [&](const ReplanReport& report) { replans.push_back(report); };
+    trainer.on_step = [&](const StepReport&) {
+      if (trainer.updates() != 2) return;
+      const memory::AccountStats stats = account->stats();
+      const int64_t left = (stats.live + stats.peak_live) / 2;
+      driver->set_others((8 << 20) - left);
+    };
+    trainer.run();
+    CHECK(trainer.updates() == 6);
+    REQUIRE(replans.size() == 1);
+    CHECK(replans[0].micro_batch < 8);
+    CHECK(trainer.counts().out_of_memory == 1);
+    CHECK(account->cap() < 8 << 20);
+  }
+  CHECK(driver->breach() == "");
+  CHECK(driver->held() == 0);
 }
 
 // Each product is rounded to 8 or 11 bits, here and there by other sums: a few steps stay together
