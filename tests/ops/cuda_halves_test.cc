@@ -13,6 +13,8 @@
 #include "brim/ops/avg_pool2d.h"
 #include "brim/ops/batch_norm.h"
 #include "brim/ops/binary_cross_entropy_with_logits.h"
+#include "brim/ops/conv2d.h"
+#include "brim/ops/conv_transpose2d.h"
 #include "brim/ops/cross_entropy.h"
 #include "brim/ops/dropout.h"
 #include "brim/ops/elementwise_kernels.h"
@@ -493,4 +495,73 @@ TEST_CASE("cuda halves: what attention adds to scores") {
   for (Dtype low : kHalves)
     for (const Tensor& seen : {mask, Tensor()})
       compare(kernel::attention_bias, low, {seen}, {empty_on_cuda({6, 7}, low)});
+}
+
+namespace {
+
+/// A depthwise convolution. 24 channels are packs of every dtype, 9 of none.
+struct Depthwise {
+  int64_t window;
+  Conv2dOptions options;
+
+  Shape x() const { return {2, 7, 10, options.groups}; }
+  Shape weight() const { return {options.groups, window, window, 1}; }
+  Shape y() const { return conv2d_shape(x(), weight(), options); }
+  Shape bias() const { return {options.groups}; }
+};
+
+std::vector<Depthwise> depthwise_forms() {
+  std::vector<Depthwise> forms;
+  for (int64_t channels : {9, 24}) {
+    for (int64_t window : {3, 5})
+      for (int64_t stride : {1, 2})
+        forms.push_back({window, {.stride = stride, .padding = 1, .groups = channels}});
+    forms.push_back({3, {.stride = {1, 2}, .padding = 2, .dilation = 2, .groups = channels}});
+  }
+  return forms;
+}
+
+}  // namespace
+
+TEST_CASE("cuda halves: depthwise convolution, with a bias, its gradients and its transpose") {
+  if (skipped()) return;
+  for (const Depthwise& form : depthwise_forms())
+    for (Dtype low : kHalves) {
+      CAPTURE(form.window);
+      CAPTURE(form.options.groups);
+      const auto in = [&](const Shape& shape, uint64_t seed) { return numbers(shape, low, seed); };
+      const auto out = [&](const Shape& shape) { return empty_on_cuda(shape, low); };
+      const Tensor x = in(form.x(), 1), dy = in(form.y(), 2), weight = in(form.weight(), 3);
+      for (const Tensor& bias : {in(form.bias(), 4), Tensor()}) {
+        compare(kernel::conv2d, low, {x, weight, bias}, {out(form.y())}, form.options);
+        compare(kernel::conv_transpose2d, low, {dy, weight, bias}, {out(form.x())}, form.options);
+      }
+      compare(kernel::conv2d_backward_data, low, {dy, weight}, {out(form.x())}, form.options);
+      compare(kernel::conv2d_backward_weight, low, {x, dy}, {out(form.weight())}, form.options);
+    }
+}
+
+TEST_CASE("cuda vectors: depthwise convolution has the same bits wherever its images begin") {
+  if (skipped()) return;
+  const auto check = [](const auto& kernel, const Tensor& image, const Tensor& weight,
+                        const Shape& result, const Conv2dOptions& options) {
+    CAPTURE(std::string(kernel.name));
+    Tensor expected;
+    for (const Tensor& from : placed(image.view_as({image.numel()})))
+      for (const Tensor& to : placed(empty_on_cuda({numel(result)}, image.dtype()))) {
+        launch(kernel, image.dtype(), {from.view_as(image.shape()), weight, Tensor()},
+               {to.view_as(result)}, options);
+        const Tensor got = on_cpu(to).view_as(result);
+        if (!expected.defined()) expected = got;
+        CHECK(bit_difference(got, expected) == "");
+      }
+  };
+  for (const Depthwise& form : depthwise_forms())
+    for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16}) {
+      CAPTURE(form.window);
+      CAPTURE(std::string(to_string(dtype)));
+      const Tensor weight = numbers(form.weight(), dtype, 3);
+      check(kernel::conv2d, numbers(form.x(), dtype, 1), weight, form.y(), form.options);
+      check(kernel::conv_transpose2d, numbers(form.y(), dtype, 2), weight, form.x(), form.options);
+    }
 }
