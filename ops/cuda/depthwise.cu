@@ -60,10 +60,11 @@ struct SweepStrip {
       const int64_t h = to.h * kStride - by.top + r;
       if (h >= 0 && h < by.in_h) add_row(to, c, h, r, sums);
     }
-    S* y = by.y + ((to.n * by.out_h + to.h) * by.out_w + to.w * kStrip<P>)*by.channels + c;
+    const int64_t w = to.w * kStrip<P>;
+    S* y = by.y + ((to.n * by.out_h + to.h) * by.out_w + w) * by.channels + c;
     BRIM_UNROLL
     for (int j = 0; j < kStrip<P>; ++j)
-      if (to.w * kStrip<P> + j < by.out_w) sums[j].store(y + j * by.channels);
+      if (w + j < by.out_w) sums[j].store(y + j * by.channels);
   }
 
  private:
