@@ -2,20 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <unordered_set>
 #include <utility>
 
 #include "brim/autograd/backward.h"
+#include "brim/core/transfer.h"
 #include "brim/memory/staging_scope.h"
 #include "brim/shrink/cpu/register.h"
+#include "brim/shrink/cuda/register.h"
 #include "brim/shrink/named_parts.h"
 
 namespace brim::shrink {
 namespace {
 
-[[maybe_unused]] const bool kernels_ready = cpu::register_shrink_kernels();
+[[maybe_unused]] const bool kernels_ready =
+    cpu::register_shrink_kernels() && cuda::register_shrink_kernels();
 
 constexpr const char* kTag = "weight masks";
 constexpr float kGone = -1;  // below every score of a weight that is there
@@ -49,9 +53,10 @@ Scores scores_of(const Tensor& weight, const Tensor& mask, const MaskOptions& op
                  const std::string& name) {
   memory::StagingScope staging;
   Scores scores = weight.to_vector<float>();
+  const Tensor stays = mask.defined() ? staged_on_host(mask) : mask;
   const RandomKey key = derive(derive({options.seed}, "mask"), name);
   for (size_t i = 0; i < scores.size(); ++i) {
-    if (mask.defined() && !mask.data<bool>()[i])
+    if (stays.defined() && !stays.data<bool>()[i])
       scores[i] = kGone;
     else if (options.method == MaskMethod::random)
       scores[i] = random_uniform(key, 0, i);
@@ -98,8 +103,9 @@ void keep_pattern(const Scores& scores, int64_t length, const MaskOptions& o,
 }
 
 void fill_mask(const Tensor& mask, const std::vector<bool>& stays) {
-  std::ranges::copy(stays, mask.data<bool>());
-  mask.storage()->note_write("mask");
+  const auto elements = std::make_unique<bool[]>(stays.size());
+  std::ranges::copy(stays, elements.get());
+  copy_from_host(mask, elements.get());
 }
 
 void require_same_shape(const Tensor& mask, const Tensor& weight) {
@@ -197,8 +203,9 @@ double WeightMasks::sparsity() const {
   int64_t gone = 0, all = 0;
   for (const Masked& m : masked_) {
     if (!m.mask->defined() || m.mask->device().is_meta()) continue;
-    all += m.mask->numel();
-    gone += std::count(m.mask->data<bool>(), m.mask->data<bool>() + m.mask->numel(), false);
+    const Tensor stays = staged_on_host(*m.mask);
+    all += stays.numel();
+    gone += std::count(stays.data<bool>(), stays.data<bool>() + stays.numel(), false);
   }
   return all == 0 ? 0 : static_cast<double>(gone) / static_cast<double>(all);
 }

@@ -5,11 +5,13 @@
 
 #include "brim/train/beta.h"
 #include "brim/train/cpu/register.h"
+#include "brim/train/cuda/register.h"
 
 namespace brim {
 namespace {
 
-[[maybe_unused]] const bool kernels_ready = cpu::register_train_kernels();
+[[maybe_unused]] const bool kernels_ready =
+    cpu::register_train_kernels() && cuda::register_train_kernels();
 
 constexpr const char* kTag = "mix";
 

@@ -57,7 +57,8 @@ struct MixLabelsOptions {
 /// of its partner's times 1 - share. With a smoothing of s, that of a label is 1 - s there plus
 /// s / classes everywhere. labels int64 [N]; one of -100 (`data::kIgnoredLabel`) adds nothing.
 /// Throws `ShapeError` or `DtypeError` for other labels, `ValueError` for a smoothing out of range
-/// and, on the CPU, for the first label outside [0, classes).
+/// and, on the CPU, for the first label outside [0, classes); on a GPU its row and its partner's
+/// are NaN.
 Tensor mix_labels(const Tensor& labels, int64_t classes, const Mix& mix,
                   const MixLabelsOptions& options = {});
 

@@ -20,6 +20,7 @@ inline __host__ __device__ bool is_aligned(const void* address) {
 /// Neighbouring elements.
 template <class S>
 struct alignas(kPackBytes) Pack {
+  using Element = S;
   static constexpr int kCount = kPackBytes / sizeof(S);
   S of[kCount];
 

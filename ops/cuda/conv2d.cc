@@ -18,6 +18,12 @@
 namespace brim::cuda {
 namespace {
 
+/// Of `conv2d` and `conv_transpose2d`; gradients have none.
+const View& bias_of(const KernelCall& call) {
+  static const View absent;
+  return call.in.size() > 2 ? call.in[2] : absent;
+}
+
 // Views in the order of each kernel: see ops/conv2d.h.
 template <ConvPass pass>
 ConvolutionCall describe(const KernelCall& call, const Conv2dOptions& options) {
@@ -28,10 +34,10 @@ ConvolutionCall describe(const KernelCall& call, const Conv2dOptions& options) {
                         ? ConvShape(result.shape, second.shape, first.shape, options)
                         : ConvShape(first.shape, result.shape, second.shape, options);
   const bool bias =
-      pass == ConvPass::forward && is_low_precision(result.dtype) && call.in[2].present;
+      pass == ConvPass::forward && is_low_precision(result.dtype) && bias_of(call).present;
   int64_t alignment =
       std::min({alignment_of(first.data), alignment_of(second.data), alignment_of(result.data),
-                bias ? alignment_of(call.in[2].data) : memory::kAlignment});
+                bias ? alignment_of(bias_of(call).data) : memory::kAlignment});
   return {shape, pass, result.dtype, alignment, bias};
 }
 
@@ -42,9 +48,8 @@ int64_t scratch(const KernelCall& call, const Conv2dOptions& options) {
   ConvolutionCall described = describe<pass>(call, options);
   const ConvShape& shape = described.shape;
   if (is_empty(shape)) return 0;
-  if constexpr (!is_low_precision(dtype_of<T>))
-    if (shape.is_depthwise())
-      return pass == ConvPass::backward_weight ? depthwise_backward_weight_scratch<T>(shape) : 0;
+  if (shape.is_depthwise())
+    return pass == ConvPass::backward_weight ? depthwise_backward_weight_scratch<T>(shape) : 0;
   if (is_bound(call.device)) return workspace_scratch(kWorkspaceCap);
   const Device device = device_meant(call.device);
   DeviceScope scope(device);
@@ -65,79 +70,63 @@ void run_library(const KernelCall& call, const ConvolutionCall& described) {
   ScratchCursor cursor(call.scratch);
   run(convolution, {.first = call.in[0].data,
                     .second = call.in[1].data,
-                    .bias = described.bias ? call.in[2].data : nullptr,
+                    .bias = described.bias ? bias_of(call).data : nullptr,
                     .result = call.out[0].data,
                     .workspace = take_workspace(cursor, workspace_bytes(convolution))});
 }
 
-/// Halves that the library cannot convolve are left to float32; with a bias also those that are not
-/// aligned, as its fused kernels read packs.
+/// Halves that the library cannot convolve are left to float32. With a bias also those that are not
+/// aligned, as its fused kernels read packs, and data gradients, for which it has none.
 template <ConvPass pass>
 bool suits(const KernelCall& call, const Conv2dOptions& options) {
   const ConvolutionCall described = describe<pass>(call, options);
-  if (is_empty(described.shape)) return true;
-  if (described.shape.is_depthwise() || (described.bias && described.alignment < 16)) return false;
+  if (is_empty(described.shape) || described.shape.is_depthwise()) return true;
+  if (bias_of(call).present && (!described.bias || described.alignment < 16)) return false;
   if (is_bound(call.device)) return true;
   const Device device = device_meant(call.device);
   DeviceScope scope(device);
   return has_convolution(described, device);
 }
 
-template <class T>
-void forward(const KernelCall& call, const Conv2dOptions& options) {
-  const View &bias = call.in[2], &y = call.out[0];
-  ConvolutionCall described = describe<ConvPass::forward>(call, options);
+/// The convolution, or its data gradient, which with a bias is `conv_transpose2d`.
+template <class T, ConvPass pass>
+void convolve(const KernelCall& call, const Conv2dOptions& options) {
+  constexpr auto kDepthwise = pass == ConvPass::forward ? depthwise<T> : depthwise_backward_data<T>;
+  const View &bias = bias_of(call), &result = call.out[0];
+  const ConvolutionCall described = describe<pass>(call, options);
   if (is_empty(described.shape)) {
-    clear(call, y);
+    clear(call, result);
   } else if (described.shape.is_depthwise()) {
-    if constexpr (!is_low_precision(dtype_of<T>))
-      return depthwise<T>(call, described.shape, call.in[0], call.in[1], bias, y);
+    return kDepthwise(call, described.shape, call.in[0], call.in[1], bias, result);
   } else {
-    run_library<ConvPass::forward>(call, described);
+    run_library<pass>(call, described);
     if (described.bias) return;
   }
-  if (bias.present) add_bias<T>(call, bias, y);
-}
-
-template <class T>
-void backward_data(const KernelCall& call, const Conv2dOptions& options) {
-  ConvolutionCall described = describe<ConvPass::backward_data>(call, options);
-  if (is_empty(described.shape)) return clear(call, call.out[0]);
-  if constexpr (!is_low_precision(dtype_of<T>))
-    if (described.shape.is_depthwise())
-      return depthwise_backward_data<T>(call, described.shape, call.in[0], call.in[1], call.out[0]);
-  run_library<ConvPass::backward_data>(call, described);
+  if (bias.present) add_bias<T>(call, bias, result);
 }
 
 template <class T>
 void backward_weight(const KernelCall& call, const Conv2dOptions& options) {
   ConvolutionCall described = describe<ConvPass::backward_weight>(call, options);
   if (is_empty(described.shape)) return clear(call, call.out[0]);
-  if constexpr (!is_low_precision(dtype_of<T>))
-    if (described.shape.is_depthwise())
-      return depthwise_backward_weight<T>(call, described.shape, call.in[0], call.in[1],
-                                          call.out[0]);
+  if (described.shape.is_depthwise())
+    return depthwise_backward_weight<T>(call, described.shape, call.in[0], call.in[1], call.out[0]);
   run_library<ConvPass::backward_weight>(call, described);
 }
 
-template <class T>
-void transpose(const KernelCall& call, const Conv2dOptions& options) {
-  backward_data<T>(call, options);
-  if (call.in[2].present) add_bias<T>(call, call.in[2], call.out[0]);
+template <class T, ConvPass pass>
+void add(const Kernel<Conv2dOptions>& kernel, KernelFn<Conv2dOptions> run) {
+  register_kernel(kernel, DeviceType::cuda, dtype_of<T>, run, scratch<T, pass>,
+                  is_low_precision(dtype_of<T>) ? suits<pass> : nullptr);
 }
 
 template <class T>
 void register_for() {
-  constexpr DeviceType kCuda = DeviceType::cuda;
-  constexpr bool kHalf = is_low_precision(dtype_of<T>);
-  register_kernel(kernel::conv2d, kCuda, dtype_of<T>, forward<T>, scratch<T, ConvPass::forward>,
-                  kHalf ? suits<ConvPass::forward> : nullptr);
-  register_kernel(kernel::conv2d_backward_data, kCuda, dtype_of<T>, backward_data<T>,
-                  scratch<T, ConvPass::backward_data>,
-                  kHalf ? suits<ConvPass::backward_data> : nullptr);
-  register_kernel(kernel::conv2d_backward_weight, kCuda, dtype_of<T>, backward_weight<T>,
-                  scratch<T, ConvPass::backward_weight>,
-                  kHalf ? suits<ConvPass::backward_weight> : nullptr);
+  constexpr auto kForward = ConvPass::forward, kData = ConvPass::backward_data;
+  add<T, kForward>(kernel::conv2d, convolve<T, kForward>);
+  add<T, kData>(kernel::conv2d_backward_data, convolve<T, kData>);
+  add<T, kData>(kernel::conv_transpose2d, convolve<T, kData>);
+  add<T, ConvPass::backward_weight>(kernel::conv2d_backward_weight, backward_weight<T>);
 }
 
 }  // namespace
@@ -147,10 +136,6 @@ void register_conv2d() {
   register_for<double>();
   register_for<Float16>();
   register_for<BFloat16>();
-  register_kernel(kernel::conv_transpose2d, DeviceType::cuda, Dtype::float32, transpose<float>,
-                  scratch<float, ConvPass::backward_data>);
-  register_kernel(kernel::conv_transpose2d, DeviceType::cuda, Dtype::float64, transpose<double>,
-                  scratch<double, ConvPass::backward_data>);
 }
 
 }  // namespace brim::cuda

@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "brim/base/cuda/error.h"
 #include "brim/ops/cuda/convolution_graph.cuh"
@@ -95,13 +96,20 @@ const Convolution& find_convolution(const ConvolutionCall& call, Device device) 
   return found->second;
 }
 
+// Asked at every launch: cuDNN goes through its engines once, also where it has none.
 bool has_convolution(const ConvolutionCall& call, Device device) {
+  static std::mutex mutex;
+  static auto* without = new std::set<Key>;
+  const Key key = key_of(call, device);
+  if (std::lock_guard lock(mutex); without->contains(key)) return false;
   try {
     find_convolution(call, device);
     return true;
   } catch (const AllocationError&) {
     throw;  // what memory is left must not choose
   } catch (const DeviceError&) {
+    std::lock_guard lock(mutex);
+    without->insert(key);
     return false;
   }
 }

@@ -8,93 +8,131 @@ namespace {
 
 /// A convolution with a fast path, or the data gradient of one with stride 1, which is the
 /// convolution of dy with the window turned round, and with the padding that is left of it.
-template <class T>
+template <class S>
 struct Sweep {
   int64_t in_h, in_w, out_h, out_w, channels;
   int64_t top, left;  // padding; in the gradient perhaps negative
   bool turned;
-  const T *x, *weight, *bias;  // bias may be null
-  T* y;
+  const S *x, *weight, *bias;  // bias may be null
+  S* y;
 };
 
-/// Element: the channel of a strip.
-template <class T, int kWindow, int kStride>
+/// What a thread adds up, for each of its channels.
+template <class P>
+struct Sums {
+  using S = typename P::Element;
+  Compute<S> of[P::kCount];
+
+  /// From the bias, or 0 where that is null. `c`: the first channel.
+  __device__ static Sums start(const S* bias, int64_t c) {
+    Sums sums;
+    BRIM_UNROLL
+    for (int k = 0; k < P::kCount; ++k) sums.of[k] = bias != nullptr ? widen(bias[c + k]) : 0;
+    return sums;
+  }
+  /// Adds x * weight; the weights of neighbouring channels are `apart`.
+  __device__ void add(const P& x, const S* weight, int64_t apart) {
+    BRIM_UNROLL
+    for (int k = 0; k < P::kCount; ++k)
+      of[k] = fma(widen(x.of[k]), widen(weight[k * apart]), of[k]);
+  }
+  __device__ void store(S* to) const {
+    P made;
+    BRIM_UNROLL
+    for (int k = 0; k < P::kCount; ++k) made.of[k] = round_to<S>(of[k]);
+    made.store(to);
+  }
+};
+
+/// Element: the channels P of a strip.
+template <class P, int kWindow, int kStride>
 struct SweepStrip {
-  Sweep<T> by;
+  using S = typename P::Element;
+  Sweep<S> by;
   int64_t strips;
 
   __device__ void operator()(const Offsets<1>& at) const {
-    const Pixel to(at.of[0], by.out_h, strips, by.channels);
-    T sums[kStrip];
-    for (T& sum : sums) sum = by.bias != nullptr ? by.bias[to.c] : T(0);
+    const Pixel to(at.of[0], by.out_h, strips, by.channels / P::kCount);
+    const int64_t c = to.c * P::kCount;
+    Sums<P> sums[kStrip<P>];
+    for (Sums<P>& sum : sums) sum = Sums<P>::start(by.bias, c);
     for (int r = 0; r < kWindow; ++r) {
       const int64_t h = to.h * kStride - by.top + r;
-      if (h >= 0 && h < by.in_h) add_row(to, h, r, sums);
+      if (h >= 0 && h < by.in_h) add_row(to, c, h, r, sums);
     }
-    T* y = by.y + ((to.n * by.out_h + to.h) * by.out_w + to.w * kStrip) * by.channels + to.c;
-    for (int j = 0; j < kStrip; ++j)
-      if (to.w * kStrip + j < by.out_w) y[j * by.channels] = sums[j];
+    const int64_t w = to.w * kStrip<P>;
+    S* y = by.y + ((to.n * by.out_h + to.h) * by.out_w + w) * by.channels + c;
+    BRIM_UNROLL
+    for (int j = 0; j < kStrip<P>; ++j)
+      if (w + j < by.out_w) sums[j].store(y + j * by.channels);
   }
 
  private:
   /// Row h of x under row r of the window.
-  __device__ void add_row(const Pixel& to, int64_t h, int r, T (&sums)[kStrip]) const {
-    T line[kStretch<kWindow, kStride>];
-    load_line(by.x + (to.n * by.in_h + h) * by.in_w * by.channels + to.c,
-              to.w * kStrip * kStride - by.left, by.in_w, by.channels, line);
-    const T* weight = by.weight + to.c * kWindow * kWindow;
+  __device__ void add_row(const Pixel& to, int64_t c, int64_t h, int r,
+                          Sums<P> (&sums)[kStrip<P>]) const {
+    P line[kStretch<P, kWindow, kStride>];
+    load_line(by.x + (to.n * by.in_h + h) * by.in_w * by.channels + c,
+              to.w * kStrip<P> * kStride - by.left, by.in_w, by.channels, line);
+    constexpr int kTaps = kWindow * kWindow;
+    BRIM_UNROLL
     for (int s = 0; s < kWindow; ++s) {
       const int tap = r * kWindow + s;
-      const T value = weight[by.turned ? kWindow * kWindow - 1 - tap : tap];
-      for (int j = 0; j < kStrip; ++j) sums[j] = fma(line[j * kStride + s], value, sums[j]);
+      const S* weight = by.weight + c * kTaps + (by.turned ? kTaps - 1 - tap : tap);
+      BRIM_UNROLL
+      for (int j = 0; j < kStrip<P>; ++j) sums[j].add(line[j * kStride + s], weight, kTaps);
     }
   }
 };
 
-template <class T, int kWindow, int kStride>
-void sweep(const KernelCall& call, int64_t images, const Sweep<T>& by) {
-  const int64_t strips = strips_of(by.out_w);
-  for_each_element(call, images * by.out_h * strips * by.channels,
-                   SweepStrip<T, kWindow, kStride>{by, strips}, "depthwise");
+template <class S, int kWindow, int kStride>
+void sweep(const KernelCall& call, int64_t images, const Sweep<S>& by) {
+  choose_channels<S>(by.channels, {by.x, by.y}, [&]<class P>() {
+    const int64_t strips = strips_of<P>(by.out_w);
+    for_each_element(call, images * by.out_h * strips * (by.channels / P::kCount),
+                     SweepStrip<P, kWindow, kStride>{by, strips}, "depthwise");
+  });
 }
 
-/// Any window, one thread an element.
-template <class T>
+/// Any window, one thread the channels P of a pixel.
+template <class P>
 struct AnyWindow {
+  using S = typename P::Element;
   ConvShape shape;
-  const T *x, *weight, *bias;
-  T* y;
+  const S *x, *weight, *bias;
+  S* y;
   __device__ void operator()(const Offsets<1>& at) const {
-    const Pixel to(at.of[0], shape.p, shape.q, shape.c);
-    const T* filter = weight + to.c * shape.r * shape.s;
-    T sum = bias != nullptr ? bias[to.c] : T(0);
+    const Pixel to(at.of[0], shape.p, shape.q, shape.c / P::kCount);
+    const int64_t c = to.c * P::kCount, taps = shape.r * shape.s;
+    auto sums = Sums<P>::start(bias, c);
     for (int64_t r = 0; r < shape.r; ++r) {
       const int64_t h = to.h * shape.stride.h - shape.padding.h + r * shape.dilation.h;
       if (h < 0 || h >= shape.h) continue;
       for (int64_t s = 0; s < shape.s; ++s) {
         const int64_t w = to.w * shape.stride.w - shape.padding.w + s * shape.dilation.w;
         if (w < 0 || w >= shape.w) continue;
-        sum = fma(x[((to.n * shape.h + h) * shape.w + w) * shape.c + to.c], filter[r * shape.s + s],
-                  sum);
+        sums.add(P::load(x + ((to.n * shape.h + h) * shape.w + w) * shape.c + c),
+                 weight + c * taps + r * shape.s + s, taps);
       }
     }
-    y[at.of[0]] = sum;
+    sums.store(y + at.of[0] * P::kCount);
   }
 };
 
 /// The data gradient: each input collects from the outputs that read it, tap by tap. kWindow and
 /// kStride are 0 where they are the shape's.
-template <class T, int kWindow, int kStride>
+template <class P, int kWindow, int kStride>
 struct Collect {
+  using S = typename P::Element;
   ConvShape shape;
-  const T *dy, *weight;
-  T* dx;
+  const S *dy, *weight, *bias;
+  S* dx;
 
   __device__ void operator()(const Offsets<1>& at) const {
-    const Pixel to(at.of[0], shape.h, shape.w, shape.c);
+    const Pixel to(at.of[0], shape.h, shape.w, shape.c / P::kCount);
     const int64_t rows = kWindow > 0 ? kWindow : shape.r, columns = kWindow > 0 ? kWindow : shape.s;
-    const T* filter = weight + to.c * rows * columns;
-    T sum = 0;
+    const int64_t c = to.c * P::kCount, taps = rows * columns;
+    auto sums = Sums<P>::start(bias, c);
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t p =
           reader(to.h + shape.padding.h, r, shape.stride.h, shape.dilation.h, shape.p);
@@ -103,11 +141,11 @@ struct Collect {
         const int64_t q =
             reader(to.w + shape.padding.w, s, shape.stride.w, shape.dilation.w, shape.q);
         if (q < 0) continue;
-        sum = fma(dy[((to.n * shape.p + p) * shape.q + q) * shape.c + to.c],
-                  filter[r * columns + s], sum);
+        sums.add(P::load(dy + ((to.n * shape.p + p) * shape.q + q) * shape.c + c),
+                 weight + c * taps + r * columns + s, taps);
       }
     }
-    dx[at.of[0]] = sum;
+    sums.store(dx + at.of[0] * P::kCount);
   }
 
  private:
@@ -122,23 +160,26 @@ struct Collect {
   }
 };
 
-template <class T, int kWindow, int kStride>
+template <class S, int kWindow, int kStride>
 void collect(const KernelCall& call, const ConvShape& shape, const View& dy, const View& weight,
-             const View& dx) {
-  for_each_element(call, dx.numel(),
-                   Collect<T, kWindow, kStride>{shape, dy.as<T>(), weight.as<T>(), dx.as<T>()},
-                   "depthwise_backward_data");
+             const View& bias, const View& dx) {
+  choose_channels<S>(shape.c, {dy.as<S>(), dx.as<S>()}, [&]<class P>() {
+    for_each_element(
+        call, dx.numel() / P::kCount,
+        Collect<P, kWindow, kStride>{shape, dy.as<S>(), weight.as<S>(), bias.as<S>(), dx.as<S>()},
+        "depthwise_backward_data");
+  });
 }
 
 }  // namespace
 
-template <class T>
+template <class S>
 void depthwise(const KernelCall& call, const ConvShape& shape, const View& x, const View& weight,
                const View& bias, const View& y) {
   choose_window(
       shape,
       [&]<int kWindow, int kStride>() {
-        sweep<T, kWindow, kStride>(call, shape.n,
+        sweep<S, kWindow, kStride>(call, shape.n,
                                    {.in_h = shape.h,
                                     .in_w = shape.w,
                                     .out_h = shape.p,
@@ -147,26 +188,28 @@ void depthwise(const KernelCall& call, const ConvShape& shape, const View& x, co
                                     .top = shape.padding.h,
                                     .left = shape.padding.w,
                                     .turned = false,
-                                    .x = x.as<T>(),
-                                    .weight = weight.as<T>(),
-                                    .bias = bias.as<T>(),
-                                    .y = y.as<T>()});
+                                    .x = x.as<S>(),
+                                    .weight = weight.as<S>(),
+                                    .bias = bias.as<S>(),
+                                    .y = y.as<S>()});
       },
       [&] {
-        for_each_element(call, y.numel(),
-                         AnyWindow<T>{shape, x.as<T>(), weight.as<T>(), bias.as<T>(), y.as<T>()},
-                         "depthwise");
+        choose_channels<S>(shape.c, {x.as<S>(), y.as<S>()}, [&]<class P>() {
+          for_each_element(call, y.numel() / P::kCount,
+                           AnyWindow<P>{shape, x.as<S>(), weight.as<S>(), bias.as<S>(), y.as<S>()},
+                           "depthwise");
+        });
       });
 }
 
-template <class T>
+template <class S>
 void depthwise_backward_data(const KernelCall& call, const ConvShape& shape, const View& dy,
-                             const View& weight, const View& dx) {
+                             const View& weight, const View& bias, const View& dx) {
   choose_window(
       shape,
       [&]<int kWindow, int kStride>() {
         if constexpr (kStride == 1)
-          sweep<T, kWindow, 1>(call, shape.n,
+          sweep<S, kWindow, 1>(call, shape.n,
                                {.in_h = shape.p,
                                 .in_w = shape.q,
                                 .out_h = shape.h,
@@ -175,23 +218,25 @@ void depthwise_backward_data(const KernelCall& call, const ConvShape& shape, con
                                 .top = kWindow - 1 - shape.padding.h,
                                 .left = kWindow - 1 - shape.padding.w,
                                 .turned = true,
-                                .x = dy.as<T>(),
-                                .weight = weight.as<T>(),
-                                .bias = nullptr,
-                                .y = dx.as<T>()});
+                                .x = dy.as<S>(),
+                                .weight = weight.as<S>(),
+                                .bias = bias.as<S>(),
+                                .y = dx.as<S>()});
         else
-          collect<T, kWindow, kStride>(call, shape, dy, weight, dx);
+          collect<S, kWindow, kStride>(call, shape, dy, weight, bias, dx);
       },
-      [&] { collect<T, 0, 0>(call, shape, dy, weight, dx); });
+      [&] { collect<S, 0, 0>(call, shape, dy, weight, bias, dx); });
 }
 
-#define BRIM_INSTANTIATE(T)                                                                  \
-  template void depthwise<T>(const KernelCall&, const ConvShape&, const View&, const View&,  \
+#define BRIM_INSTANTIATE(S)                                                                  \
+  template void depthwise<S>(const KernelCall&, const ConvShape&, const View&, const View&,  \
                              const View&, const View&);                                      \
-  template void depthwise_backward_data<T>(const KernelCall&, const ConvShape&, const View&, \
-                                           const View&, const View&);
+  template void depthwise_backward_data<S>(const KernelCall&, const ConvShape&, const View&, \
+                                           const View&, const View&, const View&);
 BRIM_INSTANTIATE(float)
 BRIM_INSTANTIATE(double)
+BRIM_INSTANTIATE(Float16)
+BRIM_INSTANTIATE(BFloat16)
 #undef BRIM_INSTANTIATE
 
 }  // namespace brim::cuda

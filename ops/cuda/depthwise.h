@@ -10,18 +10,20 @@
 
 namespace brim::cuda {
 
-/// y = conv2d(x, weight, bias); the bias may be absent. Sums are in T.
-template <class T>
+/// y = conv2d(x, weight, bias); the bias may be absent. Of S, halves too; sums begin with the bias,
+/// are in what S is computed in, and rounded once.
+template <class S>
 void depthwise(const KernelCall& call, const ConvShape& shape, const View& x, const View& weight,
                const View& bias, const View& y);
-template <class T>
+/// The data gradient, or with a bias `conv_transpose2d`.
+template <class S>
 void depthwise_backward_data(const KernelCall& call, const ConvShape& shape, const View& dy,
-                             const View& weight, const View& dx);
+                             const View& weight, const View& bias, const View& dx);
 
-/// Sums are in T over at most 256 pixels; in double beyond.
-template <class T>
+/// Sums are in what S is computed in over at most 256 pixels; in double beyond.
+template <class S>
 int64_t depthwise_backward_weight_scratch(const ConvShape& shape);
-template <class T>
+template <class S>
 void depthwise_backward_weight(const KernelCall& call, const ConvShape& shape, const View& x,
                                const View& dy, const View& dweight);
 

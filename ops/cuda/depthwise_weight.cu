@@ -1,6 +1,7 @@
 // The weight gradient of depthwise convolution: for each tap of each channel a sum over all
 // outputs. Strips of outputs are shared out to pieces, by their number alone; threads add what they
-// meet in T, then in double, and the sums of threads and pieces are joined in one order.
+// meet in what S is computed in, then in double, and the sums of threads and pieces are joined in
+// one order. A thread has one channel: the sums of a pack, for each tap, are too many registers.
 #include <algorithm>
 
 #include "brim/core/cuda/strided.cuh"
@@ -11,6 +12,9 @@
 
 namespace brim::cuda {
 namespace {
+
+template <class S>
+inline constexpr int kOutputs = kStrip<Single<S>>;  // of a strip
 
 /// A block has `width` channels along x, `rows` strips at a time along y, and the rows of the
 /// window along z, which read the same outputs.
@@ -23,8 +27,7 @@ struct WeightPlan {
   static constexpr int64_t kBlocks = 1024;     // fill any GPU
   static constexpr int64_t kLeastStrips = 16;  // that are worth a thread of one more piece
 
-  explicit WeightPlan(const ConvShape& shape)
-      : strips(shape.n * shape.p * strips_of(shape.q)), channels(shape.c) {
+  WeightPlan(const ConvShape& shape, int64_t strips) : strips(strips), channels(shape.c) {
     while (width < 32 && width < channels) width *= 2;
     while (width * rows * 2 * static_cast<unsigned>(shape.r) <= kThreads) rows *= 2;
     tiles = (channels + width - 1) / width;
@@ -34,15 +37,16 @@ struct WeightPlan {
 };
 
 /// The sums of one row of the window.
-template <class T, int kWindow, int kStride>
+template <class S, int kWindow, int kStride>
 struct RowSums {
+  using T = Compute<S>;
   ConvShape shape;
-  const T *x, *dy;
+  const S *x, *dy;
 
   /// Of strips first, first + step, ... < end.
   __device__ void fold(int64_t first, int64_t end, int64_t step, int r, int64_t c,
                        double (&totals)[kWindow]) const {
-    constexpr int64_t kFlush = 256 / kStrip;  // strips added in T
+    constexpr int64_t kFlush = 256 / kOutputs<S>;  // strips added in T
     for (int64_t strip = first; strip < end;) {
       T sums[kWindow] = {};
       for (int64_t i = 0; i < kFlush && strip < end; ++i, strip += step) add(strip, r, c, sums);
@@ -52,24 +56,27 @@ struct RowSums {
 
  private:
   __device__ void add(int64_t strip, int r, int64_t c, T (&sums)[kWindow]) const {
-    const Pixel at(strip * shape.c + c, shape.p, (shape.q + kStrip - 1) / kStrip, shape.c);
-    const int64_t h = at.h * kStride - shape.padding.h + r, first = at.w * kStrip;
+    const Pixel at(strip * shape.c + c, shape.p, strips_of<Single<S>>(shape.q), shape.c);
+    const int64_t h = at.h * kStride - shape.padding.h + r, first = at.w * kOutputs<S>;
     if (h < 0 || h >= shape.h) return;
-    T gradient[kStrip], line[kStretch<kWindow, kStride>];
+    Single<S> gradient[kOutputs<S>], line[kStretch<Single<S>, kWindow, kStride>];
     load_line(dy + (at.n * shape.p + at.h) * shape.q * shape.c + c, first, shape.q, shape.c,
               gradient);
     load_line(x + (at.n * shape.h + h) * shape.w * shape.c + c, first * kStride - shape.padding.w,
               shape.w, shape.c, line);
-    for (int j = 0; j < kStrip; ++j)
-      if (first + j < shape.q)
+    BRIM_UNROLL
+    for (int j = 0; j < kOutputs<S>; ++j)
+      if (first + j < shape.q) {
+        BRIM_UNROLL
         for (int s = 0; s < kWindow; ++s)
-          sums[s] = fma(gradient[j], line[j * kStride + s], sums[s]);
+          sums[s] = fma(widen(gradient[j].of[0]), widen(line[j * kStride + s].of[0]), sums[s]);
+      }
   }
 };
 
 /// pieces: [piece][tap][channel].
-template <class T, int kWindow, int kStride>
-__global__ void weight_kernel(RowSums<T, kWindow, kStride> by, WeightPlan plan, double* pieces) {
+template <class S, int kWindow, int kStride>
+__global__ void weight_kernel(RowSums<S, kWindow, kStride> by, WeightPlan plan, double* pieces) {
   const int64_t tile = blockIdx.x % plan.tiles, piece = blockIdx.x / plan.tiles;
   const int64_t begin = plan.strips * piece / plan.pieces;
   const int64_t end = plan.strips * (piece + 1) / plan.pieces;
@@ -94,12 +101,12 @@ __global__ void weight_kernel(RowSums<T, kWindow, kStride> by, WeightPlan plan, 
 }
 
 /// Adds up the pieces. Columns: tap by tap, its channels.
-template <class T>
+template <class S>
 struct JoinPieces {
   using State = double;
   int64_t channels, taps;
   const double* pieces;
-  T* dweight;
+  S* dweight;
   __device__ double fold(int64_t, int64_t column, int64_t first, int64_t units,
                          int64_t step) const {
     double sum = 0;
@@ -109,50 +116,51 @@ struct JoinPieces {
   }
   __device__ static void join(double& sum, const double& later) { sum += later; }
   __device__ void finish(int64_t, int64_t column, double sum) const {
-    dweight[column % channels * taps + column / channels] = static_cast<T>(sum);
+    dweight[column % channels * taps + column / channels] =
+        round_to<S>(static_cast<Compute<S>>(sum));
   }
 };
 
 /// The scratch of a fast path.
-template <class T>
+template <class S>
 struct WeightPieces {
   WeightPlan plan;
   ReducePlan join;
   double *pieces, *partial;
 
   WeightPieces(ScratchCursor& cursor, const ConvShape& shape)
-      : plan(shape),
+      : plan(shape, shape.n * shape.p * strips_of<Single<S>>(shape.q)),
         join(1, plan.pieces, shape.r * shape.s * shape.c),
         pieces(cursor.take<double>(join.units * join.columns)),
-        partial(take_partial<JoinPieces<T>>(cursor, join)) {}
+        partial(take_partial<JoinPieces<S>>(cursor, join)) {}
 };
 
-template <class T, int kWindow, int kStride>
+template <class S, int kWindow, int kStride>
 void sum_strips(const KernelCall& call, const ConvShape& shape, const View& x, const View& dy,
                 const View& dweight) {
   ScratchCursor cursor(call.scratch);
-  const WeightPieces<T> scratch(cursor, shape);
+  const WeightPieces<S> scratch(cursor, shape);
   const WeightPlan& plan = scratch.plan;
   const size_t threads = size_t{plan.width} * plan.rows * kWindow;
-  launch_kernel("depthwise_backward_weight", weight_kernel<T, kWindow, kStride>,
+  launch_kernel("depthwise_backward_weight", weight_kernel<S, kWindow, kStride>,
                 {static_cast<unsigned>(plan.tiles * plan.pieces),
                  {plan.width, plan.rows, kWindow},
                  threads * kWindow * sizeof(double)},
-                call.stream, RowSums<T, kWindow, kStride>{shape, x.as<T>(), dy.as<T>()}, plan,
+                call.stream, RowSums<S, kWindow, kStride>{shape, x.as<S>(), dy.as<S>()}, plan,
                 scratch.pieces);
   reduce("depthwise_backward_weight", call, scratch.join,
-         JoinPieces<T>{shape.c, shape.r * shape.s, scratch.pieces, dweight.as<T>()},
+         JoinPieces<S>{shape.c, shape.r * shape.s, scratch.pieces, dweight.as<S>()},
          scratch.partial);
 }
 
 /// Any window: a reduction (reduce.cuh) over all outputs, whose columns are the channels of each
 /// tap.
-template <class T>
+template <class S>
 struct AnyWindow {
   using State = double;
   ConvShape shape;
-  const T *x, *dy;
-  T* dweight;
+  const S *x, *dy;
+  S* dweight;
 
   ReducePlan plan() const { return {1, shape.pixels(), shape.r * shape.s * shape.c}; }
   __device__ double fold(int64_t, int64_t column, int64_t first, int64_t units,
@@ -165,53 +173,56 @@ struct AnyWindow {
       const Pixel at(i * shape.c + c, shape.p, shape.q, shape.c);
       const int64_t h = at.h * shape.stride.h + top, w = at.w * shape.stride.w + left;
       if (h < 0 || h >= shape.h || w < 0 || w >= shape.w) continue;
-      const T value = x[((at.n * shape.h + h) * shape.w + w) * shape.c + c];
-      sum = fma(static_cast<double>(dy[i * shape.c + c]), static_cast<double>(value), sum);
+      const auto value = widen(x[((at.n * shape.h + h) * shape.w + w) * shape.c + c]);
+      sum = fma(static_cast<double>(widen(dy[i * shape.c + c])), static_cast<double>(value), sum);
     }
     return sum;
   }
   __device__ static void join(double& sum, const double& later) { sum += later; }
   __device__ void finish(int64_t, int64_t column, double sum) const {
-    dweight[column % shape.c * shape.r * shape.s + column / shape.c] = static_cast<T>(sum);
+    dweight[column % shape.c * shape.r * shape.s + column / shape.c] =
+        round_to<S>(static_cast<Compute<S>>(sum));
   }
 };
 
 }  // namespace
 
-template <class T>
+template <class S>
 int64_t depthwise_backward_weight_scratch(const ConvShape& shape) {
   ScratchCursor cursor(nullptr);
   choose_window(
-      shape, [&]<int, int>() { WeightPieces<T>(cursor, shape); },
+      shape, [&]<int, int>() { WeightPieces<S>(cursor, shape); },
       [&] {
-        const AnyWindow<T> any{shape, nullptr, nullptr, nullptr};
-        take_partial<AnyWindow<T>>(cursor, any.plan());
+        const AnyWindow<S> any{shape, nullptr, nullptr, nullptr};
+        take_partial<AnyWindow<S>>(cursor, any.plan());
       });
   return cursor.used();
 }
 
-template <class T>
+template <class S>
 void depthwise_backward_weight(const KernelCall& call, const ConvShape& shape, const View& x,
                                const View& dy, const View& dweight) {
   choose_window(
       shape,
       [&]<int kWindow, int kStride>() {
-        sum_strips<T, kWindow, kStride>(call, shape, x, dy, dweight);
+        sum_strips<S, kWindow, kStride>(call, shape, x, dy, dweight);
       },
       [&] {
-        const AnyWindow<T> any{shape, x.as<T>(), dy.as<T>(), dweight.as<T>()};
+        const AnyWindow<S> any{shape, x.as<S>(), dy.as<S>(), dweight.as<S>()};
         ScratchCursor cursor(call.scratch);
         reduce("depthwise_backward_weight", call, any.plan(), any,
-               take_partial<AnyWindow<T>>(cursor, any.plan()));
+               take_partial<AnyWindow<S>>(cursor, any.plan()));
       });
 }
 
-#define BRIM_INSTANTIATE(T)                                                                    \
-  template int64_t depthwise_backward_weight_scratch<T>(const ConvShape&);                     \
-  template void depthwise_backward_weight<T>(const KernelCall&, const ConvShape&, const View&, \
+#define BRIM_INSTANTIATE(S)                                                                    \
+  template int64_t depthwise_backward_weight_scratch<S>(const ConvShape&);                     \
+  template void depthwise_backward_weight<S>(const KernelCall&, const ConvShape&, const View&, \
                                              const View&, const View&);
 BRIM_INSTANTIATE(float)
 BRIM_INSTANTIATE(double)
+BRIM_INSTANTIATE(Float16)
+BRIM_INSTANTIATE(BFloat16)
 #undef BRIM_INSTANTIATE
 
 }  // namespace brim::cuda

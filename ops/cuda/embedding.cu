@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "brim/core/cuda/compute.cuh"
 #include "brim/core/cuda/strided.cuh"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/embedding.h"
@@ -23,25 +24,26 @@ struct Indices {
   __device__ int64_t operator[](int64_t i) const { return wide != nullptr ? wide[i] : narrow[i]; }
 };
 
-template <class T>
+template <class S>
 struct CopyRows {
   Indices indices;
   int64_t rows, width;
-  const T* weight;
-  T* y;
+  const S* weight;
+  S* y;
   __device__ void operator()(const Offsets<1>& at) const {
     const int64_t row = indices[at.of[0] / width];
-    y[at.of[0]] = row >= 0 && row < rows ? weight[row * width + at.of[0] % width]
-                                         : std::numeric_limits<T>::quiet_NaN();
+    y[at.of[0]] = row >= 0 && row < rows
+                      ? weight[row * width + at.of[0] % width]
+                      : round_to<S>(std::numeric_limits<Compute<S>>::quiet_NaN());
   }
 };
 
-template <class T>
+template <class S>
 void embedding(const KernelCall& call, const NoAttributes&) {
   const Shape& weight = call.in[1].shape;
   for_each_element(call, call.out[0].numel(),
-                   CopyRows<T>{Indices(call.in[0]), weight[0], weight[1], call.in[1].as<T>(),
-                               call.out[0].as<T>()},
+                   CopyRows<S>{Indices(call.in[0]), weight[0], weight[1], call.in[1].as<S>(),
+                               call.out[0].as<S>()},
                    "embedding");
 }
 
@@ -118,23 +120,23 @@ int64_t backward_scratch(const KernelCall& call, const EmbeddingOptions&) {
 }
 
 /// In double, in the order of the places.
-template <class T>
+template <class S>
 struct SumRows {
   const int64_t *places, *starts;
   int64_t width, padding;  // -1 for none
-  const T* dy;
-  T* dweight;
+  const S* dy;
+  S* dweight;
   __device__ void operator()(const Offsets<1>& at) const {
     const int64_t row = at.of[0] / width, column = at.of[0] % width;
     double sum = 0;
     if (row != padding)
       for (int64_t i = starts[row]; i < starts[row + 1]; ++i)
-        sum += static_cast<double>(dy[places[i] * width + column]);
-    dweight[at.of[0]] = static_cast<T>(sum);
+        sum += static_cast<double>(widen(dy[places[i] * width + column]));
+    dweight[at.of[0]] = round_to<S>(static_cast<Compute<S>>(sum));
   }
 };
 
-template <class T>
+template <class S>
 void embedding_backward(const KernelCall& call, const EmbeddingOptions& options) {
   const View &indices = call.in[1], &dweight = call.out[0];
   const int64_t rows = dweight.shape[0];
@@ -143,15 +145,15 @@ void embedding_backward(const KernelCall& call, const EmbeddingOptions& options)
   places.fill(call, Indices(indices), rows, indices.numel());
   for_each_element(
       call, dweight.numel(),
-      SumRows<T>{places.sorted, places.starts, dweight.shape[1], options.padding_index.value_or(-1),
-                 call.in[0].as<T>(), dweight.as<T>()},
+      SumRows<S>{places.sorted, places.starts, dweight.shape[1], options.padding_index.value_or(-1),
+                 call.in[0].as<S>(), dweight.as<S>()},
       "embedding_backward");
 }
 
-template <class T>
+template <class S>
 void register_for() {
-  register_kernel(kernel::embedding, DeviceType::cuda, dtype_of<T>, embedding<T>);
-  register_kernel(kernel::embedding_backward, DeviceType::cuda, dtype_of<T>, embedding_backward<T>,
+  register_kernel(kernel::embedding, DeviceType::cuda, dtype_of<S>, embedding<S>);
+  register_kernel(kernel::embedding_backward, DeviceType::cuda, dtype_of<S>, embedding_backward<S>,
                   backward_scratch);
 }
 
@@ -160,6 +162,8 @@ void register_for() {
 void register_embedding() {
   register_for<float>();
   register_for<double>();
+  register_for<Float16>();
+  register_for<BFloat16>();
 }
 
 }  // namespace brim::cuda

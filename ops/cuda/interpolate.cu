@@ -1,5 +1,6 @@
 // interpolate and its gradient, one thread an element. What is read along an axis is in tables in
 // scratch, which two small kernels fill; sums are in double and in the CPU's order.
+#include "brim/core/cuda/compute.cuh"
 #include "brim/core/cuda/strided.cuh"
 #include "brim/ops/cuda/pixel.cuh"
 #include "brim/ops/cuda/register.h"
@@ -51,12 +52,12 @@ struct Tables {
   }
 };
 
-template <class T>
+template <class S>
 struct Interpolate {
   PoolShape shape;
   Tables tables;
-  const T* x;
-  T* y;
+  const S* x;
+  S* y;
   __device__ void operator()(const Offsets<1>& at) const {
     const Pixel to(at.of[0], shape.out_h, shape.out_w, shape.channels);
     const InterpolateTaps rows = tables.rows.taps[to.h], columns = tables.columns.taps[to.w];
@@ -64,19 +65,19 @@ struct Interpolate {
     for (int64_t h = rows.low; h <= rows.high; ++h)
       for (int64_t w = columns.low; w <= columns.high; ++w) {
         const int64_t from = ((to.n * shape.in_h + h) * shape.in_w + w) * shape.channels + to.c;
-        sum += rows.weight(h) * columns.weight(w) * static_cast<double>(x[from]);
+        sum += rows.weight(h) * columns.weight(w) * static_cast<double>(widen(x[from]));
       }
-    y[at.of[0]] = static_cast<T>(sum);
+    y[at.of[0]] = round_to<S>(static_cast<Compute<S>>(sum));
   }
 };
 
 /// Each input collects from the outputs that read it.
-template <class T>
+template <class S>
 struct InterpolateBackward {
   PoolShape shape;
   Tables tables;
-  const T* dy;
-  T* dx;
+  const S* dy;
+  S* dx;
   __device__ void operator()(const Offsets<1>& at) const {
     const Pixel to(at.of[0], shape.in_h, shape.in_w, shape.channels);
     const Range rows = tables.rows.readers[to.h], columns = tables.columns.readers[to.w];
@@ -84,9 +85,9 @@ struct InterpolateBackward {
     for (int64_t i = rows.begin; i < rows.end; ++i)
       for (int64_t j = columns.begin; j < columns.end; ++j) {
         const int64_t from = ((to.n * shape.out_h + i) * shape.out_w + j) * shape.channels + to.c;
-        sum += tables.weight(i, j, to.h, to.w) * static_cast<double>(dy[from]);
+        sum += tables.weight(i, j, to.h, to.w) * static_cast<double>(widen(dy[from]));
       }
-    dx[at.of[0]] = static_cast<T>(sum);
+    dx[at.of[0]] = round_to<S>(static_cast<Compute<S>>(sum));
   }
 };
 
@@ -100,23 +101,23 @@ int64_t scratch_bytes(const KernelCall& call, const Interpolation& by) {
   return cursor.used();
 }
 
-template <template <class> class Body, class T, PoolShape (*shape_of)(const KernelCall&)>
+template <template <class> class Body, class S, PoolShape (*shape_of)(const KernelCall&)>
 void run(const KernelCall& call, const Interpolation& by) {
   const PoolShape shape = shape_of(call);
   ScratchCursor cursor(call.scratch);
   const Tables tables(cursor, shape, by);
   tables.fill(call);
   for_each_element(call, call.out[0].numel(),
-                   Body<T>{shape, tables, call.in[0].as<T>(), call.out[0].as<T>()}, "interpolate");
+                   Body<S>{shape, tables, call.in[0].as<S>(), call.out[0].as<S>()}, "interpolate");
 }
 
-template <class T>
+template <class S>
 void register_for() {
   constexpr DeviceType kCuda = DeviceType::cuda;
-  register_kernel(kernel::interpolate, kCuda, dtype_of<T>, run<Interpolate, T, forward_shape>,
+  register_kernel(kernel::interpolate, kCuda, dtype_of<S>, run<Interpolate, S, forward_shape>,
                   scratch_bytes<forward_shape>);
-  register_kernel(kernel::interpolate_backward, kCuda, dtype_of<T>,
-                  run<InterpolateBackward, T, backward_shape>, scratch_bytes<backward_shape>);
+  register_kernel(kernel::interpolate_backward, kCuda, dtype_of<S>,
+                  run<InterpolateBackward, S, backward_shape>, scratch_bytes<backward_shape>);
 }
 
 }  // namespace
@@ -124,6 +125,8 @@ void register_for() {
 void register_interpolate() {
   register_for<float>();
   register_for<double>();
+  register_for<Float16>();
+  register_for<BFloat16>();
 }
 
 }  // namespace brim::cuda

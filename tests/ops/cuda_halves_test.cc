@@ -13,10 +13,16 @@
 #include "brim/ops/avg_pool2d.h"
 #include "brim/ops/batch_norm.h"
 #include "brim/ops/binary_cross_entropy_with_logits.h"
+#include "brim/ops/conv2d.h"
+#include "brim/ops/conv_transpose2d.h"
 #include "brim/ops/cross_entropy.h"
 #include "brim/ops/dropout.h"
 #include "brim/ops/elementwise_kernels.h"
+#include "brim/ops/embedding.h"
+#include "brim/ops/gather.h"
 #include "brim/ops/global_avg_pool.h"
+#include "brim/ops/group_norm.h"
+#include "brim/ops/interpolate.h"
 #include "brim/ops/kl_div.h"
 #include "brim/ops/linear.h"
 #include "brim/ops/log_softmax.h"
@@ -25,6 +31,7 @@
 #include "brim/ops/mse_loss.h"
 #include "brim/ops/normalize.h"
 #include "brim/ops/op.h"
+#include "brim/ops/scaled_dot_product_attention.h"
 #include "brim/ops/slice.h"
 #include "brim/ops/softmax.h"
 #include "brim/ops/sum.h"
@@ -423,5 +430,138 @@ TEST_CASE("cuda halves: running statistics of a batch, and of its parts") {
       compare(kernel::running_statistics, low, {mean, variance, numbers({13}, low, 3)},
               {numbers({13}, low, 4), numbers({13}, low, 5, 0.1f, 2)},
               {.momentum = 0.1, .correction = 1.1, .part = 0.25, .before = before});
+    }
+}
+
+TEST_CASE("cuda halves: group norm, with parameters in halves, in float32, and without") {
+  if (skipped()) return;
+  struct Form {
+    Shape x;  // samples, pixels, channels
+    int64_t groups;
+  };
+  // Groups that are summed by channel, whole ones, layer norm, pieces.
+  for (const Form& form : {Form{{2, 9, 6}, 2}, {{2, 4, 140}, 2}, {{6, 1, 45}, 1}, {{1, 300, 6}, 2}})
+    for (Dtype low : kHalves)
+      for (Dtype beside : {low, Dtype::float32})
+        for (bool scales : {false, true}) {
+          CAPTURE(to_string(form.x));
+          const Shape statistic{form.x[0], form.groups}, channels{form.x[2]};
+          const auto parameter = [&](uint64_t seed) {
+            return scales ? numbers(channels, beside, seed) : Tensor();
+          };
+          const Tensor x = numbers(form.x, low, 1), weight = parameter(2);
+          const Tensor mean = empty_on_cuda(statistic, Dtype::float64),
+                       inverse = empty_on_cuda(statistic, Dtype::float64);
+          compare(kernel::group_norm, low, {x, weight, parameter(3)},
+                  {empty_on_cuda(form.x, low), mean, inverse}, {.groups = form.groups});
+          compare(kernel::group_norm_backward, low,
+                  {numbers(form.x, low, 4), x, weight, mean, inverse},
+                  {empty_on_cuda(form.x, low), empty_on_cuda(channels, beside),
+                   empty_on_cuda(channels, beside)},
+                  {.groups = form.groups});
+        }
+}
+
+TEST_CASE("cuda halves: interpolate") {
+  if (skipped()) return;
+  const Shape x{2, 5, 4, 3}, y{2, 9, 3, 3};
+  for (Dtype low : kHalves)
+    for (InterpolateMode mode : {InterpolateMode::nearest, InterpolateMode::bilinear}) {
+      const Interpolation by{.h = {5, 9, 0.5}, .w = {4, 3, 0.5}, .mode = mode};
+      compare(kernel::interpolate, low, {numbers(x, low, 1)}, {empty_on_cuda(y, low)}, by);
+      compare(kernel::interpolate_backward, low, {numbers(y, low, 2)}, {empty_on_cuda(x, low)}, by);
+    }
+}
+
+TEST_CASE("cuda halves: embedding and gather, also of an index outside") {
+  if (skipped()) return;
+  const Tensor words = labels(40, 9), index = labels(60, 9).view_as({4, 3, 5});
+  for (Dtype low : kHalves) {
+    compare(kernel::embedding, low, {words, numbers({8, 7}, low, 1)},
+            {empty_on_cuda({40, 7}, low)});
+    compare(kernel::embedding_backward, low, {numbers({40, 7}, low, 2), words},
+            {empty_on_cuda({9, 7}, low)}, {.padding_index = 3});
+    compare(kernel::gather, low, {numbers({4, 8, 5}, low, 1), index},
+            {empty_on_cuda({4, 3, 5}, low)}, {.axis = 1});
+    compare(kernel::gather_backward, low, {numbers({4, 3, 5}, low, 2), index},
+            {empty_on_cuda({5, 9, 5}, low)}, {.axis = 1});
+  }
+}
+
+TEST_CASE("cuda halves: what attention adds to scores") {
+  if (skipped()) return;
+  const Tensor mask = convert_to(numbers({6, 7}, Dtype::uint8, 1, 0, 2),
+                                 {.dtype = Dtype::boolean, .device = Device::cuda()});
+  for (Dtype low : kHalves)
+    for (const Tensor& seen : {mask, Tensor()})
+      compare(kernel::attention_bias, low, {seen}, {empty_on_cuda({6, 7}, low)});
+}
+
+namespace {
+
+/// A depthwise convolution. 24 channels are packs of every dtype, 9 of none.
+struct Depthwise {
+  int64_t window;
+  Conv2dOptions options;
+
+  Shape x() const { return {2, 7, 10, options.groups}; }
+  Shape weight() const { return {options.groups, window, window, 1}; }
+  Shape y() const { return conv2d_shape(x(), weight(), options); }
+  Shape bias() const { return {options.groups}; }
+};
+
+std::vector<Depthwise> depthwise_forms() {
+  std::vector<Depthwise> forms;
+  for (int64_t channels : {9, 24}) {
+    for (int64_t window : {3, 5})
+      for (int64_t stride : {1, 2})
+        forms.push_back({window, {.stride = stride, .padding = 1, .groups = channels}});
+    forms.push_back({3, {.stride = {1, 2}, .padding = 2, .dilation = 2, .groups = channels}});
+  }
+  return forms;
+}
+
+}  // namespace
+
+TEST_CASE("cuda halves: depthwise convolution, with a bias, its gradients and its transpose") {
+  if (skipped()) return;
+  for (const Depthwise& form : depthwise_forms())
+    for (Dtype low : kHalves) {
+      CAPTURE(form.window);
+      CAPTURE(form.options.groups);
+      const auto in = [&](const Shape& shape, uint64_t seed) { return numbers(shape, low, seed); };
+      const auto out = [&](const Shape& shape) { return empty_on_cuda(shape, low); };
+      const Tensor x = in(form.x(), 1), dy = in(form.y(), 2), weight = in(form.weight(), 3);
+      for (const Tensor& bias : {in(form.bias(), 4), Tensor()}) {
+        compare(kernel::conv2d, low, {x, weight, bias}, {out(form.y())}, form.options);
+        compare(kernel::conv_transpose2d, low, {dy, weight, bias}, {out(form.x())}, form.options);
+      }
+      compare(kernel::conv2d_backward_data, low, {dy, weight}, {out(form.x())}, form.options);
+      compare(kernel::conv2d_backward_weight, low, {x, dy}, {out(form.weight())}, form.options);
+    }
+}
+
+TEST_CASE("cuda vectors: depthwise convolution has the same bits wherever its images begin") {
+  if (skipped()) return;
+  const auto check = [](const auto& kernel, const Tensor& image, const Tensor& weight,
+                        const Shape& result, const Conv2dOptions& options) {
+    CAPTURE(std::string(kernel.name));
+    Tensor expected;
+    for (const Tensor& from : placed(image.view_as({image.numel()})))
+      for (const Tensor& to : placed(empty_on_cuda({numel(result)}, image.dtype()))) {
+        launch(kernel, image.dtype(), {from.view_as(image.shape()), weight, Tensor()},
+               {to.view_as(result)}, options);
+        const Tensor got = on_cpu(to).view_as(result);
+        if (!expected.defined()) expected = got;
+        CHECK(bit_difference(got, expected) == "");
+      }
+  };
+  for (const Depthwise& form : depthwise_forms())
+    for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16}) {
+      CAPTURE(form.window);
+      CAPTURE(std::string(to_string(dtype)));
+      const Tensor weight = numbers(form.weight(), dtype, 3);
+      check(kernel::conv2d, numbers(form.x(), dtype, 1), weight, form.y(), form.options);
+      check(kernel::conv_transpose2d, numbers(form.y(), dtype, 2), weight, form.x(), form.options);
     }
 }

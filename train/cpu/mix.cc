@@ -4,19 +4,19 @@
 #include <cmath>
 
 #include "brim/base/parallel.h"
-#include "brim/data/loader.h"
 #include "brim/train/cpu/register.h"
+#include "brim/train/mix_formula.h"
 
 namespace brim::cpu {
 namespace {
 
-/// Both of a pair at once. `weight` of 65536ths: whole numbers are the same on every device.
+/// Both of a pair at once.
 void blend(uint8_t* __restrict first, uint8_t* __restrict second, int64_t bytes, uint32_t weight) {
 #pragma omp simd
   for (int64_t k = 0; k < bytes; ++k) {
     const uint32_t a = first[k], b = second[k];
-    first[k] = static_cast<uint8_t>((weight * a + (65536 - weight) * b + 32768) >> 16);
-    second[k] = static_cast<uint8_t>((weight * b + (65536 - weight) * a + 32768) >> 16);
+    first[k] = mixed_byte(weight, a, b);
+    second[k] = mixed_byte(weight, b, a);
   }
 }
 
@@ -57,13 +57,11 @@ void mix_labels(const KernelCall& call, const kernel::MixLabelsAttributes& by) {
   T* targets = call.out[0].as<T>();
   for (int64_t i = 0; i < count; ++i) {
     const int64_t own = labels[i], other = labels[count - 1 - i];
-    const double of_own = own == data::kIgnoredLabel ? 0 : by.share;
-    const double of_other = other == data::kIgnoredLabel ? 0 : 1 - by.share;
-    const double even = (of_own + of_other) * by.label_smoothing / static_cast<double>(classes);
+    const MixedTargets<T> made(by, own, other, classes);
     T* row = targets + i * classes;
-    std::fill_n(row, classes, static_cast<T>(even));
-    if (of_own > 0) row[own] += static_cast<T>(of_own * (1 - by.label_smoothing));
-    if (of_other > 0) row[other] += static_cast<T>(of_other * (1 - by.label_smoothing));
+    std::fill_n(row, classes, made.even);
+    if (own != data::kIgnoredLabel) row[own] += made.own;
+    if (other != data::kIgnoredLabel) row[other] += made.other;
   }
 }
 
