@@ -228,8 +228,9 @@ class Run:
 
     def sanitized(self, tool, label, deadline):
         self.need_gpu()
-        places = [os.path.join(os.environ.get(v, ""), "bin") for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
-        for folder in [*os.environ.get("PATH", "").split(os.pathsep), *places, "/usr/local/cuda/bin"]:
+        homes = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)] or ["/usr/local/cuda"]
+        places = [os.path.join(home, "bin") for home in homes]
+        for folder in [*os.environ.get("PATH", "").split(os.pathsep), *places]:
             program = os.path.join(folder, "compute-sanitizer")
             if os.access(program, os.X_OK):
                 # Tests provoke errors of the API's calls, and some never call it.

@@ -60,7 +60,12 @@ struct Machine {
     text("tests.txt", labels);
     text("packed.txt", "commit 1234\nflags \n");
     program("bin/train", "echo 'train: device: no driver is installed' >&2; exit 1");
+    // The whole PATH: what a machine with a GPU has of its own is not found.
     folder.make_folder("path");
+    for (std::string name :
+         {"awk", "bash", "cat", "chmod", "cp", "cut", "dirname", "du", "env", "find", "git", "grep",
+          "ldd", "ls", "mkdir", "paste", "python3", "sleep", "sort"})
+      std::filesystem::create_symlink("/usr/bin/" + name, at("path/" + name));
   }
   std::string at(const std::string& name) const { return folder.path() + "/" + name; }
   void text(const std::string& name, const std::string& text) const {
@@ -70,11 +75,13 @@ struct Machine {
     text(name, "#!/usr/bin/bash\n" + body + "\n");
     std::filesystem::permissions(at(name), std::filesystem::perms::owner_all);
   }
+  std::string environment() const {
+    return "env -u CUDA_PATH CUDA_HOME=" + at("none") + " PATH=" + at("path") + " ";
+  }
   /// Parts by name.
   std::map<std::string, Json> run(const std::string& arguments, int code) const {
     Finished run =
-        run_command("env -u CUDA_HOME -u CUDA_PATH PATH=" + at("path") + ":/usr/bin:/bin " +
-                    at("gpu.sh") + " run " + at("out.json") + " " + arguments);
+        run_command(environment() + at("gpu.sh") + " run " + at("out.json") + " " + arguments);
     CAPTURE(run.out);
     CAPTURE(run.err);
     CHECK(run.code == code);
@@ -200,8 +207,8 @@ TEST_CASE("gpu.sh: pack gathers programs, tests and what they read") {
   machine.program("built/examples/train", "exit 1");
   machine.program("built/tests/ops/abs_test.runfiles/brim/tests/ops/abs_test", kGood);
   machine.text("built/tests/ops/abs_test.runfiles/brim/ops/abs.cc", "// read by the test\n");
-  const std::string pack = "PATH=" + machine.at("path") + ":/usr/bin:/bin " +
-                           machine.at("bench/gpu.sh") + " pack " + machine.at("packed");
+  const std::string pack =
+      machine.environment() + machine.at("bench/gpu.sh") + " pack " + machine.at("packed");
   Finished run = run_command(pack);
   CAPTURE(run.err);
   CHECK(run.code == 0);
