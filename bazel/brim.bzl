@@ -185,7 +185,8 @@ def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
     """A doctest program, linked dynamically: the libraries are not copied into each test.
 
     Tags that mean something: `threads` (runs under --config=tsan, and must stay out of
-    OpenMP), `no_asan` (not under asan and sanitize), `plain` (under no sanitizer).
+    OpenMP), `no_asan` (not under asan and sanitize), `plain` (under no sanitizer), `gpu` (uses a
+    GPU where there is one: runs under --config=gpu, and is packed by bench/gpu.sh).
 
     Args:
       name: also its source, name + ".cc", unless srcs says otherwise.
@@ -202,12 +203,13 @@ def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
         **kwargs
     )
 
-def brim_tests(deps, tags = {}, sizes = {}, **kwargs):
+def brim_tests(deps, tags = {}, common_tags = [], sizes = {}, **kwargs):
     """One brim_test for each *_test.cc of the folder.
 
     Args:
       deps: of every test.
       tags: lists of tags by test name, see brim_test.
+      common_tags: of every test.
       sizes: sizes by test name; medium (five minutes) where none is given.
       **kwargs: of every test.
     """
@@ -219,7 +221,7 @@ def brim_tests(deps, tags = {}, sizes = {}, **kwargs):
         brim_test(
             name = name,
             size = sizes.get(name, "medium"),
-            tags = tags.get(name, []),
+            tags = tags.get(name, []) + common_tags,
             deps = deps,
             **kwargs
         )
@@ -231,8 +233,7 @@ def brim_cuda_tests(deps):
       deps: of every test.
     """
     if CUDA_FOUND:
-        names = [source[:-len(".cc")] for source in native.glob(["*_test.cc"])]
-        brim_tests(deps = deps, tags = {name: ["plain"] for name in names})
+        brim_tests(deps = deps, common_tags = ["gpu", "plain"])
 
 def brim_fuzz_targets(deps, more_deps = {}):
     """For each *_fuzz.cc, which defines LLVMFuzzerTestOneInput, a fuzzer and a test.

@@ -99,6 +99,17 @@ _link_only = rule(
     attrs = {"deps": attr.label_list(providers = [CcInfo])},
 )
 
+def _headers_alone_impl(ctx):
+    infos = [dep[CcInfo] for dep in ctx.attr.deps]
+    merged = cc_common.merge_cc_infos(cc_infos = infos)
+    return [CcInfo(compilation_context = merged.compilation_context)]
+
+headers_alone = rule(
+    doc = "Headers of deps, and nothing to link: for kernels in the emulator beside none of a GPU.",
+    implementation = _headers_alone_impl,
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+)
+
 def _as_plain_cpp(sources):
     """For each .cu file a .cc that includes it, for the host's compiler."""
     for source in sources:

@@ -25,7 +25,7 @@ bool serves_from_one_segment() {
   } catch (const OutOfMemory&) {
     return false;
   }
-  // [segment]
+  // [/segment]
 }
 
 int main() {
@@ -33,6 +33,6 @@ int main() {
   // [gpu]
   StandInScope gpu({.device = Device::cuda(), .is_here = false, .page_bytes = 2 << 20});
   check(serves_from_one_segment(), "pages of a segment go back by themselves");
-  // [gpu]
+  // [/gpu]
   std::puts("as the chapter says");
 }

@@ -101,7 +101,9 @@ std::vector<Excerpt> excerpts() {
     for (const fs::path& file : files("docs/lse_pool", ending)) sources.push_back(file);
   sources.emplace_back("tests/docs/lse_pool_test.cc");
   std::vector<Excerpt> all;
-  for (const char* whole : {"examples/hello.cc", "ops/activation_functors.h", "ops/silu.cc"})
+  for (const char* whole : {"base/cuda/context.cc", "core/cuda/compute.cuh", "core/cuda/vector.cuh",
+                            "examples/hello.cc", "ops/activation_functors.h", "ops/cuda/reduce.cuh",
+                            "ops/cuda/workspace.h", "ops/silu.cc"})
     all.push_back({whole, read_lines(whole)});
   for (const fs::path& source : sources)
     for (Excerpt& excerpt : marked(source.string(), read_lines(source)))
