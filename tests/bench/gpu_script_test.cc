@@ -214,7 +214,8 @@ TEST_CASE("gpu.sh: pack gathers programs, tests and what they read") {
   CHECK(run.code == 0);
   for (const char* file : {"gpu.sh", "gpu_parts.py", "torch_gpu_step.py", "bin/train",
                            "root/tests/ops/abs_test", "root/ops/abs.cc"})
-    CHECK_MESSAGE(std::filesystem::exists(machine.at(std::string("packed/") + file)), file);
+    CHECK_MESSAGE(std::filesystem::exists(machine.at(std::string("packed/") + file)),
+                  std::string(file));
   CHECK(text_of(machine.at("packed/tests.txt")) == "//tests/ops:abs_test\n");
   // Never over what is there.
   run = run_command(pack);

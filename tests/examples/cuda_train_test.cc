@@ -21,7 +21,7 @@ namespace {
 bool skipped(const char* what) {
   use_plain_cuda_libraries();
   std::string why = cuda::why_no_device();
-  if (!why.empty()) MESSAGE("skipped: ", what, " on CUDA (", why, ")");
+  if (!why.empty()) MESSAGE("skipped: ", std::string(what), " on CUDA (", why, ")");
   return !why.empty();
 }
 

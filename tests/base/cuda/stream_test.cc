@@ -25,7 +25,7 @@ namespace {
 // Says so and returns true where there is no GPU.
 bool skipped(const char* what) {
   std::string why = cuda::why_no_device();
-  if (!why.empty()) MESSAGE("skipped: ", what, " on CUDA against the CPU (", why, ")");
+  if (!why.empty()) MESSAGE("skipped: ", std::string(what), " on CUDA against the CPU (", why, ")");
   return !why.empty();
 }
 
