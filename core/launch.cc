@@ -8,6 +8,7 @@
 
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/error.h"
+#include "brim/base/cuda/ranges.h"
 #include "brim/base/cuda/stream.h"
 #include "brim/base/stand_in.h"
 #include "brim/core/cuda/register.h"
@@ -204,6 +205,11 @@ void detail::launch(const Invocation& invocation) {
   cuda::DeviceScope scope(device);
   if (device.is_cuda())
     call.stream = cuda::numbered_stream(device, memory::current_stream()).handle();
+  std::optional<cuda::NamedRange> range;
+  if (device.is_cuda() && cuda::names_are_seen()) {
+    const std::string where = to_string(memory::current_site());
+    range.emplace(where.empty() ? invocation.name : where.c_str());
+  }
   try {
     run(invocation, call);
   } catch (const cuda::AllocationError&) {

@@ -5,6 +5,7 @@
 
 #include "brim/base/cuda/context.h"
 #include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/driver.h"
 #include "brim/base/error.h"
 #include "brim/memory/cuda_stream_order.h"
 #include "brim/memory/cuda_virtual_source.h"

@@ -8,9 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "brim/base/cuda/driver.h"
 #include "brim/base/device.h"
 #include "brim/memory/source.h"
+
+namespace brim::cuda {
+class Driver;
+}
 
 namespace brim::memory {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "brim/base/cuda/driver.h"
 #include "brim/memory/cuda_source.h"
 
 namespace brim::memory {

@@ -9,8 +9,11 @@
 #include <memory>
 #include <vector>
 
-#include "brim/base/cuda/driver.h"
 #include "brim/memory/source.h"
+
+namespace brim::cuda {
+class Driver;
+}
 
 namespace brim::memory {
 
