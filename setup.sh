@@ -99,6 +99,7 @@ run_tests() {
 
 run_all_tests() {
   local flags=()
+  bazel/trim_cache.sh ~/.cache/brim-bazel $(( 12 << 20 ))  # .bazelrc names it; 12 GiB
   read -r -a flags <<<"${BRIM_BAZEL_FLAGS:-}"
   run_tests "${flags[@]}"
   run_tests --config=sanitize

@@ -16,8 +16,8 @@ struct Machine {
     add("dpkg-query", installed ? "echo -n installed" : "exit 1");
     add("id", "echo " + user);
     add("apt-get", "echo \"$@\"");
-    for (std::string name : {"bash", "cp", "dirname", "env", "find", "grep", "head", "mkdir", "pwd",
-                             "rm", "sort", "tail", "uniq"})
+    for (std::string name : {"awk", "bash", "cp", "dirname", "env", "find", "grep", "head", "mkdir",
+                             "pwd", "rm", "sort", "tail", "uniq", "xargs"})
       std::filesystem::create_symlink("/usr/bin/" + name, folder.path() + "/" + name);
   }
   void add(const std::string& name, const std::string& body) {
@@ -26,7 +26,8 @@ struct Machine {
     std::filesystem::permissions(folder.path() + "/" + name, std::filesystem::perms::owner_all);
   }
   Finished setup(const std::string& arguments) const {
-    return run_command("PATH=" + folder.path() + " ./setup.sh " + arguments);
+    return run_command("HOME=" + folder.path() + " PATH=" + folder.path() + " ./setup.sh " +
+                       arguments);
   }
   TempFolder folder;
 };
@@ -173,4 +174,25 @@ TEST_CASE("what tests left out is said before the last line") {
   CHECK(run.code == 0);
   CHECK(run.out.find("setup.sh: skipped checks:\n      2 on CUDA against the CPU (no GPU)") !=
         std::string::npos);
+}
+
+TEST_CASE("the cache of builds loses what was read longest ago, down to a size") {
+  TempFolder folder;
+  folder.make_folder("cache/cas");
+  const std::string cache = folder.path() + "/cache";
+  for (std::string name : {"a", "b", "c d", "e"})
+    folder.write("cache/cas/" + name, std::vector<uint8_t>(1024));
+  run_command("cd " + cache +
+              "/cas && touch -a -d '3 days ago' 'c d' && touch -a -d '2 days ago' a");
+  auto left = [&](int kib) {
+    Finished run = run_command("bazel/trim_cache.sh " + cache + " " + std::to_string(kib));
+    CHECK(run.code == 0);
+    CHECK(run.err.empty());
+    return run_command("ls -m " + cache + "/cas").out;
+  };
+  CHECK(left(4) == "a, b, c d, e\n");
+  CHECK(left(3) == "a, b, e\n");
+  CHECK(left(2) == "b, e\n");
+  CHECK(left(0).empty());
+  CHECK(run_command("bazel/trim_cache.sh " + folder.path() + "/none 5").code == 0);
 }
