@@ -24,8 +24,8 @@ std::string call_of(const std::string& path, std::string_view op) {
 
 }  // namespace
 
-RandomScope::RandomScope(uint64_t seed, uint64_t update, uint64_t first_sample)
-    : before_(current), seed_(seed), update_(update), first_sample_(first_sample) {
+RandomScope::RandomScope(uint64_t seed, uint64_t update, uint64_t first_sample, const double* live)
+    : before_(current), seed_(seed), update_(update), first_sample_(first_sample), live_(live) {
   current = this;
 }
 
@@ -38,10 +38,11 @@ void RandomScope::give_back(const std::string& path, std::string_view op) noexce
 }
 
 RandomAddress RandomScope::next(const std::string& path, std::string_view op) {
-  std::string call = call_of(path, op);
-  uint64_t ordinal = ordinals_[call]++;
-  RandomKey key = derive(derive(RandomKey{seed_}, update_), call);
-  return {derive(key, ordinal), first_sample_};
+  const std::string call = call_of(path, op);
+  const uint64_t ordinal = ordinals_[call]++, hash = hash_of(call);
+  return {call_key(seed_, update_, hash, ordinal),
+          first_sample_,
+          {.update = live_, .seed = seed_, .call = hash, .ordinal = ordinal}};
 }
 
 namespace {

@@ -18,13 +18,16 @@ namespace brim::autograd {
 struct RandomAddress {
   RandomKey key;
   uint64_t first_sample = 0;
+  LiveKey live = {};  ///< in place of `key` where the update is recorded
 };
 
 /// Sets seed and update number, and starts the ordinals afresh, until the scope ends. One per
-/// micro-step; `first_sample` is the position of its first image in the whole update.
+/// micro-step; `first_sample` is the position of its first image in the whole update. `live`: where
+/// kernels that are recorded find the number of the update in which they run; null for others.
 class RandomScope {
  public:
-  RandomScope(uint64_t seed, uint64_t update, uint64_t first_sample = 0);
+  RandomScope(uint64_t seed, uint64_t update, uint64_t first_sample = 0,
+              const double* live = nullptr);
   ~RandomScope();
   RandomScope(const RandomScope&) = delete;
   RandomScope& operator=(const RandomScope&) = delete;
@@ -36,6 +39,7 @@ class RandomScope {
  private:
   RandomScope* before_;
   uint64_t seed_, update_, first_sample_;
+  const double* live_;
   std::unordered_map<std::string, uint64_t> ordinals_;
 };
 

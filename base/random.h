@@ -33,12 +33,34 @@ constexpr RandomKey derive(RandomKey key, uint64_t number) {
   return {mix64(mix64(key.value + 0x9E3779B97F4A7C15ull) ^ (number + 0xD1B54A32D192ED03ull))};
 }
 
-/// A key of its own for each (key, name); FNV-1a over the bytes, then mixed.
-constexpr RandomKey derive(RandomKey key, std::string_view name) {
+/// FNV-1a over the bytes of a name.
+constexpr uint64_t hash_of(std::string_view name) {
   uint64_t hash = 0xCBF29CE484222325ull;
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
-  return derive(key, hash);
+  return hash;
 }
+
+/// A key of its own for each (key, name).
+constexpr RandomKey derive(RandomKey key, std::string_view name) {
+  return derive(key, hash_of(name));
+}
+
+/// The key of a call in an update: of call `ordinal` to what `call` is the hash of.
+constexpr RandomKey call_key(uint64_t seed, uint64_t update, uint64_t call, uint64_t ordinal) {
+  return derive(derive(derive(RandomKey{seed}, update), call), ordinal);
+}
+
+/// A `call_key` whose update is a number in the device's memory, which a kernel reads as it runs:
+/// for kernels that are recorded in one update and run in others (base/cuda/graph.h).
+struct LiveKey {
+  const double* update = nullptr;  ///< null: there is none, the key is known
+  uint64_t seed = 0, call = 0, ordinal = 0;
+
+  BRIM_HOST_DEVICE RandomKey key_or(RandomKey known) const {
+    if (update == nullptr) return known;
+    return call_key(seed, static_cast<uint64_t>(*update), call, ordinal);
+  }
+};
 
 /// The 128 bits at counter (high, low) of the stream `key`.
 constexpr std::array<uint32_t, 4> philox(RandomKey key, uint64_t high, uint64_t low) {

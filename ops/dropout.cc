@@ -30,7 +30,7 @@ class Dropout final : public autograd::Op {
 
  private:
   kernel::DropoutAttributes attributes(const autograd::RandomAddress& random) const {
-    return {.p = p_, .key = random.key, .first_sample = random.first_sample};
+    return {.p = p_, .key = random.key, .first_sample = random.first_sample, .live = random.live};
   }
 
   double p_;

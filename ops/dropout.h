@@ -25,6 +25,7 @@ struct DropoutAttributes {
   double p = 0.5;
   RandomKey key;
   uint64_t first_sample = 0;
+  LiveKey live = {};  ///< in place of `key`, on a GPU
 };
 /// in: x or dy; out: y or dx, which may be the input. Contiguous.
 inline constexpr Kernel<DropoutAttributes> dropout{"dropout"};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "brim/base/cuda/graph.h"
 #include "brim/optim/optimizer.h"
 #include "brim/optim/require_kernel.h"
 
@@ -40,11 +41,20 @@ Ema::Ema(nn::Module& model, const EmaOptions& options) : options_(options) {
     memory::SiteScope site({.op = "ema", .module = &autograd::kept_path(name)});
     pairs_.push_back({name, *slot.tensor, clone(*slot.tensor)});
   });
+  if (pairs_.empty()) return;
+  memory::SiteScope site({.op = "ema"});
+  rest_ = zeros({1}, {.dtype = Dtype::float64, .device = pairs_.front().value.device()});
 }
 
 void Ema::update() noexcept {
-  double rest = 1 - decay_of(options_, updates_++);
-  for (const Pair& pair : pairs_) launch(kernel::ema, {pair.value}, {pair.average}, {.rest = rest});
+  begin_replay();
+  for (const Pair& pair : pairs_)
+    launch(kernel::ema, pair.average.dtype(), {pair.value, rest_}, {pair.average});
+}
+
+void Ema::begin_replay() noexcept {
+  const double rest = 1 - decay_of(options_, updates_++);
+  if (!cuda::is_recording() && rest_.defined()) fill(rest_, rest);
 }
 
 void Ema::set_updates(int64_t updates) {

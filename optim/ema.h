@@ -42,6 +42,9 @@ class Ema {
   /// average = value in the first update, afterwards average + (1 - decay) * (value - average).
   /// Neither allocates nor throws. Not to be called inside an `EmaScope`.
   void update() noexcept;
+  /// The same where its work on the device was recorded, and is started by somebody else
+  /// (train/step_graph.h): sets the decay, which it reads, and counts the update.
+  void begin_replay() noexcept;
   const EmaOptions& options() const { return options_; }
   /// Updates so far.
   int64_t updates() const { return updates_; }
@@ -62,6 +65,7 @@ class Ema {
 
   EmaOptions options_;
   std::vector<Pair> pairs_;
+  Tensor rest_;  // float64 [1]: 1 - decay of the update
   int64_t updates_ = 0;
   bool in_use_ = false;
 };
@@ -84,11 +88,8 @@ class EmaScope {
 
 namespace brim::kernel {
 
-struct EmaAttributes {
-  double rest = 0;  ///< 1 - decay
-};
-/// in: value; out: average, which moves towards it. Contiguous.
-inline constexpr Kernel<EmaAttributes> ema{"ema", /*updates=*/true};
+/// in: value, and float64 [1], 1 - decay; out: average, which moves towards the value. Contiguous.
+inline constexpr Kernel<NoAttributes> ema{"ema", /*updates=*/true};
 /// out: two tensors, which exchange their values. Contiguous.
 inline constexpr Kernel<NoAttributes> ema_swap{"ema_swap", /*updates=*/true};
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "brim/base/cuda/graph.h"
 #include "brim/core/cuda/batch.h"
 #include "brim/optim/register_kernels.h"
 #include "brim/optim/require_kernel.h"
@@ -37,6 +38,12 @@ void require_valid(const char* name, const UpdateOptions& options) {
 
 bool is_updated(Dtype dtype) {
   return dtype == Dtype::float32 || dtype == Dtype::float64 || dtype == Dtype::bfloat16;
+}
+
+std::vector<size_t> numbers_of(const auto& updates) {
+  std::vector<size_t> numbers;
+  for (const auto& update : updates) numbers.push_back(update.parameter);
+  return numbers;
 }
 
 // PyTorch's, with its 1e-6; NaN for a norm that is NaN.
@@ -105,28 +112,41 @@ void Optimizer::prepare(const UpdateOptions& options) {
     raise_not_finite(*parameter);
 }
 
-std::optional<std::string> Optimizer::prepare_if_finite(const UpdateOptions& options) {
-  cancel();
+// The numbers of the step, where kernels read them; those of clipping by norm follow.
+void Optimizer::begin_update(const UpdateOptions& options) {
   gradient_norm_.reset();
-  require_valid(name_, options);
-  std::vector<Update> updates = take_gradients();
-  expect<ValueError>(!updates.empty(), name_, "no parameter has a gradient: call backward first");
-  bool clips_norm = options.clip.norm < kInfinity;
-  if (options.check_finite || clips_norm)
-    if (std::optional<std::string> parameter = measure(updates, options)) return parameter;
+  options_ = options;
   values_ = {.rate = options.rate,
              .loss_scale = options.loss_scale,
              .step = steps_ + 1,
              .clip_value = options.clip.value};
-  if (clips_norm && gradient_norm_)
-    values_.clip_factor = clip_factor(*gradient_norm_, options.clip.norm);
+  scalars_.write(values_);
+}
+
+void Optimizer::set_clip_factor() {
+  if (options_.clip.norm == kInfinity || !gradient_norm_) return;
+  values_.clip_factor = clip_factor(*gradient_norm_, options_.clip.norm);
+  scalars_.write(values_);
+}
+
+std::optional<std::string> Optimizer::prepare_if_finite(const UpdateOptions& options) {
+  cancel();
+  require_valid(name_, options);
+  std::vector<Update> updates = take_gradients();
+  expect<ValueError>(!updates.empty(), name_, "no parameter has a gradient: call backward first");
+  begin_update(options);
+  if (options.check_finite || options.clip.norm < kInfinity)
+    if (std::optional<std::string> parameter = measure(updates)) return parameter;
+  set_clip_factor();
   updates_ = std::move(updates);
   return {};
 }
 
 std::optional<std::string> Optimizer::find_non_finite() {
   cancel();
-  std::optional<std::string> parameter = measure(take_gradients(), {});
+  const std::vector<Update> updates = take_gradients();
+  begin_update({});
+  std::optional<std::string> parameter = measure(updates);
   gradient_norm_.reset();  // of a part
   return parameter;
 }
@@ -157,24 +177,41 @@ void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gr
                       parameter.name, to_string(gradient.device()));
 }
 
-void Optimizer::sum_squares(const Update& update, const UpdateOptions& options) {
-  const Tensor sum = element_of(square_sums_, update.parameter);
-  launch(kernel::square_sum, update.gradient.dtype(), {update.gradient}, {sum},
-         {.inverse_scale = 1 / options.loss_scale, .clip_value = options.clip.value});
+void Optimizer::sum_squares(const Update& update) {
+  launch(kernel::square_sum, update.gradient.dtype(), {update.gradient, scalars()},
+         {element_of(square_sums_, update.parameter)});
 }
 
-// Nothing where all that was asked for is finite.
-std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates,
-                                              const UpdateOptions& options) {
-  for (const Update& update : updates) sum_squares(update, options);
-  if (square_sums_.device().is_meta()) return {};
+std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates) {
+  for (const Update& update : updates) sum_squares(update);
+  if (square_sums_.device().is_meta() || cuda::is_recording()) return {};
+  return judge(numbers_of(updates));
+}
+
+// By their square sums. Nothing where all that was asked for is finite.
+std::optional<std::string> Optimizer::judge(const std::vector<size_t>& parameters) {
   const double* sums = square_sums();
-  if (options.check_finite)
-    for (const Update& update : updates)
-      if (std::isnan(sums[update.parameter])) return parameters_[update.parameter].name;
+  if (options_.check_finite)
+    for (size_t i : parameters)
+      if (std::isnan(sums[i])) return parameters_[i].name;
   double total = 0;
-  for (const Update& update : updates) total += sums[update.parameter];
+  for (size_t i : parameters) total += sums[i];
   gradient_norm_ = std::sqrt(total);
+  return {};
+}
+
+std::vector<size_t> Optimizer::prepared() const { return numbers_of(updates_); }
+
+void Optimizer::begin_replay(const UpdateOptions& options) {
+  cancel();
+  require_valid(name_, options);
+  begin_update(options);
+}
+
+std::optional<std::string> Optimizer::prepare_replay(const std::vector<size_t>& parameters) {
+  if (options_.check_finite || options_.clip.norm < kInfinity)
+    if (std::optional<std::string> parameter = judge(parameters)) return parameter;
+  set_clip_factor();
   return {};
 }
 
@@ -191,7 +228,6 @@ void Optimizer::raise_not_finite(const std::string& parameter) const {
 
 void Optimizer::commit() noexcept {
   if (updates_.empty()) return;
-  scalars_.write(values_);
   {
     const cuda::BatchScope in_one_kernel;
     for (const Update& each : updates_) update(each.parameter, each.gradient);
@@ -207,7 +243,6 @@ void Optimizer::cancel() noexcept {
 
 void Optimizer::begin_pieces(const UpdateOptions& options) {
   cancel();
-  gradient_norm_.reset();
   require_valid(name_, options);
   expect<ValueError>(
       options.clip.norm == ClipOptions::kNone, name_,
@@ -218,9 +253,7 @@ void Optimizer::begin_pieces(const UpdateOptions& options) {
                      "an update in pieces takes no loss scale, got {}: an overflow would be found "
                      "after the first piece",
                      options.loss_scale);
-  piece_options_ = options;
-  values_ = {.rate = options.rate, .step = steps_ + 1, .clip_value = options.clip.value};
-  scalars_.write(values_);
+  begin_update(options);
 }
 
 bool Optimizer::update_piece(const Tensor& parameter) {
@@ -232,8 +265,8 @@ bool Optimizer::update_piece(const Tensor& parameter) {
   expect<ValueError>(parameter.grad().defined(), name_, "'{}' has no gradient", named.name);
   require_match(named, parameter.grad());
   const Update piece{found->second, contiguous(parameter.grad())};
-  if (piece_options_.check_finite) {
-    sum_squares(piece, piece_options_);
+  if (options_.check_finite) {
+    sum_squares(piece);
     const Tensor sum = element_of(square_sums_, piece.parameter);
     if (!sum.device().is_meta() && std::isnan(sum.item<double>())) raise_not_finite(named.name);
   }
@@ -244,7 +277,7 @@ bool Optimizer::update_piece(const Tensor& parameter) {
 
 void Optimizer::end_pieces() {
   expect<ValueError>(pieces() > 0, name_, "no parameter has a gradient: call backward first");
-  if (piece_options_.check_finite && !square_sums_.device().is_meta()) {
+  if (options_.check_finite && !square_sums_.device().is_meta()) {
     const double* sums = square_sums();
     double total = 0;  // in the order of `measure`: the same bits
     for (size_t i = 0; i < updated_.size(); ++i)

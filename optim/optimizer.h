@@ -65,6 +65,19 @@ class Optimizer {
   /// Drops all gradients.
   void zero_grad() noexcept;
 
+  // The same update where its work on the device was recorded, and is started by somebody else
+  // (train/step_graph.h): in place of `prepare` and `commit`.
+
+  /// The numbers of the parameters that are prepared: of an update that is being recorded.
+  std::vector<size_t> prepared() const;
+  /// Sets the numbers of the step, for the recorded kernels to read. Before the first of them.
+  void begin_replay(const UpdateOptions& options);
+  /// After those of `prepare`, which left the sums of these parameters' gradients: as
+  /// `prepare_if_finite`, with the options of `begin_replay`.
+  std::optional<std::string> prepare_replay(const std::vector<size_t>& parameters);
+  /// Counts the update. After those of `commit`.
+  void end_replay() noexcept { steps_ = values_.step; }
+
   // The same update in pieces, a parameter at a time, for backward to make as it goes: then not
   // all gradients are there at once. None of it can be undone. `train/train_step.h` calls these.
 
@@ -131,9 +144,11 @@ class Optimizer {
   };
   void require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const;
   std::vector<Update> take_gradients();
-  std::optional<std::string> measure(const std::vector<Update>& updates,
-                                     const UpdateOptions& options);
-  void sum_squares(const Update& update, const UpdateOptions& options);
+  void begin_update(const UpdateOptions& options);
+  void set_clip_factor();
+  void sum_squares(const Update& update);
+  std::optional<std::string> measure(const std::vector<Update>& updates);
+  std::optional<std::string> judge(const std::vector<size_t>& parameters);
   /// Of all parameters, where the host can read them: waits for the device. Not on the meta device.
   const double* square_sums();
   [[noreturn]] void raise_not_finite(const std::string& parameter) const;
@@ -148,7 +163,7 @@ class Optimizer {
   std::optional<double> gradient_norm_;
   std::vector<Update> updates_;
   StepValues values_;
-  UpdateOptions piece_options_;
+  UpdateOptions options_;      // of the update under way
   std::vector<bool> updated_;  // by a piece; one for each parameter
   int64_t steps_ = 0;
 };
@@ -161,12 +176,9 @@ void require_in_range(const char* optimizer, const char* option, double value, d
 
 namespace brim::kernel {
 
-struct SquareSumAttributes {
-  double inverse_scale = 1;
-  double clip_value = optim::ClipOptions::kNone;
-};
-/// in: gradient, contiguous; out: float64 [1], the sum of the squares of its elements, unscaled and
-/// clipped by value. NaN when an element of the gradient is infinite or NaN, and only then.
-inline constexpr Kernel<SquareSumAttributes> square_sum{"square_sum"};
+/// in: gradient, contiguous, and the `StepScalars`; out: float64 [1], the sum of the squares of its
+/// elements, unscaled and clipped. NaN when an element of the gradient is infinite or NaN, and only
+/// then.
+inline constexpr Kernel<NoAttributes> square_sum{"square_sum"};
 
 }  // namespace brim::kernel

@@ -27,7 +27,8 @@ class StepScalars {
   /// Throws `DeviceError` in the optimizer's name for a device without the kernel,
   /// `memory::OutOfMemory`.
   StepScalars(const char* optimizer, Device device);
-  /// Neither allocates nor throws.
+  /// Neither allocates nor throws. Does nothing where work is recorded (base/cuda/graph.h), which
+  /// reads what is written before it starts.
   void write(const StepValues& values) noexcept;
   const Tensor& buffer() const { return buffer_; }
 

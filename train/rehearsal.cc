@@ -25,8 +25,8 @@ class Rehearsal {
       : options_(options),
         model_(model_on_meta(options)),
         updating_(options.make_updating(*model_)),
-        step_(*model_, *updating_.optimizer,
-              without_scaler(step_options(options.trainer, updating_.ema.get()))) {
+        scaler_(copy_of(options.trainer.scaler)),
+        step_(*model_, *updating_.optimizer, options_of_step()) {
     expect<ValueError>(!options.loss || options.evaluated == 0, "rehearsal",
                        "expected no evaluation with a loss of its own, got one of {} images",
                        options.evaluated);
@@ -49,9 +49,13 @@ class Rehearsal {
   }
 
  private:
-  // A rehearsal must not move it; it asks for no bytes.
-  static TrainStepOptions without_scaler(TrainStepOptions options) {
-    options.scaler = nullptr;
+  // A rehearsal moves a copy. Its passes over the gradients of each part ask for scratch.
+  static std::optional<optim::LossScaler> copy_of(const optim::LossScaler* scaler) {
+    return scaler == nullptr ? std::nullopt : std::optional(*scaler);
+  }
+  TrainStepOptions options_of_step() {
+    TrainStepOptions options = step_options(options_.trainer, updating_.ema.get());
+    options.scaler = scaler_ ? &*scaler_ : nullptr;
     return options;
   }
 
@@ -114,6 +118,7 @@ class Rehearsal {
   RehearsalOptions options_;
   std::shared_ptr<nn::Module> model_;
   Updating updating_;
+  std::optional<optim::LossScaler> scaler_;
   TrainStep step_;
 };
 

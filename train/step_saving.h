@@ -11,11 +11,6 @@
 
 namespace brim {
 
-/// Of a loss of one element; 0 where there are no values.
-inline double value_of(const Tensor& loss) {
-  return loss.device().is_meta() ? 0 : loss.item<double>();
-}
-
 /// What one forward pass saves for its backward, who moves it to the host, and who frees of it what
 /// there is no room for, until both are done.
 class TrainStep::Saving {

@@ -9,6 +9,7 @@
 #include "brim/autograd/in_place.h"
 #include "brim/train/narrow_gradients.h"
 #include "brim/train/precision_scope.h"
+#include "brim/train/step_graph.h"
 #include "brim/train/step_saving.h"
 
 namespace brim {
@@ -70,6 +71,11 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
   if (options_.offload.enabled)
     offload_ = std::make_unique<autograd::Offload>(
         device(), autograd::offload_host(device(), options_.offload.host_bytes));
+  if (options_.graph) {
+    memory::CategoryScope category(memory::Category::other);
+    memory::SiteScope site({.op = "step numbers"});
+    live_ = zeros({kLiveNumbers}, {.dtype = Dtype::float64, .device = device()});
+  }
   model.name_in_account();
   model.for_each_slot([&](const std::string& name, const nn::Module::Slot& slot) {
     if (slot.is_parameter) return;
@@ -146,8 +152,10 @@ void TrainStep::require_begun() const {
 
 Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& options,
                           const Saving& saving) {
+  const double* live =
+      recorder_ != nullptr ? static_cast<const double*>(live_.data()) + kLiveUpdate : nullptr;
   autograd::RandomScope random(options_.seed, static_cast<uint64_t>(attempts()),
-                               options.first_sample);
+                               options.first_sample, live);
   autograd::EffectScope effects(shadows_, share_of(options));
   autograd::InPlaceScope in_place(options_.in_place);
   autograd::SavePolicyScope policy(saving.policy());
@@ -180,9 +188,16 @@ double TrainStep::run_part(const LossFunction& loss, const MicroStepOptions& opt
 }
 
 Tensor TrainStep::gradient_of(const Tensor& result, const MicroStepOptions& options) const {
+  if (recorder_ != nullptr) return recorder_->gradient_of(result, options.weight);
   const double scale = options_.scaler == nullptr ? 1 : options_.scaler->scale();
   return full(result.shape(), scale * options.weight,
               {.dtype = result.dtype(), .device = result.device()});
+}
+
+// Of a loss of one element; 0 where there are no values yet.
+double TrainStep::value_of(const Tensor& loss) const {
+  if (recorder_ != nullptr) return recorder_->note_loss(loss), 0;
+  return loss.device().is_meta() ? 0 : loss.item<double>();
 }
 
 Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptions& options,
@@ -245,6 +260,7 @@ const StepOutcome& TrainStep::prepare(double rate) {
 
 void TrainStep::commit() noexcept {
   if (!optimizer_.is_prepared()) return;
+  if (recorder_ != nullptr && !recorder_->begin_commit()) return undo();
   optimizer_.commit();
   finish();
 }

@@ -35,6 +35,7 @@
 namespace brim {
 
 struct NonFinite;
+class StepGraph;
 
 struct TrainStepOptions {
   /// Of the random numbers that ops draw (dropout).
@@ -65,6 +66,8 @@ struct TrainStepOptions {
   RecomputeOptions recompute = {};
   /// Whether what `recompute` offloads goes to the host.
   OffloadOptions offload = {};
+  /// Room for the numbers that a recorded update reads (train/step_graph.h).
+  bool graph = false;
 };
 
 /// A fused update failed after parameters had changed: some are those of the next update, others
@@ -158,6 +161,8 @@ class TrainStep {
   void renew_shadows();
 
  private:
+  friend class StepGraph;
+
   /// Calls `part`; when it throws, undoes the step first.
   template <class Part>
   auto or_undo(const Part& part) {
@@ -177,6 +182,7 @@ class TrainStep {
                          const Saving& saving);
   void backward_of(const Tensor& result, const MicroStepOptions& options);
   Tensor gradient_of(const Tensor& result, const MicroStepOptions& options) const;
+  double value_of(const Tensor& loss) const;
   double run_part(const LossFunction& loss, const MicroStepOptions& options);
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
   std::optional<std::string> prepare_update(double rate);
@@ -204,6 +210,8 @@ class TrainStep {
   TrainStepOptions options_;
   std::vector<Tensor> parameters_;
   std::unique_ptr<autograd::Offload> offload_;
+  Tensor live_;                                     // LiveNumber; undefined without `graph`
+  StepGraph* recorder_ = nullptr;                   // while the update is recorded
   std::vector<std::pair<Tensor, Tensor>> shadows_;  // buffer, and where effects on it go
   std::vector<std::string> shadowed_;               // names of those buffers
   std::vector<std::pair<std::string, const nn::Module*>> unshadowed_;  // a buffer, and its module

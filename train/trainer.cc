@@ -79,6 +79,26 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingD
   }
   expect<ValueError>(options_.input.as_bytes || !options_.mix.any(), "trainer",
                      "mixup and CutMix mix bytes, and the input is numbers");
+  make_graph();
+}
+
+// Of what a recorded update could not do again.
+void Trainer::make_graph() {
+  if (!options_.graph) return;
+  if (!options_.input.device.is_cuda())
+    why_no_graph_ = "graphs are of GPUs";
+  else if (options_.mix.any())
+    why_no_graph_ = "mixup and CutMix are drawn by the host";
+  else if (options_.watch != nullptr)
+    why_no_graph_ = "the numbers are watched";
+  else if (options_.scale_penalty > 0)
+    why_no_graph_ = "the penalty on scales is weighed by the host";
+  else if (options_.fused_update)
+    why_no_graph_ = "a fused update looks at each gradient before the next";
+  else if (options_.offload.enabled)
+    why_no_graph_ = "copies to the host and back are not recorded";
+  else
+    graph_ = std::make_unique<StepGraph>(step_);
 }
 
 // Under as many bytes as the device has at the time. What ran out has undone itself.
@@ -288,10 +308,19 @@ double Trainer::update(const HostBatch& batch, double rate) {
                      "the labels of update {} count nothing: all are ignored, or their classes "
                      "weigh 0",
                      step_.attempts());
+  if (graph_ == nullptr) return run_parts(batch, rate, weight) / weight;
+  return graph_->run({.rate = rate,
+                      .weight = 1 / weight,
+                      .inputs = {std::as_bytes(batch.pixels), std::as_bytes(batch.labels)},
+                      .run = [&] { return run_parts(batch, rate, weight); }}) /
+         weight;
+}
+
+// The sum of their losses.
+double Trainer::run_parts(const HostBatch& batch, double rate, double weight) {
   const std::vector<Part> parts = parts_of(batch.count(), micro_batch_);
   if (parts.size() == 1)
-    return step_.run(rate, loss_of(batch, parts[0], weight), options_of(batch, parts[0], weight)) /
-           weight;
+    return step_.run(rate, loss_of(batch, parts[0], weight), options_of(batch, parts[0], weight));
   double sum = 0;
   step_.begin();
   for (const Part& part : parts)
@@ -299,7 +328,7 @@ double Trainer::update(const HostBatch& batch, double rate) {
       sum += step_.micro_step(loss_of(batch, part, weight), options_of(batch, part, weight));
   step_.prepare(rate);
   step_.commit();
-  return sum / weight;
+  return sum;
 }
 
 double Trainer::watched_update(const HostBatch& batch, const StepReport& report) {

@@ -13,7 +13,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "brim/nn/module.h"
@@ -24,6 +26,7 @@
 #include "brim/train/parts.h"
 #include "brim/train/pruning.h"
 #include "brim/train/replanning.h"
+#include "brim/train/step_graph.h"
 #include "brim/train/train_step.h"
 #include "brim/train/trainer_options.h"
 #include "brim/train/training_data.h"
@@ -103,6 +106,10 @@ class Trainer {
   double loss_scale() const { return options_.scaler == nullptr ? 1 : options_.scaler->scale(); }
   /// What moves saved tensors to the host, with its account; null where nothing does.
   const autograd::Offload* offload() const { return step_.offload(); }
+  /// Updates that were started from a graph, with `TrainerOptions::graph`.
+  int64_t graph_updates() const { return graph_ ? graph_->replays() : 0; }
+  /// Why the last one was not; "" where it was.
+  const std::string& why_no_graph() const { return graph_ ? graph_->why_not() : why_no_graph_; }
   /// Whether `should_stop` ended the last run.
   bool stopped() const { return stopped_; }
 
@@ -117,6 +124,8 @@ class Trainer {
   StepReport run_step(const HostBatch& batch);
   TrainStep::LossFunction loss_of(const HostBatch& batch, const Part& part, double weight);
   double update(const HostBatch& batch, double rate);
+  double run_parts(const HostBatch& batch, double rate, double weight);
+  void make_graph();
   double watched_update(const HostBatch& batch, const StepReport& report);
   void validate(EpochReport& report);
   bool is_done() const;
@@ -138,6 +147,8 @@ class Trainer {
   std::vector<double> class_weights_;
   int64_t micro_batch_ = 0;
   TrainStep step_;
+  std::unique_ptr<StepGraph> graph_;  // null where updates are not recorded
+  std::string why_no_graph_;
   Replanning replanning_;
   std::optional<Pruning> pruning_;
   TrainerCounts counts_;

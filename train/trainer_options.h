@@ -57,6 +57,10 @@ struct TrainerOptions {
   RecomputeOptions recompute = {};
   /// Whether what `recompute` offloads goes to the host, and how much of it.
   OffloadOptions offload = {};
+  /// Records updates on a GPU and starts them again (train/step_graph.h), where they follow a plan:
+  /// with the planner "arena". What cannot be recorded runs as it is, and `Trainer::why_no_graph`
+  /// says why.
+  bool graph = false;
   /// Channels that go while the training runs (train/pruning.h); nothing for none.
   std::optional<PruningOptions> pruning = {};
   /// Added to the mean loss of each update: this times the sum of the magnitudes of all batch
@@ -82,7 +86,8 @@ inline TrainStepOptions step_options(const TrainerOptions& options, optim::Ema* 
           .scaler = options.scaler,
           .in_place = options.in_place,
           .recompute = options.recompute,
-          .offload = options.offload};
+          .offload = options.offload,
+          .graph = options.graph};
 }
 inline TrainStepOptions step_options(const TrainerOptions& options) {
   return step_options(options, options.ema);

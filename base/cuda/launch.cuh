@@ -24,7 +24,10 @@ void launch_kernel(const char* name, void (*kernel)(Parameters...), const Grid& 
                    std::type_identity_t<Parameters>... arguments) {
 #ifdef BRIM_CUDA_EMULATOR
   static_cast<void>(stream);
-  emulator::run(name, grid.blocks, grid.threads, grid.shared_bytes, [&] { kernel(arguments...); });
+  emulator::enqueue([=] {
+    emulator::run(name, grid.blocks, grid.threads, grid.shared_bytes,
+                  [&] { kernel(arguments...); });
+  });
 #else
   void* pointers[] = {&arguments...};
   check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid.blocks, grid.threads, pointers,

@@ -4,6 +4,7 @@
 
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/error.h"
+#include "brim/base/cuda/graph.h"
 #include "brim/base/cuda/stream.h"
 
 namespace brim::cuda {
@@ -52,10 +53,14 @@ void* allocate_pinned(int64_t bytes) {
 void free_pinned(void* address) noexcept { cudaFreeHost(address); }
 
 void copy_to_device(Device device, void* to, const void* from, int64_t bytes) {
+  if (bytes > 0 && is_recording()) return Recording::current()->upload(to, from, bytes);
   copy(device, to, from, bytes, cudaMemcpyHostToDevice);
 }
 
 void copy_to_host(Device device, void* to, const void* from, int64_t bytes) {
+  expect<DeviceError>(bytes == 0 || !is_recording(), "cuda",
+                      "work on {} is being recorded, so there are no values to read yet",
+                      to_string(device));
   copy(device, to, from, bytes, cudaMemcpyDeviceToHost);
 }
 

@@ -3,6 +3,7 @@
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/driver.h"
 #include "brim/base/cuda/event.h"
+#include "brim/base/cuda/graph.h"
 #include "brim/base/cuda/memory.h"
 #include "brim/base/cuda/ranges.h"
 #include "brim/base/cuda/stream.h"
@@ -82,5 +83,19 @@ Event::Event(Device device, const EventOptions&) { require_device("cuda", device
 void Event::Destroy::operator()(CUevent_st*) const noexcept {}
 
 void Event::record(const Stream&) {}
+
+void Graph::Destroy::operator()(CUgraphExec_st*) const noexcept {}
+
+void Graph::start() const {}
+
+Recording::Recording(Device device, Pinned) { require_device("cuda", device); }
+
+Recording::~Recording() = default;
+
+Graph Recording::finish() { return {}; }
+
+void Recording::upload(void*, const void*, int64_t) {}
+
+Recording* Recording::current() { return nullptr; }
 
 }  // namespace brim::cuda

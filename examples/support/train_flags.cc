@@ -139,6 +139,9 @@ void add_saving_flags(CLI::App& app, TrainFlags& f) {
       "--fused-update", f.fused_update,
       "update parameters during backward: fewer gradients at once, the same numbers, but a "
       "step that fails cannot be undone");
+  app.add_flag("--cuda-graph", f.cuda_graph,
+               "record updates on the GPU once and start them again, under the arena planner: the "
+               "same numbers with less work for the host; what cannot be recorded runs as it is");
   app.add_flag("--in-place,!--no-in-place", f.in_place,
                "elementwise ops write over what nobody reads any more: the same numbers (default)");
   app.add_option(
@@ -209,6 +212,12 @@ void check_fused_update(const TrainFlags& f) {
                      "--fused-update updates from the gradients of one micro-batch, and an update "
                      "of {} images in batches of {} has several, or may have",
                      f.effective_batch, f.batch > 0 ? std::to_string(f.batch) : f.batch_text);
+}
+
+void check_graph(const TrainFlags& f) {
+  expect<ValueError>(!f.cuda_graph || f.device_name.starts_with("cuda"), "flags",
+                     "--cuda-graph records what a GPU does: use --device cuda, not {}",
+                     f.device_name);
 }
 
 void check_offload(const TrainFlags& f) {
@@ -290,6 +299,7 @@ void check_flags(TrainFlags& f) {
                      "--plan and --save-plan are for the arena planner, not for {}", f.planner);
   check_precision_flags(f);
   check_fused_update(f);
+  check_graph(f);
   expect<ValueError>(f.recompute_text != "auto" || f.batch_text != kFastestBatch, "flags",
                      "--batch fastest times steps that keep everything or recompute for free: give "
                      "--recompute off or free, or --batch auto");
@@ -339,6 +349,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .in_place = flags.in_place,
           .recompute = flags.recompute,
           .offload = {.enabled = flags.offloads()},
+          .graph = flags.cuda_graph,
           .scale_penalty = flags.scale_penalty,
           .checkpoint_every = flags.checkpoint_every,
           .early_stop = flags.early_stop};

@@ -55,6 +55,7 @@ struct TrainFlags {
   double margin = 0;            ///< percent of the limit that are left free
   int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
   bool fused_update = false;
+  bool cuda_graph = false;
   bool in_place = true;
   std::string
       recompute_text;    ///< "off", "free", "auto", "segments=N", or "" for what the budget asks

@@ -180,6 +180,11 @@ void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
                             format_bytes(memory::resident_memory().peak)));
   if (stats.mismatches > 0)
     progress_.say(fmt::format("{} requests were not as planned", stats.mismatches));
+  if (flags_.cuda_graph)
+    progress_.say(fmt::format(
+        "{} of {} updates were started from a graph{}{}", trainer.graph_updates(),
+        trainer.updates(),
+        trainer.why_no_graph().empty() ? "" : "; the last was not: ", trainer.why_no_graph()));
   if (trainer.skipped() > 0)
     progress_.say(fmt::format("{} of {} steps were skipped for an overflow; the loss scale is {}",
                               trainer.skipped(), trainer.skipped() + trainer.updates(),
@@ -206,6 +211,10 @@ void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
              {"final_scale", trainer.loss_scale()},
              {"precision", flags_.precision_text}};
   if (flags_.budget > 0) event["budget_bytes"] = flags_.budget;
+  if (flags_.cuda_graph) {
+    event["graph_steps"] = trainer.graph_updates();
+    event["why_no_graph"] = trainer.why_no_graph();
+  }
   events_.write(event);
 }
 

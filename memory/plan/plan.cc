@@ -104,13 +104,19 @@ class Maker {
     return all;
   }
 
-  // Where a different section of a program is in the trace the last time, and where its requests
-  // begin in the program.
-  struct Part {
+  // One run of a section.
+  struct Instance {
     const ProgramSpan* program;
     const SectionSpan* span;
-    int64_t begin = 0;
     int64_t size() const { return span->end - span->begin; }
+  };
+  // A different section of a program, and where its requests begin in the program.
+  struct Part {
+    std::vector<Instance> instances;  // in order; the last one is planned for
+    int64_t begin = 0;
+    const Instance& last() const { return instances.back(); }
+    const Section& section() const { return last().span->section; }
+    int64_t size() const { return last().size(); }
   };
 
   // Each different section of the runs once, in an order in which each run has them.
@@ -119,11 +125,11 @@ class Maker {
     for (const ProgramSpan* run : runs) {
       size_t next = 0;
       for (const SectionSpan& span : run->sections) {
-        auto same = [&](const Part& part) { return part.span->section == span.section; };
-        auto found = std::ranges::find_if(parts, same);
+        auto found = std::ranges::find(parts, span.section, &Part::section);
         if (found == parts.end())
-          found = parts.insert(parts.begin() + static_cast<ptrdiff_t>(next), Part{run, &span});
-        *found = {run, &span};
+          found = parts.insert(parts.begin() + static_cast<ptrdiff_t>(next), Part{{{run, &span}}});
+        else
+          found->instances.push_back({run, &span});
         next = static_cast<size_t>(found - parts.begin()) + 1;
       }
     }
@@ -135,26 +141,36 @@ class Maker {
     return parts;
   }
 
-  // When a buffer that the part asked for dies, counted in requests of the program.
-  static int64_t death_in_program(const TraceBuffer& buffer, const Part& own,
-                                  const std::vector<Part>& parts) {
-    if (buffer.death <= own.span->end) return own.begin + buffer.death - own.span->begin;
+  // When a buffer that a run of the part asked for dies, counted in requests of the program.
+  static int64_t death_in_run(const TraceBuffer& buffer, const Part& own, const Instance& run,
+                              const std::vector<Part>& parts) {
+    if (buffer.death <= run.span->end) return own.begin + buffer.death - run.span->begin;
     int64_t end = parts.back().begin + parts.back().size();
-    for (const SectionSpan& span : own.program->sections) {
+    for (const SectionSpan& span : run.program->sections) {
       if (buffer.death <= span.begin || buffer.death > span.end) continue;
-      auto same = [&](const Part& part) { return part.span->section == span.section; };
-      const Part& part = *std::ranges::find_if(parts, same);
+      const Part& part = *std::ranges::find(parts, span.section, &Part::section);
       int64_t death = part.begin + std::min(buffer.death - span.begin, part.size());
       return part.begin > own.begin ? death : end;
     }
     return end;
   }
 
+  // The latest of all runs, for request `k` of the part. Sections that follow each other in one run
+  // need not in another: gradients of a first micro-step may be added up, and be gone, in that of a
+  // smaller update, and in another one that is planned behind it.
+  int64_t death_in_program(int64_t k, const Part& own, const std::vector<Part>& parts) const {
+    int64_t death = 0;
+    for (const Instance& run : own.instances)
+      if (run.size() == own.size())
+        death = std::max(death, death_in_run(buffer(run.span->begin + k), own, run, parts));
+    return death;
+  }
+
   void add_program(const Runs& runs) {
     std::vector<Part> parts = parts_of(runs);
     PlannedProgram program{.step = runs.front()->step};
     for (const Part& part : parts) {
-      const SectionSpan& span = *part.span;
+      const SectionSpan& span = *part.last().span;
       PlannedSection& section = program.sections.emplace_back();
       section.section = span.section;
       section.nested = span.nested;
@@ -170,10 +186,12 @@ class Maker {
 
   PlannedRequest request(int64_t i, const Part& part, const std::vector<Part>& parts) {
     const TraceBuffer& buffer = this->buffer(i);
-    bool first = i == part.span->begin || i == part.span->body;
+    const SectionSpan& span = *part.last().span;
+    bool first = i == span.begin || i == span.body;
     PlannedRequest request{.bytes = buffer.bytes, .site = site(buffer.origin)};
     request.begins_run = first || begins_run(buffer, this->buffer(i - 1));
-    if (!spans_.kept[static_cast<size_t>(i)]) request.death = death_in_program(buffer, part, parts);
+    if (!spans_.kept[static_cast<size_t>(i)])
+      request.death = death_in_program(i - span.begin, part, parts);
     return request;
   }
 

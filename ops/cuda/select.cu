@@ -108,7 +108,8 @@ void normalize(const KernelCall& call, const kernel::NormalizeAttributes& by) {
 /// that the CPU draws.
 template <class T>
 struct Drop {
-  RandomKey key;
+  RandomKey known;
+  LiveKey live;
   uint64_t first_sample;
   uint32_t below;  // of 24 bits
   T scale;
@@ -116,13 +117,14 @@ struct Drop {
 
   struct Element {
     const Drop& by;
+    RandomKey key;
     int64_t sample, at;
     std::array<uint32_t, 4> words;
     bool drawn;
 
     __device__ T operator()(T x) {
       if (!drawn || at % 4 == 0)
-        words = philox(by.key, by.first_sample + static_cast<uint64_t>(sample),
+        words = philox(key, by.first_sample + static_cast<uint64_t>(sample),
                        static_cast<uint64_t>(at / 4));
       drawn = true;
       return (word() >> 8) < by.below ? T(0) : x * by.scale;
@@ -139,7 +141,9 @@ struct Drop {
       return at % 4 < 2 ? first : second;
     }
   };
-  __device__ Element from(int64_t i) const { return {*this, i / each, i % each, {}, false}; }
+  __device__ Element from(int64_t i) const {
+    return {*this, live.key_or(known), i / each, i % each, {}, false};
+  }
 };
 
 template <class S>
@@ -148,7 +152,8 @@ void dropout(const KernelCall& call, const kernel::DropoutAttributes& by) {
   const View& x = call.in[0];
   if (x.numel() == 0) return;
   map_from(call, x.numel(),
-           Drop<T>{.key = by.key,
+           Drop<T>{.known = by.key,
+                   .live = by.live,
                    .first_sample = by.first_sample,
                    .below = static_cast<uint32_t>(std::ceil(by.p * 0x1p24)),
                    .scale = static_cast<T>(by.p < 1 ? 1 / (1 - by.p) : 0),

@@ -32,10 +32,10 @@ double sum_piece(const S* x, int64_t begin, int64_t end, const optim::GradientRe
 // Pieces are cut by size alone and their sums added in order: the same bits with any number of
 // threads.
 template <class T, class S = T>
-void square_sum(const KernelCall& call, const kernel::SquareSumAttributes& a) {
+void square_sum(const KernelCall& call, const NoAttributes&) {
   const S* x = call.in[0].as<S>();
   int64_t size = call.in[0].numel(), pieces = std::min(size / kPiece + 1, kPieces);
-  optim::GradientReader<T> read{static_cast<T>(a.inverse_scale), static_cast<T>(a.clip_value)};
+  const auto read = optim::GradientReader<T>::from(call.in[1].as<double>());
   double sums[kPieces] = {};
   parallel_pieces(size, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
     sums[piece] = sum_piece(x, begin, end, read);

@@ -11,10 +11,16 @@ namespace {
 /// A decay of 0 gives the value itself, whatever the average was.
 template <class T>
 struct Move {
-  T rest;
-  __device__ T operator()(T average, T value) const {
-    return rest == 1 ? value : fma(rest, value - average, average);
-  }
+  const double* rest;
+
+  struct Element {
+    T rest;
+    __device__ void next() const {}
+    __device__ T operator()(T average, T value) const {
+      return rest == 1 ? value : fma(rest, value - average, average);
+    }
+  };
+  __device__ Element from(int64_t) const { return {static_cast<T>(*rest)}; }
 };
 
 template <class T>
@@ -28,9 +34,10 @@ struct Swap {
 };
 
 template <class T>
-void ema(const KernelCall& call, const kernel::EmaAttributes& a) {
+void ema(const KernelCall& call, const NoAttributes&) {
   T *average = call.out[0].as<T>(), *value = call.in[0].as<T>();
-  map(call, call.out[0].numel(), Move<T>{static_cast<T>(a.rest)}, "ema", average, average, value);
+  map_from(call, call.out[0].numel(), Move<T>{call.in[1].as<double>()}, "ema", average, average,
+           value);
 }
 
 template <class T>

@@ -13,11 +13,12 @@ struct SquareSum {
     double squares;
     T zeros;
   };
-  optim::GradientReader<T> read;
+  const double* scalars;
   const S* x;
   double* sum;
 
   __device__ State fold(int64_t, int64_t, int64_t first, int64_t units, int64_t step) const {
+    const auto read = optim::GradientReader<T>::from(scalars);
     State state{0, 0};
     for (int64_t i = first; i < units; i += step) {
       const T element = convert<T>(x[i]);
@@ -39,19 +40,17 @@ struct SquareSum {
 ReducePlan plan_of(const KernelCall& call) { return {1, call.in[0].numel(), 1}; }
 
 template <class T, class S>
-int64_t scratch(const KernelCall& call, const kernel::SquareSumAttributes&) {
+int64_t scratch(const KernelCall& call, const NoAttributes&) {
   ScratchCursor cursor(nullptr);
   take_partial<SquareSum<T, S>>(cursor, plan_of(call));
   return cursor.used();
 }
 
 template <class T, class S>
-void square_sum(const KernelCall& call, const kernel::SquareSumAttributes& a) {
+void square_sum(const KernelCall& call, const NoAttributes&) {
   ScratchCursor cursor(call.scratch);
   reduce("square_sum", call, plan_of(call),
-         SquareSum<T, S>{{static_cast<T>(a.inverse_scale), static_cast<T>(a.clip_value)},
-                         call.in[0].as<S>(),
-                         call.out[0].as<double>()},
+         SquareSum<T, S>{call.in[1].as<double>(), call.in[0].as<S>(), call.out[0].as<double>()},
          take_partial<SquareSum<T, S>>(cursor, plan_of(call)));
 }
 

@@ -6,6 +6,7 @@
 #include "brim/ops/cuda/no_libraries.h"
 #include "brim/ops/matmul.h"
 #include "brim/ops/matmul_batch.h"
+#include "brim/tests/support/cuda_emulator/threads.h"
 #include "brim/tests/support/cuda_libraries.h"
 
 namespace brim::testing {
@@ -34,7 +35,7 @@ void for_each_product(const ConvShape& s, Body body) {
             }
 }
 
-void convolve(const ConvolutionCall& call, const ConvolutionBuffers& buffers) {
+void convolve_now(const ConvolutionCall& call, const ConvolutionBuffers& buffers) {
   const ConvShape& s = call.shape;
   const auto *first = static_cast<const float*>(buffers.first),
              *second = static_cast<const float*>(buffers.second);
@@ -55,11 +56,20 @@ void convolve(const ConvolutionCall& call, const ConvolutionBuffers& buffers) {
   }
 }
 
-void matmul_plain(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
-  const View &a = call.in[0], &b = call.in[1], &bias = call.in[2], &y = call.out[0];
+void convolve(const ConvolutionCall& call, const ConvolutionBuffers& buffers) {
+  cuda::emulator::enqueue([=] { convolve_now(call, buffers); });
+}
+
+/// As the tensors may be gone when it runs.
+struct MatmulViews {
+  View a, b, bias, y;
+};
+
+void matmul_now(const MatmulViews& views, const MatmulBatch& batch,
+                const kernel::MatmulAttributes& attributes) {
+  const auto& [a, b, bias, y] = views;
   const int64_t m = y.shape[y.shape.size() - 2], n = y.shape.back(),
                 k = attributes.transpose_a ? a.shape[a.shape.size() - 2] : a.shape.back();
-  const MatmulBatch batch(call);
   for (int64_t i = 0; i < y.numel(); ++i)
     y.as<float>()[i] = bias.present ? bias.as<float>()[i % n] : 0;
   for (int64_t product = 0; product < batch.count(); ++product) {
@@ -72,6 +82,12 @@ void matmul_plain(const KernelCall& call, const kernel::MatmulAttributes& attrib
               a0[attributes.transpose_a ? l * m + i : i * k + l] *
               b0[attributes.transpose_b ? j * k + l : l * n + j];
   }
+}
+
+void matmul_plain(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
+  cuda::emulator::enqueue([views = MatmulViews{call.in[0], call.in[1], call.in[2], call.out[0]},
+                           batch = MatmulBatch(call),
+                           attributes] { matmul_now(views, batch, attributes); });
 }
 
 }  // namespace

@@ -31,14 +31,17 @@ struct PlainNet final : nn::Module {
 class RandomBatches final : public BatchSource {
  public:
   struct Options {
-    int64_t images = 8;  ///< of a batch
-    int64_t batches = 10;
+    int64_t images = 8;       ///< of a batch
+    int64_t batches = 10;     ///< whole ones
+    int64_t last_images = 0;  ///< of a smaller one at the end; 0 for none
     int size = 8;
     int64_t ignored = 0;  ///< of each batch's labels, the first ones
   };
   explicit RandomBatches(const Options& options) : options_(options) {
-    for (int64_t i = 0; i < options.batches; ++i) {
-      batches_.push_back(data::make_synthetic({.count = options.images,
+    const int64_t smaller = options.last_images > 0 ? 1 : 0;
+    for (int64_t i = 0; i < options.batches + smaller; ++i) {
+      const int64_t images = i < options.batches ? options.images : options.last_images;
+      batches_.push_back(data::make_synthetic({.count = images,
                                                .size = options.size,
                                                .classes = 4,
                                                .seed = static_cast<uint64_t>(i + 1)}));
@@ -47,7 +50,7 @@ class RandomBatches final : public BatchSource {
     }
   }
   EpochShape shape() const override {
-    return {options_.batches, options_.images, 0, options_.size};
+    return {options_.batches, options_.images, options_.last_images, options_.size};
   }
   std::optional<HostBatch> next() override {
     if (given_ == batches_.size()) return {};

@@ -1,0 +1,307 @@
+// Updates that are recorded as CUDA graphs have the bits of those that are not, whatever changes
+// from one to the next: rates, averages, masks, the scale of the loss. What cannot be recorded runs
+// as it is, and says why. On a GPU or an emulated one; where there is neither, it says so.
+#include "brim/train/step_graph.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "brim/autograd/offload.h"
+#include "brim/base/cuda/devices.h"
+#include "brim/memory/pinned_source.h"
+#include "brim/tests/support/cuda_libraries.h"
+#include "brim/tests/support/errors.h"
+#include "brim/tests/train/plain_net.h"
+#include "brim/tests/train/planned_training.h"
+#include "brim/tests/train/small_net.h"
+
+using namespace brim;
+using namespace brim::testing;
+
+namespace {
+
+bool skipped(const char* what) {
+  use_plain_cuda_libraries();
+  std::string why = cuda::why_no_device();
+  if (!why.empty()) MESSAGE("skipped: ", std::string(what), " on CUDA against the CPU (", why, ")");
+  return !why.empty();
+}
+
+/// Gives the lowest bytes of a region that are free: what is planned anew begins where it was.
+class LowSource final : public memory::Source {
+ public:
+  LowSource(std::unique_ptr<memory::Source> region, int64_t bytes)
+      : Source(bytes), region_(std::move(region)), base_(region_->allocate(bytes)) {}
+  ~LowSource() override { region_->deallocate(base_, capacity_of_region()); }
+  void copy_to_host(void* to, const void* from, int64_t bytes) override {
+    region_->copy_to_host(to, from, bytes);
+  }
+  void copy_from_host(void* to, const void* from, int64_t bytes) override {
+    region_->copy_from_host(to, from, bytes);
+  }
+
+ private:
+  int64_t capacity_of_region() const { return region_->used(); }
+  void* take(int64_t bytes) override {
+    int64_t at = 0;
+    for (const auto& [begin, size] : taken_) {
+      if (at + bytes <= begin) break;
+      at = begin + size;
+    }
+    if (at + bytes > capacity_of_region()) return nullptr;
+    taken_[at] = bytes;
+    return static_cast<char*>(base_) + at;
+  }
+  void give_back(void* address, int64_t) noexcept override {
+    taken_.erase(static_cast<char*>(address) - static_cast<char*>(base_));
+  }
+
+  std::unique_ptr<memory::Source> region_;
+  void* base_;
+  std::map<int64_t, int64_t> taken_;  // by begin
+};
+
+struct Run {
+  bool graph = true;
+  std::string optimizer = "sgd", planner = "arena";
+  int64_t micro_batch = 4, steps = 7;
+  Dtype precision = Dtype::float32;
+  double scale = 0, rate = 0.05;
+  RecomputeOptions recompute = {};
+  MixOptions mix = {};
+  Device device = Device::cuda();
+  bool loses_memory = false;  ///< after the third update
+};
+
+struct Outcome {
+  std::vector<double> losses, norms;
+  std::vector<float> values;
+  std::vector<int64_t> skipped;
+  std::string error;
+  int64_t replays = 0, mismatches = 0, updates = 0;
+  std::string why_not;
+  friend bool operator==(const Outcome& a, const Outcome& b) {
+    return a.losses == b.losses && a.norms == b.norms && a.values == b.values &&
+           a.skipped == b.skipped && a.error == b.error && a.updates == b.updates;
+  }
+};
+
+Outcome train(const Run& run) {
+  constexpr int64_t kRegion = 64 << 20;
+  auto account = std::make_shared<memory::Account>(
+      run.device, std::make_unique<LowSource>(source_of({.device = run.device}, kRegion), kRegion),
+      memory::planner_named("direct"));
+  const memory::AccountScope scope(account);
+  const auto made = nn::make<SmallNet>({.device = run.device});
+  Updating updating = make_updating({.optimizer = run.optimizer}, *made);
+  optim::Ema ema(*made, {.decay = 0.9, .warmup = true});
+  // An epoch ends with a smaller update.
+  RandomBatches batches({.images = 6, .batches = 3, .last_images = 5, .size = 6});
+  TrainerOptions options{.steps = run.steps,
+                         .schedule = optim::CosineSchedule{.rate = run.rate, .steps = 7},
+                         .mix = run.mix,
+                         .input = {.device = run.device},
+                         .ema = &ema,
+                         .micro_batch = run.micro_batch,
+                         .planner = run.planner,
+                         .precision = run.precision,
+                         .recompute = run.recompute,
+                         .graph = run.graph};
+  options.clip.norm = 0.5;
+  optim::LossScaler scaler({.initial = run.scale > 0 ? run.scale : 1, .growth_interval = 3});
+  if (run.scale > 0) options.scaler = &scaler;
+  Trainer trainer(*made, *updating.optimizer, {batches, nullptr}, options);
+  Outcome outcome;
+  trainer.on_step = [&](const StepReport& report) {
+    outcome.losses.push_back(report.skipped ? 0 : report.loss);
+    outcome.norms.push_back(report.gradient_norm.value_or(0));
+    if (report.skipped) outcome.skipped.push_back(report.step);
+    if (run.loses_memory && report.step == 3) account->set_cap(account->stats().reserved - 4096);
+  };
+  try {
+    trainer.run();
+  } catch (const Error& error) {
+    outcome.error = error.what();
+  }
+  outcome.values = values_of(made->named_parameters());
+  for (float value : values_of(made->named_buffers())) outcome.values.push_back(value);
+  for (float value : values_of(ema.named_state())) outcome.values.push_back(value);
+  for (float value : values_of(updating.optimizer->named_state())) outcome.values.push_back(value);
+  outcome.replays = trainer.graph_updates();
+  outcome.why_not = trainer.why_no_graph();
+  outcome.updates = ema.updates();
+  outcome.mismatches = account->stats().mismatches;
+  return outcome;
+}
+
+Outcome without_graph(Run run) {
+  run.graph = false;
+  return train(run);
+}
+
+}  // namespace
+
+TEST_CASE("an update from a graph has the same bits") {
+  if (skipped("graphs of updates")) return;
+  for (const char* optimizer : {"sgd", "adamw"})
+    for (int64_t micro_batch : {6, 4}) {
+      CAPTURE(optimizer);
+      CAPTURE(micro_batch);
+      const Run run{.optimizer = optimizer, .micro_batch = micro_batch};
+      const Outcome graph = train(run);
+      CHECK(graph.why_not == "");
+      // Two kinds of updates, the first of each as it is.
+      CHECK(graph.replays == run.steps - 2);
+      CHECK(graph.losses.size() == 7);
+      CHECK(graph.mismatches == 0);
+      CHECK(graph == without_graph(run));
+    }
+}
+
+TEST_CASE("an update from a graph has the same bits in halves and with recomputation") {
+  if (skipped("graphs of updates")) return;
+  for (const Run& run : {Run{.precision = Dtype::bfloat16}, Run{.recompute = free_recomputation()},
+                         Run{.recompute = segmented_recomputation(2, 5)}}) {
+    const Outcome graph = train(run);
+    CHECK(graph.why_not == "");
+    CHECK(graph.replays == run.steps - 2);
+    CHECK(graph == without_graph(run));
+  }
+}
+
+// The scale grows every third update until one overflows.
+TEST_CASE("an update from a graph that overflows is skipped, as without") {
+  if (skipped("graphs of updates that overflow")) return;
+  for (double scale : {0x1p17, 0x1p12}) {
+    const Run run{.steps = 12, .precision = Dtype::float16, .scale = scale};
+    const Outcome graph = train(run);
+    CAPTURE(scale);
+    CHECK(graph.skipped.empty() == (scale < 0x1p15));
+    CHECK(graph.replays + static_cast<int64_t>(graph.skipped.size()) >= run.steps - 2);
+    CHECK(graph.replays > 5);
+    CHECK(graph.mismatches == 0);
+    CHECK(graph == without_graph(run));
+  }
+}
+
+TEST_CASE("what was recorded is forgotten where memory is planned anew") {
+  if (skipped("graphs of updates that are planned anew")) return;
+  const Run run{.micro_batch = 6, .steps = 12, .loses_memory = true};
+  const Outcome graph = train(run);
+  CHECK(graph.why_not == "");
+  CHECK(graph.replays == run.steps - 3);  // whole ones are first of their kind twice
+  CHECK(graph == without_graph(run));
+  const Outcome whole = train({.micro_batch = 6, .steps = 12});
+  CHECK(graph.losses != whole.losses);  // in smaller parts
+}
+
+TEST_CASE("without pinned memory for its batch an update runs as it is") {
+  if (skipped("graphs of updates without pinned memory")) return;
+  auto host = std::make_shared<memory::Account>(
+      Device::cpu(), std::make_unique<memory::PinnedSource>(4096), memory::planner_named("direct"));
+  const Run run{.steps = 3};
+  const Outcome plain = without_graph(run);
+  {
+    const autograd::OffloadHostScope scope(host);
+    host->set_cap(128);
+    const Outcome graph = train(run);
+    CHECK(graph.replays == 0);
+    CHECK(graph.why_not.find("asked cpu for 384 B (384 bytes) of input") != std::string::npos);
+    CHECK(graph == plain);
+  }
+  CHECK(host->stats().live == 0);
+}
+
+TEST_CASE("a loss from a graph that is not finite is explained, as without") {
+  if (skipped("graphs of updates that fail")) return;
+  const Run run{.rate = 1e30};
+  const Outcome graph = train(run);
+  CHECK(graph.error.find("the loss became") != std::string::npos);
+  CHECK(graph.error.find("in module conv2") != std::string::npos);
+  CHECK(graph == without_graph(run));
+}
+
+TEST_CASE("what cannot be recorded runs as it is, and says why") {
+  if (skipped("what cannot be recorded")) return;
+  struct {
+    Run run;
+    const char* why;
+  } const cases[] = {
+      {{.planner = "caching"}, "the caching planner promises no addresses, as the arena does"},
+      {{.mix = {.mixup = 0.2}}, "mixup and CutMix are drawn by the host"},
+      {{.device = Device::cpu()}, "graphs are of GPUs"},
+  };
+  for (const auto& [run, why] : cases) {
+    const Outcome outcome = train(run);
+    CHECK(outcome.why_not == why);
+    CHECK(outcome.replays == 0);
+    CHECK(outcome.losses.size() == 7);
+    CHECK(outcome == without_graph(run));
+  }
+}
+
+namespace {
+
+/// Trains a step of its own loss under the plan of that step, by `run_update`.
+struct Looped {
+  std::vector<double> losses;
+  int64_t replays = 0;
+  std::string why_not;
+};
+
+Looped train_looped(const std::function<void(const Tensor& loss)>& look, int steps = 4) {
+  const Device gpu = Device::cuda();
+  auto make = [](Device device) { return nn::make<SmallNet>({.device = device}); };
+  auto loss_of = [&](nn::Module& model, Device device) {
+    const Problem problem = random_problem(4, 6, 4);
+    return cross_entropy(model(convert_to(problem.images, {.device = device})),
+                         convert_to(problem.labels, {.dtype = Dtype::int64, .device = device}));
+  };
+  RehearsalOptions rehearsal{
+      .make_model = [&] { return make(Device::meta()); },
+      .make_updating = [](nn::Module& model) { return make_updating({}, model); },
+      .trainer = {.steps = 4, .graph = true},
+      .batch = 4,
+      .updates = 4};
+  rehearsal.loss = [&](nn::Module& model, int64_t) { return loss_of(model, Device::meta()); };
+  const StandInScope stand_in(stand_in_for(gpu));
+  const TrainingPlan plan =
+      plan_on_meta([&](const std::function<void()>& held) { rehearse(rehearsal, held); });
+  auto account = std::make_shared<memory::Account>(gpu, memory::cuda_source(gpu),
+                                                   memory::arena_planner(plan.plan));
+  memory::AccountScope scope(account);
+  const auto model = make(gpu);
+  Updating updating = make_updating({}, *model);
+  TrainStep step(*model, *updating.optimizer, {.graph = true});
+  StepGraph graph(step);
+  Looped looped;
+  for (int i = 0; i < steps; ++i)
+    looped.losses.push_back(graph.run({.rate = 0.1, .run = [&] {
+                                         return step.run(0.1,
+                                                         [&] {
+                                                           Tensor loss = loss_of(*model, gpu);
+                                                           look(loss);
+                                                           return loss;
+                                                         },
+                                                         {.samples = 4, .update_samples = 4});
+                                       }}));
+  looped.replays = graph.replays();
+  looped.why_not = graph.why_not();
+  return looped;
+}
+
+}  // namespace
+
+TEST_CASE("an update that reads a value, or copies what is no input, is not recorded") {
+  if (skipped("what cannot be recorded")) return;
+  const Looped plain = train_looped([](const Tensor&) {});
+  CHECK(plain.replays == 0);
+  CHECK(plain.why_not.find("bytes that are no input of it are copied to the device") !=
+        std::string::npos);
+  const Looped read = train_looped([](const Tensor& loss) { loss.item<double>(); });
+  CHECK(read.replays == 0);
+  CHECK(read.why_not.find("no values to read yet") != std::string::npos);
+  CHECK(read.losses == plain.losses);
+  CHECK(plain.losses.size() == 4);
+}

@@ -1,0 +1,271 @@
+#include "brim/train/step_graph.h"
+
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "brim/base/cuda/graph.h"
+#include "brim/base/cuda/memory.h"
+#include "brim/base/cuda/stream.h"
+#include "brim/core/launch.h"
+
+namespace brim {
+namespace {
+
+constexpr const char* kTag = "step graph";
+
+Tensor element_of(const Tensor& vector, int64_t i) {
+  return {vector.storage(), {{1}, {1}, i, vector.dtype()}};
+}
+
+}  // namespace
+
+/// The two graphs of an update, and how to start them.
+struct StepGraph::Recorded {
+  ~Recorded() {
+    for (const memory::Block& block : blocks) host->release(block);
+  }
+
+  std::shared_ptr<memory::Account> host;
+  std::vector<memory::Block> blocks;  // pinned, of the host
+
+  /// A copy from the host, which reads `pinned`: these bytes of input `input` belong there.
+  struct Copy {
+    size_t input = 0, offset = 0;
+    void* pinned = nullptr;
+    size_t bytes = 0;
+  };
+  /// Where the device leaves the loss of a part.
+  struct Loss {
+    const void* pinned = nullptr;
+    Dtype dtype = Dtype::float32;
+  };
+  std::vector<Copy> copies;
+  std::vector<Loss> losses;
+  std::vector<size_t> parameters;  // that are updated, in the optimizer's numbers
+  cuda::Graph until_commit, commit;
+
+  std::unique_ptr<cuda::Recording> recording;  // the one under way
+  std::exception_ptr failure;                  // of the change from the first to the second
+  // What the addresses in the graphs follow from: the plan, held so that no other has its place,
+  // and where the arena is, of which these are.
+  std::shared_ptr<const memory::Plan> plan;
+  std::vector<const void*> addresses;
+  bool followed_plan = false;  // did an update of the kind, as it is?
+  std::string refusal;         // why it cannot be recorded; "" where it can
+};
+
+/// What an update changes on the host. To record one is not to do it.
+struct StepGraph::HostState {
+  explicit HostState(TrainStep& step)
+      : step(step),
+        updates(step.updates()),
+        skipped(step.skipped()),
+        steps(step.optimizer_.steps()) {
+    if (step.options_.ema != nullptr) averaged = step.options_.ema->updates();
+    if (step.scaler() != nullptr) scale = step.scaler()->state();
+  }
+  ~HostState() {
+    step.set_updates(updates, skipped);
+    step.optimizer_.set_steps(steps);
+    if (step.options_.ema != nullptr) step.options_.ema->set_updates(averaged);
+    if (step.scaler() != nullptr) step.scaler()->set_state(scale);
+  }
+
+  TrainStep& step;
+  int64_t updates, skipped, steps, averaged = 0;
+  optim::LossScalerState scale;
+};
+
+StepGraph::StepGraph(TrainStep& step)
+    : step_(step), host_(autograd::offload_host(step.device(), 0)) {
+  expect<ValueError>(step.options_.graph, kTag, "expected a step with the option graph");
+  expect<DeviceError>(step.device().is_cuda(), kTag, "expected a model on a GPU, got one on {}",
+                      to_string(step.device()));
+  expect<ValueError>(!step.options_.fused_update, kTag,
+                     "a fused update looks at each gradient before the next: leave fused_update or "
+                     "graph off");
+  expect<ValueError>(step.offload() == nullptr, kTag,
+                     "copies to the host and back are not recorded: leave offload or graph off");
+}
+
+StepGraph::~StepGraph() = default;
+
+double StepGraph::run(const Update& update) {
+  Kind kind;
+  for (const auto& input : update.inputs) kind.push_back(input.size());
+  std::unique_ptr<Recorded>& recorded = graphs_[kind];
+  auto plan = memory::account(step_.device())->plan();
+  if (recorded == nullptr || recorded->plan != plan || recorded->addresses != addresses()) {
+    recorded = std::make_unique<Recorded>();
+    recorded->host = host_;
+    recorded->plan = std::move(plan);
+    recorded->addresses = addresses();
+  }
+  if (!recorded->followed_plan) return run_as_it_is(update, *recorded);
+  if (recorded->losses.empty() && recorded->refusal.empty()) record(update, *recorded);
+  if (!recorded->refusal.empty()) {
+    why_not_ = recorded->refusal;
+    return update.run();
+  }
+  if (const std::optional<double> loss = replay(update, *recorded)) return *loss;
+  why_not_ = "its loss or a gradient was not finite";
+  return update.run();
+}
+
+// Only what asks for nothing beyond a plan gets the same addresses again.
+double StepGraph::run_as_it_is(const Update& update, Recorded& recorded) {
+  const auto account = memory::account(step_.device());
+  const int64_t mismatches = account->stats().mismatches;
+  const double loss = update.run();
+  recorded.followed_plan = account->reserves_steps() && account->stats().mismatches == mismatches;
+  why_not_ = !account->reserves_steps()
+                 ? fmt::format("the {} planner promises no addresses, as the arena does",
+                               account->planner_name())
+             : recorded.followed_plan ? "the first update of its kind is run as it is"
+                                      : "it asked for other bytes than planned";
+  return loss;
+}
+
+// ---- Recording
+
+void StepGraph::record(const Update& update, Recorded& recorded) {
+  const auto account = memory::account(step_.device());
+  const int64_t mismatches = account->stats().mismatches;
+  try {
+    record_parts(update, recorded);
+    find_inputs(update, recorded);
+    expect<ValueError>(account->stats().mismatches == mismatches, kTag,
+                       "it asked for other bytes than planned");
+  } catch (const Error& error) {
+    recorded.refusal = error.what();
+    recorded.recording.reset();
+  }
+}
+
+void StepGraph::record_parts(const Update& update, Recorded& recorded) {
+  const HostState restored(step_);
+  const struct Scope {
+    Scope(StepGraph& graph, Recorded& recorded) : graph(graph) {
+      graph.step_.recorder_ = &graph;
+      graph.recorded_ = &recorded;
+    }
+    ~Scope() { graph.step_.recorder_ = nullptr, graph.recorded_ = nullptr; }
+    StepGraph& graph;
+  } scope(*this, recorded);
+  weight_ = update.weight;
+  recorded.recording = std::make_unique<cuda::Recording>(
+      step_.device(), [&](int64_t bytes) { return pinned(bytes, recorded); });
+  update.run();
+  if (recorded.failure) std::rethrow_exception(recorded.failure);
+  recorded.commit = recorded.recording->finish();
+  recorded.recording.reset();
+  check(!recorded.losses.empty(), "an update has a loss");
+}
+
+// In `commit`, which cannot fail: what is wrong is told behind it. Without a recording there must
+// be no commit, whose kernels would run.
+bool StepGraph::begin_commit() noexcept {
+  try {
+    recorded_->parameters = step_.optimizer_.prepared();
+    recorded_->until_commit = recorded_->recording->finish();
+    for (const cuda::Recording::Upload& upload : recorded_->recording->uploads())
+      recorded_->copies.push_back({.offset = reinterpret_cast<uintptr_t>(upload.from),
+                                   .pinned = upload.pinned,
+                                   .bytes = static_cast<size_t>(upload.bytes)});
+    recorded_->recording = std::make_unique<cuda::Recording>(
+        step_.device(), [this](int64_t bytes) { return pinned(bytes, *recorded_); });
+    return true;
+  } catch (...) {
+    recorded_->failure = std::current_exception();
+    return false;
+  }
+}
+
+// Which bytes of the inputs the copies took.
+void StepGraph::find_inputs(const Update& update, Recorded& recorded) const {
+  for (Recorded::Copy& copy : recorded.copies) {
+    const uintptr_t from = copy.offset;
+    size_t i = 0;
+    for (; i < update.inputs.size(); ++i) {
+      const auto begin = reinterpret_cast<uintptr_t>(update.inputs[i].data());
+      if (from < begin || from + copy.bytes > begin + update.inputs[i].size()) continue;
+      copy.input = i;
+      copy.offset = from - begin;
+      break;
+    }
+    expect<ValueError>(i < update.inputs.size(), kTag,
+                       "{} bytes that are no input of it are copied to the device", copy.bytes);
+  }
+}
+
+void* StepGraph::pinned(int64_t bytes, Recorded& recorded) {
+  recorded.blocks.reserve(recorded.blocks.size() + 1);
+  recorded.blocks.push_back(host_->allocate(bytes, memory::Category::input));
+  return recorded.blocks.back().address();
+}
+
+Tensor StepGraph::gradient_of(const Tensor& loss, double weight) {
+  expect<ValueError>(weight == weight_, kTag, "its parts weigh {} and {}", weight_, weight);
+  Tensor gradient = empty(loss.shape(), {.dtype = loss.dtype(), .device = loss.device()});
+  copy_into(element_of(gradient, 0), element_of(step_.live_, kLiveGradient));
+  return gradient;
+}
+
+void StepGraph::note_loss(const Tensor& loss) {
+  const int64_t bytes = size_of(loss.dtype());
+  void* here = pinned(bytes, *recorded_);
+  cuda::enqueue_copy(cuda::default_stream(step_.device()), here, loss.data(), bytes,
+                     cuda::CopyKind::to_host);
+  recorded_->losses.push_back({here, loss.dtype()});
+}
+
+// ---- Replaying
+
+// Nothing where something was not finite: nothing has changed then.
+std::optional<double> StepGraph::replay(const Update& update, Recorded& recorded) {
+  write_numbers(update, recorded);
+  recorded.until_commit.start();
+  cuda::default_stream(step_.device()).synchronize();
+  double sum = 0;
+  for (const Recorded::Loss& loss : recorded.losses)
+    sum += visit_dtype(loss.dtype, [&]<class T>() {
+      return convert<double>(*static_cast<const T*>(loss.pinned));
+    });
+  if (!std::isfinite(sum) || step_.optimizer_.prepare_replay(recorded.parameters)) return {};
+  if (step_.options_.ema != nullptr) step_.options_.ema->begin_replay();
+  recorded.commit.start();
+  count_update();
+  ++replays_;
+  why_not_.clear();
+  return sum;
+}
+
+void StepGraph::write_numbers(const Update& update, Recorded& recorded) {
+  for (const Recorded::Copy& copy : recorded.copies)
+    std::memcpy(copy.pinned, update.inputs[copy.input].data() + copy.offset, copy.bytes);
+  const double scale = step_.scaler() == nullptr ? 1 : step_.scaler()->scale();
+  fill(element_of(step_.live_, kLiveUpdate), static_cast<double>(step_.attempts()));
+  fill(element_of(step_.live_, kLiveGradient), scale * update.weight);
+  step_.optimizer_.begin_replay(
+      {.rate = update.rate, .loss_scale = scale, .clip = step_.options_.clip});
+}
+
+void StepGraph::count_update() {
+  step_.optimizer_.end_replay();
+  for (const Tensor& parameter : step_.parameters_) parameter.storage()->note_write(kTag);
+  for (const auto& [buffer, shadow] : step_.shadows_) buffer.storage()->note_write(kTag);
+  if (step_.scaler() != nullptr) step_.scaler()->update();
+  step_.outcome_ = Applied{};
+  ++step_.updates_;
+}
+
+std::vector<const void*> StepGraph::addresses() const {
+  std::vector<const void*> found{memory::account(step_.device()).get(), step_.live_.data()};
+  for (const Tensor& parameter : step_.parameters_) found.push_back(parameter.data());
+  for (const auto& [buffer, shadow] : step_.shadows_) found.push_back(buffer.data());
+  return found;
+}
+
+}  // namespace brim

@@ -1,0 +1,94 @@
+// A whole update recorded as a CUDA graph and started again in each step: where a step follows a
+// plan, its kernels get the same addresses every time, so nothing is left for the host to do but
+// to hand over the batch and the few numbers that change. Worth it where kernels are short beside
+// the time to launch them: small batches, small images, fast GPUs. The same bits as without.
+//
+//   TrainStep step(model, optimizer, {.graph = true});
+//   StepGraph graph(step);
+//   for (...) graph.run({.rate = rate, .inputs = {bytes_of(images)}, .run = [&] { ... }});
+//
+// There are two graphs: of all that leads to the gradients, and of `commit`. Between them the host
+// looks at losses and gradients, as ever. What is not finite is run again without the graph, which
+// then says where it began, or skips the update.
+//
+// What the host's code does beside launching kernels (counting, printing) happens when an update is
+// recorded, not in each. Ops that read values back cannot be recorded.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "brim/memory/account.h"
+#include "brim/train/train_step.h"
+
+namespace brim {
+
+/// Numbers of an update in the device's memory.
+enum LiveNumber { kLiveUpdate, kLiveGradient, kLiveNumbers };
+
+class StepGraph {
+ public:
+  /// An update of the step.
+  struct Update {
+    double rate = 0;
+    double weight = 1;  ///< `MicroStepOptions::weight` of each of its parts
+    /// All of the host's memory that it copies to the device. Updates with inputs of the same sizes
+    /// are the same work on other numbers.
+    std::vector<std::span<const std::byte>> inputs;
+    /// All of it, from `TrainStep::begin` to `commit`: returns the sum of its losses.
+    std::function<double()> run;
+  };
+
+  /// `step` has `TrainStepOptions::graph`, and must outlive it. Throws `ValueError` where it has
+  /// not, and for what cannot be recorded: `fused_update`, `offload`. `DeviceError` off a GPU.
+  explicit StepGraph(TrainStep& step);
+  ~StepGraph();
+  StepGraph(const StepGraph&) = delete;
+  StepGraph& operator=(const StepGraph&) = delete;
+
+  /// Runs the update: the first of its kind as it is, and once that has followed a plan, recorded.
+  /// Returns and throws what `Update::run` does.
+  double run(const Update& update);
+
+  /// Updates that were started from a graph.
+  int64_t replays() const { return replays_; }
+  /// Why the last update was not, for people; "" where it was.
+  const std::string& why_not() const { return why_not_; }
+
+ private:
+  friend class TrainStep;
+  struct Recorded;
+  struct HostState;
+  using Kind = std::vector<size_t>;
+
+  double run_as_it_is(const Update& update, Recorded& recorded);
+  void record(const Update& update, Recorded& recorded);
+  void record_parts(const Update& update, Recorded& recorded);
+  void find_inputs(const Update& update, Recorded& recorded) const;
+  std::optional<double> replay(const Update& update, Recorded& recorded);
+  void write_numbers(const Update& update, Recorded& recorded);
+  void count_update();
+  std::vector<const void*> addresses() const;
+  void* pinned(int64_t bytes, Recorded& recorded);
+
+  // Called by the step while it is recorded.
+  Tensor gradient_of(const Tensor& loss, double weight);
+  void note_loss(const Tensor& loss);
+  bool begin_commit() noexcept;
+
+  TrainStep& step_;
+  std::shared_ptr<memory::Account> host_;  // of pinned memory
+  std::map<Kind, std::unique_ptr<Recorded>> graphs_;
+  Recorded* recorded_ = nullptr;  // while it is being recorded
+  double weight_ = 1;
+  std::string why_not_;
+  int64_t replays_ = 0;
+};
+
+}  // namespace brim
