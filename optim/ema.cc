@@ -50,11 +50,11 @@ void Ema::update() noexcept {
   begin_replay();
   for (const Pair& pair : pairs_)
     launch(kernel::ema, pair.average.dtype(), {pair.value, rest_}, {pair.average});
+  end_replay();
 }
 
 void Ema::begin_replay() noexcept {
-  const double rest = 1 - decay_of(options_, updates_++);
-  if (!cuda::is_recording() && rest_.defined()) fill(rest_, rest);
+  if (!cuda::is_recording() && rest_.defined()) fill(rest_, 1 - decay_of(options_, updates_));
 }
 
 void Ema::set_updates(int64_t updates) {

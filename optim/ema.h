@@ -43,8 +43,12 @@ class Ema {
   /// Neither allocates nor throws. Not to be called inside an `EmaScope`.
   void update() noexcept;
   /// The same where its work on the device was recorded, and is started by somebody else
-  /// (train/step_graph.h): sets the decay, which it reads, and counts the update.
+  /// (train/step_graph.h): sets the decay, which it reads; and counts the update.
   void begin_replay() noexcept;
+  void end_replay() noexcept { ++updates_; }
+  /// 1 - decay of the update, float64 [1] on the averages' device; undefined where there are none.
+  /// Where it is 0 the averages stay as they are.
+  const Tensor& rest() const { return rest_; }
   const EmaOptions& options() const { return options_; }
   /// Updates so far.
   int64_t updates() const { return updates_; }
@@ -88,7 +92,8 @@ class EmaScope {
 
 namespace brim::kernel {
 
-/// in: value, and float64 [1], 1 - decay; out: average, which moves towards the value. Contiguous.
+/// in: value, and float64 [1], 1 - decay; out: average, which moves towards the value: to it where
+/// that is 1, and not at all where it is 0. Contiguous.
 inline constexpr Kernel<NoAttributes> ema{"ema", /*updates=*/true};
 /// out: two tensors, which exchange their values. Contiguous.
 inline constexpr Kernel<NoAttributes> ema_swap{"ema_swap", /*updates=*/true};

@@ -5,6 +5,7 @@
 
 #include "brim/base/cuda/graph.h"
 #include "brim/core/cuda/batch.h"
+#include "brim/optim/judge.h"
 #include "brim/optim/register_kernels.h"
 #include "brim/optim/require_kernel.h"
 
@@ -38,18 +39,6 @@ void require_valid(const char* name, const UpdateOptions& options) {
 
 bool is_updated(Dtype dtype) {
   return dtype == Dtype::float32 || dtype == Dtype::float64 || dtype == Dtype::bfloat16;
-}
-
-std::vector<size_t> numbers_of(const auto& updates) {
-  std::vector<size_t> numbers;
-  for (const auto& update : updates) numbers.push_back(update.parameter);
-  return numbers;
-}
-
-// PyTorch's, with its 1e-6; NaN for a norm that is NaN.
-double clip_factor(double norm, double limit) {
-  double factor = limit / (norm + 1e-6);
-  return factor > 1 ? 1 : factor;
 }
 
 }  // namespace
@@ -119,7 +108,8 @@ void Optimizer::begin_update(const UpdateOptions& options) {
   values_ = {.rate = options.rate,
              .loss_scale = options.loss_scale,
              .step = steps_ + 1,
-             .clip_value = options.clip.value};
+             .clip_value = options.clip.value,
+             .clip_norm = options.clip.norm};
   scalars_.write(values_);
 }
 
@@ -131,6 +121,7 @@ void Optimizer::set_clip_factor() {
 
 std::optional<std::string> Optimizer::prepare_if_finite(const UpdateOptions& options) {
   cancel();
+  gradient_norm_.reset();
   require_valid(name_, options);
   std::vector<Update> updates = take_gradients();
   expect<ValueError>(!updates.empty(), name_, "no parameter has a gradient: call backward first");
@@ -183,24 +174,17 @@ void Optimizer::sum_squares(const Update& update) {
 }
 
 std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates) {
+  // Of those that have none.
+  if (updates.size() < parameters_.size()) fill(square_sums_, 0);
   for (const Update& update : updates) sum_squares(update);
   if (square_sums_.device().is_meta() || cuda::is_recording()) return {};
-  return judge(numbers_of(updates));
-}
-
-// By their square sums. Nothing where all that was asked for is finite.
-std::optional<std::string> Optimizer::judge(const std::vector<size_t>& parameters) {
   const double* sums = square_sums();
   if (options_.check_finite)
-    for (size_t i : parameters)
-      if (std::isnan(sums[i])) return parameters_[i].name;
-  double total = 0;
-  for (size_t i : parameters) total += sums[i];
-  gradient_norm_ = std::sqrt(total);
+    for (const Update& update : updates)
+      if (std::isnan(sums[update.parameter])) return parameters_[update.parameter].name;
+  gradient_norm_ = norm_of(sums, std::ssize(parameters_));
   return {};
 }
-
-std::vector<size_t> Optimizer::prepared() const { return numbers_of(updates_); }
 
 void Optimizer::begin_replay(const UpdateOptions& options) {
   cancel();
@@ -208,11 +192,13 @@ void Optimizer::begin_replay(const UpdateOptions& options) {
   begin_update(options);
 }
 
-std::optional<std::string> Optimizer::prepare_replay(const std::vector<size_t>& parameters) {
-  if (options_.check_finite || options_.clip.norm < kInfinity)
-    if (std::optional<std::string> parameter = judge(parameters)) return parameter;
-  set_clip_factor();
-  return {};
+void Optimizer::judge_on_device(const Tensor& loss, const Tensor& verdict, const Tensor& rest) {
+  launch(kernel::judge_update, Dtype::float64, {square_sums_, loss}, {scalars(), verdict, rest});
+}
+
+void Optimizer::end_replay(double norm) noexcept {
+  gradient_norm_ = norm;
+  steps_ = values_.step;
 }
 
 const double* Optimizer::square_sums() {

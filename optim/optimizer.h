@@ -68,15 +68,13 @@ class Optimizer {
   // The same update where its work on the device was recorded, and is started by somebody else
   // (train/step_graph.h): in place of `prepare` and `commit`.
 
-  /// The numbers of the parameters that are prepared: of an update that is being recorded.
-  std::vector<size_t> prepared() const;
   /// Sets the numbers of the step, for the recorded kernels to read. Before the first of them.
   void begin_replay(const UpdateOptions& options);
-  /// After those of `prepare`, which left the sums of these parameters' gradients: as
-  /// `prepare_if_finite`, with the options of `begin_replay`.
-  std::optional<std::string> prepare_replay(const std::vector<size_t>& parameters);
-  /// Counts the update. After those of `commit`.
-  void end_replay() noexcept { steps_ = values_.step; }
+  /// To be recorded between `prepare` and `commit`: the device judges what was prepared
+  /// (`kernel::judge_update`), with the loss, and leaves it at `verdict`. `rest` may be undefined.
+  void judge_on_device(const Tensor& loss, const Tensor& verdict, const Tensor& rest);
+  /// Counts an update that took place, with the norm of its gradients.
+  void end_replay(double norm) noexcept;
 
   // The same update in pieces, a parameter at a time, for backward to make as it goes: then not
   // all gradients are there at once. None of it can be undone. `train/train_step.h` calls these.
@@ -148,7 +146,6 @@ class Optimizer {
   void set_clip_factor();
   void sum_squares(const Update& update);
   std::optional<std::string> measure(const std::vector<Update>& updates);
-  std::optional<std::string> judge(const std::vector<size_t>& parameters);
   /// Of all parameters, where the host can read them: waits for the device. Not on the meta device.
   const double* square_sums();
   [[noreturn]] void raise_not_finite(const std::string& parameter) const;

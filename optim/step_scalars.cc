@@ -19,7 +19,9 @@ void StepScalars::write(const StepValues& values) noexcept {
   attributes.values[kInverseScale] = 1 / values.loss_scale;
   attributes.values[kStep] = static_cast<double>(values.step);
   attributes.values[kClipValue] = values.clip_value;
+  attributes.values[kClipNorm] = values.clip_norm;
   attributes.values[kClipFactor] = values.clip_factor;
+  attributes.values[kApplied] = 1;
   launch(kernel::step_scalars, {}, {buffer_}, attributes);
 }
 

@@ -16,13 +16,14 @@ struct StepValues {
   double loss_scale = 1;                   ///< gradients are this many times too large
   int64_t step = 1;                        ///< number of the update, from 1
   double clip_value = ClipOptions::kNone;  ///< limit on the magnitude of an unscaled element
+  double clip_norm = ClipOptions::kNone;   ///< limit on the norm of all of them
   double clip_factor = 1;                  ///< of all elements, by their norm
 };
 
 class StepScalars {
  public:
   /// Places in the buffer, which is float64.
-  enum Place { kRate, kInverseScale, kStep, kClipValue, kClipFactor, kCount };
+  enum Place { kRate, kInverseScale, kStep, kClipValue, kClipNorm, kClipFactor, kApplied, kCount };
 
   /// Throws `DeviceError` in the optimizer's name for a device without the kernel,
   /// `memory::OutOfMemory`.
@@ -39,6 +40,11 @@ class StepScalars {
 /// The number of the update, of the buffer's values.
 BRIM_HOST_DEVICE inline uint64_t step_of(const double* scalars) {
   return static_cast<uint64_t>(scalars[StepScalars::kStep]);
+}
+
+/// Whether the update takes place: what a recorded one finds out on the device (optim/judge.h).
+BRIM_HOST_DEVICE inline bool is_applied(const double* scalars) {
+  return scalars[StepScalars::kApplied] != 0;
 }
 
 }  // namespace brim::optim

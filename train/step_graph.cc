@@ -2,13 +2,13 @@
 
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <utility>
 
 #include "brim/base/cuda/graph.h"
 #include "brim/base/cuda/memory.h"
 #include "brim/base/cuda/stream.h"
 #include "brim/core/launch.h"
+#include "brim/optim/ema.h"
 
 namespace brim {
 namespace {
@@ -21,7 +21,7 @@ Tensor element_of(const Tensor& vector, int64_t i) {
 
 }  // namespace
 
-/// The two graphs of an update, and how to start them.
+/// The graph of an update, and how to start it.
 struct StepGraph::Recorded {
   ~Recorded() {
     for (const memory::Block& block : blocks) host->release(block);
@@ -36,19 +36,11 @@ struct StepGraph::Recorded {
     void* pinned = nullptr;
     size_t bytes = 0;
   };
-  /// Where the device leaves the loss of a part.
-  struct Loss {
-    const void* pinned = nullptr;
-    Dtype dtype = Dtype::float32;
-  };
   std::vector<Copy> copies;
-  std::vector<Loss> losses;
-  std::vector<size_t> parameters;  // that are updated, in the optimizer's numbers
-  cuda::Graph until_commit, commit;
+  const double* numbers = nullptr;  // pinned: where the device leaves those of `LiveNumber`
+  std::optional<cuda::Graph> graph;
 
-  std::unique_ptr<cuda::Recording> recording;  // the one under way
-  std::exception_ptr failure;                  // of the change from the first to the second
-  // What the addresses in the graphs follow from: the plan, held so that no other has its place,
+  // What the addresses in it follow from: the plan, held so that no other has its place,
   // and where the arena is, of which these are.
   std::shared_ptr<const memory::Plan> plan;
   std::vector<const void*> addresses;
@@ -104,7 +96,7 @@ double StepGraph::run(const Update& update) {
     recorded->addresses = addresses();
   }
   if (!recorded->followed_plan) return run_as_it_is(update, *recorded);
-  if (recorded->losses.empty() && recorded->refusal.empty()) record(update, *recorded);
+  if (!recorded->graph && recorded->refusal.empty()) record(update, *recorded);
   if (!recorded->refusal.empty()) {
     why_not_ = recorded->refusal;
     return update.run();
@@ -134,13 +126,14 @@ void StepGraph::record(const Update& update, Recorded& recorded) {
   const auto account = memory::account(step_.device());
   const int64_t mismatches = account->stats().mismatches;
   try {
+    require_moved_by_kernel();
     record_parts(update, recorded);
     find_inputs(update, recorded);
     expect<ValueError>(account->stats().mismatches == mismatches, kTag,
                        "it asked for other bytes than planned");
   } catch (const Error& error) {
     recorded.refusal = error.what();
-    recorded.recording.reset();
+    recorded.graph.reset();
   }
 }
 
@@ -155,32 +148,26 @@ void StepGraph::record_parts(const Update& update, Recorded& recorded) {
     StepGraph& graph;
   } scope(*this, recorded);
   weight_ = update.weight;
-  recorded.recording = std::make_unique<cuda::Recording>(
-      step_.device(), [&](int64_t bytes) { return pinned(bytes, recorded); });
+  cuda::Recording recording(step_.device(), [&](int64_t bytes) { return pinned(bytes, recorded); });
   update.run();
-  if (recorded.failure) std::rethrow_exception(recorded.failure);
-  recorded.commit = recorded.recording->finish();
-  recorded.recording.reset();
-  check(!recorded.losses.empty(), "an update has a loss");
+  const int64_t bytes = kLiveNumbers * size_of(Dtype::float64);
+  void* numbers = pinned(bytes, recorded);
+  cuda::enqueue_copy(cuda::default_stream(step_.device()), numbers, step_.live_.data(), bytes,
+                     cuda::CopyKind::to_host);
+  recorded.numbers = static_cast<const double*>(numbers);
+  recorded.graph = recording.finish();
+  for (const cuda::Recording::Upload& upload : recording.uploads())
+    recorded.copies.push_back({.offset = reinterpret_cast<uintptr_t>(upload.from),
+                               .pinned = upload.pinned,
+                               .bytes = static_cast<size_t>(upload.bytes)});
 }
 
-// In `commit`, which cannot fail: what is wrong is told behind it. Without a recording there must
-// be no commit, whose kernels would run.
-bool StepGraph::begin_commit() noexcept {
-  try {
-    recorded_->parameters = step_.optimizer_.prepared();
-    recorded_->until_commit = recorded_->recording->finish();
-    for (const cuda::Recording::Upload& upload : recorded_->recording->uploads())
-      recorded_->copies.push_back({.offset = reinterpret_cast<uintptr_t>(upload.from),
-                                   .pinned = upload.pinned,
-                                   .bytes = static_cast<size_t>(upload.bytes)});
-    recorded_->recording = std::make_unique<cuda::Recording>(
-        step_.device(), [this](int64_t bytes) { return pinned(bytes, *recorded_); });
-    return true;
-  } catch (...) {
-    recorded_->failure = std::current_exception();
-    return false;
-  }
+// `take_home` cannot fail.
+void StepGraph::require_moved_by_kernel() const {
+  for (const auto& [buffer, shadow] : step_.shadows_)
+    expect<DtypeError>(has_kernel(kernel::ema.name, DeviceType::cuda, buffer.dtype()), kTag,
+                       "a buffer of {} is not taken over by the device alone",
+                       to_string(buffer.dtype()));
 }
 
 // Which bytes of the inputs the copies took.
@@ -214,11 +201,24 @@ Tensor StepGraph::gradient_of(const Tensor& loss, double weight) {
 }
 
 void StepGraph::note_loss(const Tensor& loss) {
-  const int64_t bytes = size_of(loss.dtype());
-  void* here = pinned(bytes, *recorded_);
-  cuda::enqueue_copy(cuda::default_stream(step_.device()), here, loss.data(), bytes,
-                     cuda::CopyKind::to_host);
-  recorded_->losses.push_back({here, loss.dtype()});
+  const Tensor part = element_of(step_.live_, kLivePart);
+  copy_into(part, {loss.storage(), {{1}, {1}, loss.layout().offset, loss.dtype()}});
+  accumulate_into(element_of(step_.live_, kLiveLoss), part);
+}
+
+// Between `prepare` and `commit`: what is launched behind it does nothing where the verdict says
+// so.
+void StepGraph::judge() {
+  const Tensor verdict(step_.live_.storage(),
+                       {{optim::kVerdictNumbers}, {1}, kLiveVerdict, Dtype::float64});
+  step_.optimizer_.judge_on_device(
+      element_of(step_.live_, kLiveLoss), verdict,
+      step_.options_.ema == nullptr ? Tensor() : step_.options_.ema->rest());
+}
+
+// An average that moves all the way, or not at all.
+void StepGraph::take_home(const Tensor& buffer, const Tensor& shadow) const {
+  launch(kernel::ema, buffer.dtype(), {shadow, element_of(step_.live_, kLiveApplied)}, {buffer});
 }
 
 // ---- Replaying
@@ -226,20 +226,13 @@ void StepGraph::note_loss(const Tensor& loss) {
 // Nothing where something was not finite: nothing has changed then.
 std::optional<double> StepGraph::replay(const Update& update, Recorded& recorded) {
   write_numbers(update, recorded);
-  recorded.until_commit.start();
+  recorded.graph->start();
   cuda::default_stream(step_.device()).synchronize();
-  double sum = 0;
-  for (const Recorded::Loss& loss : recorded.losses)
-    sum += visit_dtype(loss.dtype, [&]<class T>() {
-      return convert<double>(*static_cast<const T*>(loss.pinned));
-    });
-  if (!std::isfinite(sum) || step_.optimizer_.prepare_replay(recorded.parameters)) return {};
-  if (step_.options_.ema != nullptr) step_.options_.ema->begin_replay();
-  recorded.commit.start();
-  count_update();
+  if (recorded.numbers[kLiveApplied] == 0) return {};
+  count_update(recorded.numbers[kLiveVerdict + int{optim::kVerdictNorm}]);
   ++replays_;
   why_not_.clear();
-  return sum;
+  return recorded.numbers[kLiveLoss];
 }
 
 void StepGraph::write_numbers(const Update& update, Recorded& recorded) {
@@ -248,12 +241,15 @@ void StepGraph::write_numbers(const Update& update, Recorded& recorded) {
   const double scale = step_.scaler() == nullptr ? 1 : step_.scaler()->scale();
   fill(element_of(step_.live_, kLiveUpdate), static_cast<double>(step_.attempts()));
   fill(element_of(step_.live_, kLiveGradient), scale * update.weight);
+  fill(element_of(step_.live_, kLiveLoss), 0);
   step_.optimizer_.begin_replay(
       {.rate = update.rate, .loss_scale = scale, .clip = step_.options_.clip});
+  if (step_.options_.ema != nullptr) step_.options_.ema->begin_replay();
 }
 
-void StepGraph::count_update() {
-  step_.optimizer_.end_replay();
+void StepGraph::count_update(double norm) {
+  step_.optimizer_.end_replay(norm);
+  if (step_.options_.ema != nullptr) step_.options_.ema->end_replay();
   for (const Tensor& parameter : step_.parameters_) parameter.storage()->note_write(kTag);
   for (const auto& [buffer, shadow] : step_.shadows_) buffer.storage()->note_write(kTag);
   if (step_.scaler() != nullptr) step_.scaler()->update();

@@ -7,9 +7,9 @@
 //   StepGraph graph(step);
 //   for (...) graph.run({.rate = rate, .inputs = {bytes_of(images)}, .run = [&] { ... }});
 //
-// There are two graphs: of all that leads to the gradients, and of `commit`. Between them the host
-// looks at losses and gradients, as ever. What is not finite is run again without the graph, which
-// then says where it began, or skips the update.
+// Whether the loss and all gradients are finite is judged on the device, which leaves everything as
+// it was where they are not; the host reads the verdict with the loss. Such an update is run again
+// without the graph, which then says where it began, or skips it.
 //
 // What the host's code does beside launching kernels (counting, printing) happens when an update is
 // recorded, not in each. Ops that read values back cannot be recorded.
@@ -25,12 +25,22 @@
 #include <vector>
 
 #include "brim/memory/account.h"
+#include "brim/optim/judge.h"
 #include "brim/train/train_step.h"
 
 namespace brim {
 
-/// Numbers of an update in the device's memory.
-enum LiveNumber { kLiveUpdate, kLiveGradient, kLiveNumbers };
+/// Numbers of an update in the device's memory, float64: what recorded kernels read, and then what
+/// they leave for the host.
+enum LiveNumber {
+  kLiveUpdate,    ///< its number
+  kLiveGradient,  ///< of its loss: the weight of each part, times the scale of the loss
+  kLivePart,      ///< the loss of one part
+  kLiveLoss,      ///< the sum of those of all parts
+  kLiveVerdict,   ///< and the numbers of `optim::Verdict` behind it
+  kLiveApplied = kLiveVerdict + int{optim::kVerdictApplied},
+  kLiveNumbers = kLiveVerdict + int{optim::kVerdictNumbers}
+};
 
 class StepGraph {
  public:
@@ -73,14 +83,16 @@ class StepGraph {
   void find_inputs(const Update& update, Recorded& recorded) const;
   std::optional<double> replay(const Update& update, Recorded& recorded);
   void write_numbers(const Update& update, Recorded& recorded);
-  void count_update();
+  void count_update(double norm);
+  void require_moved_by_kernel() const;
   std::vector<const void*> addresses() const;
   void* pinned(int64_t bytes, Recorded& recorded);
 
   // Called by the step while it is recorded.
   Tensor gradient_of(const Tensor& loss, double weight);
   void note_loss(const Tensor& loss);
-  bool begin_commit() noexcept;
+  void judge();
+  void take_home(const Tensor& buffer, const Tensor& shadow) const;
 
   TrainStep& step_;
   std::shared_ptr<memory::Account> host_;  // of pinned memory

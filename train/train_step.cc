@@ -250,24 +250,23 @@ const StepOutcome& TrainStep::prepare(double rate) {
     if (!overflow_)
       if (const std::optional<std::string> parameter = prepare_update(rate))
         note_lost_sum(*parameter);
-    if (overflow_)
-      skip();
-    else
-      outcome_ = Applied{};
+    if (overflow_) return skip();
+    if (recorder_ != nullptr) recorder_->judge();
+    outcome_ = Applied{};
   });
   return outcome_;
 }
 
 void TrainStep::commit() noexcept {
   if (!optimizer_.is_prepared()) return;
-  if (recorder_ != nullptr && !recorder_->begin_commit()) return undo();
   optimizer_.commit();
   finish();
 }
 
 // What comes after the optimizer's part.
 void TrainStep::finish() noexcept {
-  for (const auto& [buffer, shadow] : shadows_) copy_into(buffer, shadow);
+  for (const auto& [buffer, shadow] : shadows_)
+    recorder_ != nullptr ? recorder_->take_home(buffer, shadow) : copy_into(buffer, shadow);
   if (options_.ema != nullptr) options_.ema->update();
   if (options_.scaler != nullptr) {
     options_.scaler->forget_overflow();  // of others: nothing throws then

@@ -11,13 +11,14 @@ namespace {
 
 constexpr int64_t kGrain = 32768;  // elements that repay a second thread
 
-// A decay of 0 gives the value itself, whatever the average was: fma would keep its rounding, and
-// a NaN.
+// A decay of 0 gives the value itself, whatever the average was, and one of 1 keeps the average,
+// whatever the value is: fma would keep a rounding, and a NaN.
 template <class T>
 void ema(const KernelCall& call, const NoAttributes&) {
   const T* value = call.in[0].as<T>();
   T *average = call.out[0].as<T>(), rest = static_cast<T>(*call.in[1].as<double>());
   parallel_for(call.out[0].numel(), kGrain, [=](int64_t begin, int64_t end) {
+    if (rest == 0) return;
     if (rest == 1) {
       std::copy(value + begin, value + end, average + begin);
       return;

@@ -11,6 +11,7 @@ bool register_optimizer_kernels();
 
 void register_adamw();
 void register_ema();
+void register_judge();
 void register_sgd();
 void register_square_sum();
 void register_step_scalars();

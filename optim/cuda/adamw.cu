@@ -20,14 +20,17 @@ struct AdamW {
     optim::AdamWNumbers<T> numbers;
     optim::GradientReader<T> read;
     uint64_t step;
+    bool applied;
   };
   // The step is known on the device alone. Not in scratch, as an update must not allocate.
   __device__ Common common() const {
     return {optim::AdamWNumbers<T>::from(scalars, attributes),
-            optim::GradientReader<T>::from(scalars), optim::step_of(scalars)};
+            optim::GradientReader<T>::from(scalars), optim::step_of(scalars),
+            optim::is_applied(scalars)};
   }
 
   __device__ void operator()(int64_t i, const Common& c) const {
+    if (!c.applied) return;
     const optim::AdamWNumbers<T>& n = c.numbers;
     const T g = c.read(gradient.read(i)), before = m.read(i);
     const T mean = fma(n.rest1, g - before, before);

@@ -8,7 +8,8 @@
 namespace brim::cuda {
 namespace {
 
-/// A decay of 0 gives the value itself, whatever the average was.
+/// A decay of 0 gives the value itself, whatever the average was, and one of 1 keeps the average,
+/// whatever the value is.
 template <class T>
 struct Move {
   const double* rest;
@@ -17,6 +18,7 @@ struct Move {
     T rest;
     __device__ void next() const {}
     __device__ T operator()(T average, T value) const {
+      if (rest == 0) return average;
       return rest == 1 ? value : fma(rest, value - average, average);
     }
   };

@@ -22,14 +22,16 @@ struct Sgd {
     optim::GradientReader<T> read;
     T rate;
     uint64_t step;
+    bool applied;
   };
   __device__ Common common() const {
     return {optim::GradientReader<T>::from(scalars),
             static_cast<T>(scalars[optim::StepScalars::kRate] * rate_factor),
-            optim::step_of(scalars)};
+            optim::step_of(scalars), optim::is_applied(scalars)};
   }
 
   __device__ void operator()(int64_t i, const Common& c) const {
+    if (!c.applied) return;
     const T parameter = p.read(i);
     T direction = fma(weight_decay, parameter, c.read(gradient.read(i)));
     if (has_momentum) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "brim/autograd/op.h"
+#include "brim/base/cuda/devices.h"
 #include "brim/base/parallel.h"
 #include "brim/data/device_batch.h"
 #include "brim/data/image_folder.h"
@@ -205,7 +206,9 @@ TEST_CASE("flags that do not go together are refused") {
                 "--classes 5, but the model in '" + place.weights + "' has 7");
   check_refused(place.with_weights() + " --image a.jpg --size 4097", "--size");
   check_refused(place.with_weights() + " --imgae a.jpg", "did you mean '--image'?");
-  check_refused(place.with_weights() + " --image a.jpg --device cuda", "cannot infer");
+  if (const std::string why = cuda::why_no_device(); !why.empty())
+    check_refused(place.with_weights() + " --image a.jpg --device cuda",
+                  "--device cuda cannot infer: " + why);
   check_refused(place.with_weights() + " --image a.jpg --model resnet18", "not a resnet18");
   check_refused("--weights /no/such --image a.jpg", "/no/such");
 }

@@ -1,0 +1,35 @@
+// The body of `judge_update`, for every device. For kernels.
+#pragma once
+
+#include "brim/optim/judge.h"
+#include "brim/optim/step_scalars.h"
+
+namespace brim::optim {
+
+struct JudgeUpdate {
+  const double* square_sums;
+  int64_t count;
+  const double* loss;
+  double *scalars, *verdict, *rest;
+
+  explicit JudgeUpdate(const KernelCall& call)
+      : square_sums(call.in[0].as<double>()),
+        count(call.in[0].numel()),
+        loss(call.in[1].as<double>()),
+        scalars(call.out[0].as<double>()),
+        verdict(call.out[1].as<double>()),
+        rest(call.out[2].present ? call.out[2].as<double>() : nullptr) {}
+
+  // 0 * x is a zero for finite x alone.
+  BRIM_HOST_DEVICE void operator()() const {
+    const double norm = norm_of(square_sums, count);
+    const bool applied = norm == norm && 0 * *loss == 0;
+    scalars[StepScalars::kClipFactor] = clip_factor(norm, scalars[StepScalars::kClipNorm]);
+    scalars[StepScalars::kApplied] = applied;
+    verdict[kVerdictApplied] = applied;
+    verdict[kVerdictNorm] = norm;
+    if (rest != nullptr && !applied) *rest = 0;
+  }
+};
+
+}  // namespace brim::optim
