@@ -5,10 +5,10 @@
 namespace brim::data::detail {
 
 void CopyMark::prepare(const cuda::Stream& stream) {
-  if (event_ && device_ == stream.device()) return;
+  if (stream_ == stream.handle()) return;
   wait();
   event_.emplace(stream.device());
-  device_ = stream.device();
+  stream_ = stream.handle();
 }
 
 void CopyMark::set(const cuda::Stream& stream) {

@@ -10,7 +10,7 @@ namespace brim::data::detail {
 
 class CopyMark {
  public:
-  /// Before copies are enqueued on `stream`: those to another GPU are waited for. Throws
+  /// Before copies are enqueued on `stream`: those on another one are waited for. Throws
   /// `DeviceError`, and then none may be.
   void prepare(const cuda::Stream& stream);
   /// The copies end here, on the stream of `prepare`. Throws `DeviceError`.
@@ -20,7 +20,7 @@ class CopyMark {
 
  private:
   std::optional<cuda::Event> event_;
-  Device device_;
+  const CUstream_st* stream_ = nullptr;
   bool is_set_ = false;
 };
 
