@@ -8,6 +8,7 @@
 
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/error.h"
+#include "brim/base/cuda/last_op.h"
 #include "brim/base/cuda/ranges.h"
 #include "brim/base/cuda/stream.h"
 #include "brim/base/stand_in.h"
@@ -133,13 +134,18 @@ void wait_if_asked(const detail::Invocation& invocation, Device device) {
   }
 }
 
+void note_enqueued(const detail::Invocation& invocation, Device device) {
+  cuda::last_op = {invocation.name, memory::current_site().module};
+  wait_if_asked(invocation, device);
+}
+
 void run_native(const detail::Invocation& invocation, const detail::TableEntry& entry,
                 KernelCall call) {
   Scratch scratch(call.device, scratch_bytes(invocation, entry, call));
   if (call.device.is_meta()) return;
   call.scratch = scratch.data();
   invocation.run(entry.run, call, invocation.attributes);
-  if (call.device.is_cuda()) wait_if_asked(invocation, call.device);
+  if (call.device.is_cuda()) note_enqueued(invocation, call.device);
 }
 
 /// Where `call` runs.
@@ -161,6 +167,7 @@ void run_widened(const detail::Invocation& invocation, const detail::TableEntry&
   widened.run(
       scratch.data(), [&](const View& from, const View& to) { convert_view(from, to, call); },
       [&](const KernelCall& inner) { invocation.run(entry.run, inner, invocation.attributes); });
+  if (call.device.is_cuda()) note_enqueued(invocation, call.device);
 }
 
 /// The kernel for the very dtype of the call, if there is one that takes it.

@@ -2,8 +2,11 @@
 
 #include <cstring>
 
+#include "brim/base/cuda/graph.h"
 #include "brim/base/cuda/memory.h"
+#include "brim/base/cuda/stream.h"
 #include "brim/memory/staging_scope.h"
+#include "brim/memory/stream.h"
 
 namespace brim {
 namespace {
@@ -59,6 +62,15 @@ void copy_from_host(const Tensor& to, const void* elements) {
     std::memcpy(to.data(), elements, static_cast<size_t>(bytes));
   else
     cuda::copy_to_device(to.device(), to.data(), elements, bytes);
+  to.storage()->note_write("transfer");
+}
+
+void enqueue_from_host(const Tensor& to, const void* elements) {
+  if (!to.device().is_cuda() || cuda::is_recording() || to.numel() == 0)
+    return copy_from_host(to, elements);
+  check(to.is_contiguous(), "elements come row by row");
+  cuda::enqueue_copy(cuda::numbered_stream(to.device(), memory::current_stream()), to.data(),
+                     elements, to.numel() * size_of(to.dtype()), cuda::CopyKind::to_device);
   to.storage()->note_write("transfer");
 }
 

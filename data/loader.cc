@@ -277,7 +277,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options)
     : dataset_(std::move(dataset)), options_(options) {
   expect<ValueError>(dataset_ != nullptr, kTag, "expected a dataset, got none");
   check_options(*dataset_, options_);
-  pool_ = std::make_shared<SlotPool>(options_.slots, options_.batch, options_.size);
+  pool_ = std::make_shared<SlotPool>(options_.slots, options_.batch, options_.size, options_.host);
 }
 
 Loader::~Loader() = default;
@@ -290,6 +290,7 @@ int64_t Loader::images() const {
 }
 
 int64_t Loader::host_bytes() const { return pool_->bytes(); }
+const std::string& Loader::why_plain() const { return pool_->why_plain(); }
 
 void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
   expect<ValueError>(epoch >= 0, kTag, "expected an epoch of at least 0, got {}", epoch);
@@ -330,6 +331,7 @@ Batch::~Batch() { release(); }
 
 void Batch::release() noexcept {
   if (slot_ == nullptr) return;
+  slot_->copies.wait();
   {
     std::lock_guard lock(pool_->mutex);
     pool_->give(std::exchange(slot_, nullptr));
@@ -346,5 +348,6 @@ std::span<const int64_t> Batch::labels() const {
   return {slot_->labels, static_cast<size_t>(slot_->count)};
 }
 int64_t Batch::first_sample() const { return slot_->first_sample; }
+detail::CopyMark& Batch::copies() const { return slot_->copies; }
 
 }  // namespace brim::data

@@ -23,6 +23,10 @@
 #include "brim/data/dataset.h"
 #include "brim/data/transforms.h"
 
+namespace brim::memory {
+class Account;
+}
+
 namespace brim::data {
 
 /// What becomes of an image that cannot be read.
@@ -53,15 +57,21 @@ struct LoaderOptions {
   bool clamp_batch = false;
   Augment augment;
   BadImage bad_image = BadImage::fail;
+  /// Whom the slots are charged to, as input: for batches that go to a GPU an account of pinned
+  /// memory (`memory::pinned_account`), from which copies run beside the host's work. Where it has
+  /// no room, and where there is none, they are plain memory in no account.
+  std::shared_ptr<memory::Account> host = nullptr;
 };
 
 namespace detail {
+class CopyMark;
 class SlotPool;
 struct Slot;
 }  // namespace detail
 
 /// A hold on one filled host slot. The slot goes back to the loader when the Batch is destroyed,
-/// in any thread, also after the loader is gone.
+/// in any thread, also after the loader is gone; copies of it to a GPU are waited for then
+/// (data/device_batch.h).
 class Batch {
  public:
   Batch(Batch&& other) noexcept;
@@ -78,6 +88,8 @@ class Batch {
   std::span<const int64_t> labels() const;
   /// The position of the first image in the epoch's order.
   int64_t first_sample() const;
+  /// For `to_device`.
+  detail::CopyMark& copies() const;
 
  private:
   friend class Loader;
@@ -90,8 +102,9 @@ class Batch {
 
 class Loader {
  public:
-  /// Allocates the slots; reads nothing. Throws `ValueError` naming the value for an option out
-  /// of range, an empty dataset, or a batch larger than the dataset without `clamp_batch`.
+  /// Allocates the slots; reads nothing. A `host` without room is no error. Throws `ValueError`
+  /// naming the value for an option out of range, an empty dataset, or a batch larger than the
+  /// dataset without `clamp_batch`.
   Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options);
   /// Stops the workers; the image that each is reading is finished first.
   ~Loader();
@@ -105,6 +118,8 @@ class Loader {
   const LoaderOptions& options() const { return options_; }
   /// Bytes of host memory in all slots.
   int64_t host_bytes() const;
+  /// Why these are not of `options().host`; "" where they are, or none was given.
+  const std::string& why_plain() const;
 
   /// Starts the workers on epoch `epoch` >= 0, from batch `first_batch` on, for a training that
   /// goes on in the middle of it: what the batches hold is the same as after those before it, of

@@ -32,6 +32,8 @@ int64_t capacity_left(const Source& source, cuda::Driver& driver) noexcept {
 CudaSource::CudaSource(std::shared_ptr<cuda::Driver> driver, const CudaSourceOptions& options)
     : Source(free_bytes(*driver, kAlignment)), driver_(std::move(driver)), options_(options) {}
 
+CudaSource::~CudaSource() { recover(); }
+
 void* CudaSource::take(int64_t bytes) {
   stranded_.reserve(static_cast<size_t>(out_) + 1 + stranded_.size());
   uintptr_t address = 0;

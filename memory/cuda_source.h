@@ -31,6 +31,8 @@ struct CudaSourceOptions {
 class CudaSource final : public Source {
  public:
   explicit CudaSource(std::shared_ptr<cuda::Driver> driver, const CudaSourceOptions& options = {});
+  /// Gives back once more what is stranded.
+  ~CudaSource() override;
   void copy_to_host(void* to, const void* from, int64_t bytes) override;
   void copy_from_host(void* to, const void* from, int64_t bytes) override;
 

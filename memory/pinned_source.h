@@ -3,9 +3,14 @@
 // see use `HostSource`.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "brim/memory/source.h"
 
 namespace brim::memory {
+
+class Account;
 
 class PinnedSource final : public Source {
  public:
@@ -15,5 +20,8 @@ class PinnedSource final : public Source {
   void* take(int64_t bytes) override;
   void give_back(void* address, int64_t bytes) noexcept override;
 };
+
+/// An account of pinned memory, at most `capacity` bytes, under the planner of this name.
+std::shared_ptr<Account> pinned_account(int64_t capacity, const std::string& planner);
 
 }  // namespace brim::memory

@@ -6,8 +6,7 @@
 #include <tuple>
 
 #include "brim/base/bytes.h"
-#include "brim/base/cuda/context.h"
-#include "brim/base/cuda/memory.h"
+#include "brim/memory/gpu_memory.h"
 #include "brim/memory/host_memory.h"
 
 namespace brim::memory {
@@ -57,15 +56,14 @@ void add_process(Table& table, int64_t reserved) {
 }
 
 void add_gpu(Table& table, Device device, int64_t reserved) {
-  auto memory = cuda::memory_info(device);
-  int64_t used = memory.total - memory.free;
-  const cuda::Context& context = cuda::open_context(device);
-  table.add("device", used);
-  table.add("context", context.bytes);
-  table.add_line(fmt::format(
-      "outside the account: {} of {} ({}other programs)",
-      format_bytes(std::max<int64_t>(used - reserved, 0)), format_bytes(memory.total),
-      context.is_measured ? "the context and " : "the context, which was not measured, and "));
+  const GpuMemory memory = gpu_memory(device, reserved);
+  table.add("device", memory.total - memory.free);
+  table.add("context", memory.context);
+  table.add_line(
+      fmt::format("outside the account: {} of {} ({}other programs)",
+                  format_bytes(memory.context + memory.others), format_bytes(memory.total),
+                  memory.context_is_measured ? "the context and "
+                                             : "the context, which was not measured, and "));
 }
 
 }  // namespace

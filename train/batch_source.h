@@ -20,18 +20,23 @@ struct HostBatch {
   std::span<const int64_t> labels;
   int size = 0;
   std::optional<data::Batch> slot = {};
+  const data::Batch* whole = nullptr;  ///< whose bytes these are, of a part; null for none
 
   int64_t count() const { return static_cast<int64_t>(labels.size()); }
-  /// Some of its images; does not hold the slot.
+  /// Some of its images; does not hold the slot, which must outlive it.
   HostBatch part(const Part& part) const {
     auto first = static_cast<size_t>(part.first), images = static_cast<size_t>(part.count);
     size_t bytes = labels.empty() ? 0 : pixels.size() / labels.size();
-    return {pixels.subspan(first * bytes, images * bytes), labels.subspan(first, images), size};
+    return {.pixels = pixels.subspan(first * bytes, images * bytes),
+            .labels = labels.subspan(first, images),
+            .size = size,
+            .whole = source()};
   }
   /// A copy on `device`, as of `data::to_device`.
   data::DeviceBatch upload(Device device) const {
-    return data::to_device(pixels, labels, size, device);
+    return data::to_device(pixels, labels, size, device, source());
   }
+  const data::Batch* source() const { return slot ? &*slot : whole; }
 };
 
 /// What the batches of an epoch hold.

@@ -87,7 +87,10 @@ Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions&
   Sums sums;
   loader.start_epoch(0);
   while (auto batch = loader.next()) {
-    const HostBatch images{batch->pixels(), batch->labels(), batch->size()};
+    const HostBatch images{.pixels = batch->pixels(),
+                           .labels = batch->labels(),
+                           .size = batch->size(),
+                           .whole = &*batch};
     for (const Part& part : parts_of(batch->count(), at_once > 0 ? at_once : batch->count()))
       sums.add(model, images.part(part), input);
     if (on_batch) on_batch(batch->first_sample() + batch->count(), loader.images());

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 
 #include "brim/base/device.h"
 
@@ -12,11 +14,22 @@ namespace brim::cuda {
 struct Context {
   int64_t bytes = 0;
   bool is_measured = false;  ///< false where the driver's NVML is not there to ask
+  int kernels = 0;           ///< of brim's own, which were loaded with it
+  /// What the GPU had free before it, where it was measured.
+  int64_t free_before = 0;
 };
 
-/// Opens the context of a GPU, with the libraries that brim calls, once, and measures it: what the
-/// GPU has free before and after, which other programs may blur. A library that is missing is left
-/// to the op that wants it. Throws `DeviceError` for a GPU that is not here, or has no room for it.
-const Context& open_context(Device device);
+/// Opens the context of a GPU, with brim's kernels and the libraries that it calls, once, and
+/// measures it: what the GPU has free before and after, which other programs may blur. `warm_up`
+/// is called in between, by the first call alone: for what libraries make when they first compute
+/// (ops/cuda/warm_up.h). It must ask no account for bytes, and what it throws is dropped but for
+/// want of memory. A library that is missing is left to the op that wants it. Throws `DeviceError`
+/// for a GPU that is not here, or has no room for it.
+const Context& open_context(Device device, const std::function<void()>& warm_up = {});
+
+/// What an open context has grown by since it was measured, as the GPU is now and where
+/// `reserved` bytes of it are tensors': what libraries loaded since, below 0 for what others gave
+/// back. Nothing where it cannot be measured.
+std::optional<int64_t> context_growth(Device device, int64_t reserved);
 
 }  // namespace brim::cuda

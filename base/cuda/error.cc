@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "brim/base/cuda/last_op.h"
+
 namespace brim::cuda {
 
 namespace {
@@ -14,6 +16,16 @@ bool ends_context(int error) {
          (error >= kFirstTrap && error <= kLaunchFailure);
 }
 
+/// "; found after conv2d in layer1.0.conv1 was enqueued: ..."; "" where nothing was.
+std::string found_after() {
+  if (last_op.name == nullptr) return "";
+  const bool has_module = last_op.module != nullptr && !last_op.module->empty();
+  return fmt::format(
+      "; found after {}{}{} was enqueued: the fault is its own or that of an op since the last "
+      "wait before it",
+      last_op.name, has_module ? " in " : "", has_module ? *last_op.module : "");
+}
+
 }  // namespace
 
 void check(int error, const char* call) {
@@ -23,9 +35,9 @@ void check(int error, const char* call) {
   std::string text =
       fmt::format("{} failed: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status));
   if (ends_context(error))
-    text +=
-        "; the program's context on the GPU is lost, and nothing runs there any more; with "
-        "BRIM_CUDA_WAIT=1 each op waits for its kernels, and the error names the op";
+    text += found_after() +
+            "; the program's context on the GPU is lost, and nothing runs there any more; with "
+            "BRIM_CUDA_WAIT=1 each op waits for its kernels, and the error names the op";
   if (status == cudaErrorMemoryAllocation) throw AllocationError("cuda", text);
   throw DeviceError("cuda", text);
 }

@@ -9,8 +9,20 @@
 #include <type_traits>
 
 #include "brim/base/cuda/error.h"
+#include "brim/base/cuda/kernel_modules.h"
 
 namespace brim::cuda {
+
+#if defined(__CUDACC__) || defined(BRIM_CUDA_EMULATOR)
+namespace {
+
+/// Of each file that launches kernels one that does nothing: by it all others of the file are
+/// found.
+__global__ void module_mark() {}
+const KernelModule kernel_module(reinterpret_cast<const void*>(&module_mark));
+
+}  // namespace
+#endif
 
 struct Grid {
   dim3 blocks, threads;

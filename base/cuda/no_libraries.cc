@@ -1,6 +1,9 @@
-// The emulated GPU: it has no virtual memory, no context and no library of NVIDIA's.
-#include "brim/base/cuda/context.h"
+// The emulated GPU: it has no virtual memory, no library of NVIDIA's, and kernels that are loaded
+// with the program.
+#include "brim/base/cuda/context_parts.h"
 #include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/kernel_modules.h"
+#include "brim/base/cuda/memory.h"
 #include "brim/base/cuda/runtime_driver.h"
 
 namespace brim::cuda {
@@ -10,10 +13,15 @@ std::shared_ptr<Driver> driver_of(Device device) {
   return std::make_shared<RuntimeDriver>(device);
 }
 
-const Context& open_context(Device device) {
-  require_device("cuda", device);
-  static const Context nothing{.bytes = 0, .is_measured = true};
-  return nothing;
+std::optional<int64_t> free_without_context(Device device) { return memory_info(device).free; }
+
+void open_libraries(Device) {}
+
+/// One of each file.
+int load_kernels(Device) noexcept {
+  int files = 0;
+  for (const KernelModule* file = KernelModule::first; file != nullptr; file = file->next) ++files;
+  return files;
 }
 
 }  // namespace brim::cuda

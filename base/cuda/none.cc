@@ -32,10 +32,12 @@ MemoryInfo memory_info(Device device) {
   return {};
 }
 
-const Context& open_context(Device device) {
+const Context& open_context(Device device, const std::function<void()>&) {
   require_device("cuda", device);
   raise<InternalError>("cuda", "a device in a build without CUDA");
 }
+
+std::optional<int64_t> context_growth(Device, int64_t) { return {}; }
 
 bool names_are_seen() { return false; }
 

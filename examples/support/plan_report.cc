@@ -7,6 +7,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
+#include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/recompute_curve.h"
 #include "brim/io/atomic_file.h"
 #include "brim/memory/plan/packing_csv.h"
@@ -138,6 +139,10 @@ bool is_bound(const TrainFlags& flags) { return flags.gpu && flags.gpu->card != 
 
 void print_gpu(const TrainFlags& flags) {
   if (!flags.gpu) return;
+  if (!flags.gpu->use.empty()) {
+    fmt::print("{}: {}\n", flags.device_name, flags.gpu->use);
+    return;
+  }
   fmt::print("{} has {}", flags.device_name, format_bytes(flags.gpu->bytes));
   if (flags.gpu->context > 0)
     fmt::print(", of which its runtime takes about {} for itself",
@@ -193,8 +198,8 @@ Json plan_json(const PlanResult& result, const TrainFlags& flags) {
   if (flags.gpu) {
     json["device"] = flags.device_name;
     json["device_bytes"] = flags.gpu->bytes;
-    json["context_bytes"] = flags.gpu->context;
   }
+  json["context_bytes"] = context_bytes(flags);
   if (result.recompute) {
     const RecomputeChoice& choice = *result.recompute;
     const double kept = choice.plan.seconds - choice.plan.extra_seconds;

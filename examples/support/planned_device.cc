@@ -6,10 +6,11 @@
 
 #include "brim/base/cuda/context.h"
 #include "brim/base/cuda/devices.h"
-#include "brim/base/cuda/memory.h"
 #include "brim/base/nearest.h"
 #include "brim/examples/support/device_flag.h"
 #include "brim/memory/cuda_source.h"
+#include "brim/memory/gpu_memory.h"
+#include "brim/ops/cuda/warm_up.h"
 
 namespace brim::examples {
 namespace {
@@ -26,6 +27,24 @@ const Card& card_named(const std::string& name) {
                      cards().front().name, cards().back().name, name, did_you_mean(name, known));
 }
 
+/// That libraries will compute in.
+std::vector<Dtype> types_of(const TrainFlags& flags) {
+  std::vector<Dtype> types{Dtype::float32};
+  if (flags.precision_text == "bf16" || flags.precision_text == "auto")
+    types.push_back(Dtype::bfloat16);
+  if (flags.precision_text == "f16") types.push_back(Dtype::float16);
+  return types;
+}
+
+PlannedGpu open_gpu(const TrainFlags& flags) {
+  cuda::open_context(flags.device, [&] { cuda::warm_up(flags.device, types_of(flags)); });
+  const memory::GpuMemory memory = memory::gpu_memory(flags.device, /*reserved=*/0);
+  return {.bytes = memory.free + memory.context,
+          .context = memory.context,
+          .context_is_known = memory.context_is_measured,
+          .use = to_string(memory)};
+}
+
 }  // namespace
 
 std::string card_names() {
@@ -38,7 +57,8 @@ StandIn take_planned_device(TrainFlags& flags) {
   if (!is_device(flags.device_name)) {
     const Card& card = card_named(flags.device_name);
     flags.device = Device::cuda();
-    flags.gpu = PlannedGpu{.bytes = card.memory, .context = card.context, .card = &card};
+    flags.gpu = PlannedGpu{
+        .bytes = card.memory, .context = card.context, .context_is_known = true, .card = &card};
     return stand_in_for(card);
   }
   if (std::string why = cuda::why_no_device();
@@ -51,12 +71,20 @@ StandIn take_planned_device(TrainFlags& flags) {
 
 StandIn take_device(TrainFlags& flags, const char* purpose) {
   flags.device = device_for(flags.device_name, purpose);
-  if (flags.device.is_cuda()) {
-    const int64_t context = cuda::open_context(flags.device).bytes;
-    flags.gpu =
-        PlannedGpu{.bytes = cuda::memory_info(flags.device).free + context, .context = context};
-  }
+  if (flags.device.is_cuda()) flags.gpu = open_gpu(flags);
   return stand_in_for(flags.device);
+}
+
+bool has_lost_memory(TrainFlags& flags, int64_t planned) {
+  if (!flags.gpu) return false;
+  const memory::GpuMemory now = memory::gpu_memory(flags.device, /*reserved=*/0);
+  flags.gpu->bytes = std::min(flags.gpu->bytes, now.free + now.context);
+  return planned > flags.limit();
+}
+
+Json context_bytes(const TrainFlags& flags) {
+  if (!flags.gpu || !flags.gpu->context_is_known) return nullptr;
+  return flags.gpu->context;
 }
 
 std::unique_ptr<memory::Source> source_for(const TrainFlags& flags) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "brim/base/error.h"
+#include "brim/memory/pinned_source.h"
 
 namespace brim::examples {
 namespace {
@@ -85,6 +86,8 @@ void open_loaders(const TrainFlags& flags, TrainData& data) {
                                           data.batches(flags));
     return;
   }
+  if (flags.device.is_cuda())
+    data.host = memory::pinned_account(memory::host_memory() / 2, "direct");
   data::LoaderOptions options{
       .batch = flags.update_images(),
       .size = flags.size,
@@ -92,7 +95,8 @@ void open_loaders(const TrainFlags& flags, TrainData& data) {
       .seed = flags.seed,
       .drop_last = true,
       .augment = with_flags(training_augment(flags, data), flags.augment),
-      .bad_image = flags.skip_bad_images ? data::BadImage::replace : data::BadImage::fail};
+      .bad_image = flags.skip_bad_images ? data::BadImage::replace : data::BadImage::fail,
+      .host = data.host};
   data.train_loader = std::make_unique<data::Loader>(data.train_set, options);
   data.training = std::make_unique<LoaderSource>(*data.train_loader);
   options.batch = flags.batch;

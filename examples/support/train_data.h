@@ -21,6 +21,7 @@ struct TrainData {
   int64_t classes = 0;
   InputOptions input = {};
   // From here on after `open_loaders`.
+  std::shared_ptr<memory::Account> host;       // of pinned batches; null on the CPU
   std::unique_ptr<data::Loader> train_loader;  // null for synthetic
   std::unique_ptr<BatchSource> training;
   std::unique_ptr<data::Loader> validation;  // null for synthetic
@@ -42,7 +43,8 @@ TrainData open_data(const TrainFlags& flags);
 /// trained on them expects afterwards.
 data::Augment validation_augment(const TrainFlags& flags);
 
-/// Takes host memory for batches. Throws `ValueError`.
+/// Takes host memory for batches, pinned where they go to a GPU: at most half of the machine's.
+/// Throws `ValueError`.
 void open_loaders(const TrainFlags& flags, TrainData& data);
 
 }  // namespace brim::examples

@@ -1,7 +1,8 @@
 // The flags of `train`, and what they mean for model, optimizer and trainer. Call `add_flags`,
 // parse, then `take_device` (planned_device.h) and `check_flags`: until then `device`, `budget` and
-// defaults that depend on other flags are not set. A program of your own fills in `nn::ModelOptions`, `optim::SgdOptions` and
-// `TrainerOptions` itself (nn/models/registry.h, optim/sgd.h, train/trainer.h).
+// defaults that depend on other flags are not set. A program of your own fills in
+// `nn::ModelOptions`, `optim::SgdOptions` and `TrainerOptions` itself (nn/models/registry.h,
+// optim/sgd.h, train/trainer.h).
 #pragma once
 
 #include <algorithm>
@@ -36,8 +37,10 @@ struct TrainPruneFlags {
 
 /// A GPU that is planned for.
 struct PlannedGpu {
-  int64_t bytes = 0;           ///< that it has
-  int64_t context = 0;         ///< of those, what its runtime holds before there is a tensor
+  int64_t bytes = 0;    ///< that it has
+  int64_t context = 0;  ///< of those, what its runtime holds before there is a tensor
+  bool context_is_known = false;
+  std::string use;  ///< who holds its memory as the program starts; "" where it is not here
   const Card* card = nullptr;  ///< where it is none that is here
 };
 

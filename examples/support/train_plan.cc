@@ -10,6 +10,7 @@
 #include "brim/base/bytes.h"
 #include "brim/examples/support/kept_choice.h"
 #include "brim/examples/support/plan_file.h"
+#include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/refusal.h"
 #include "brim/examples/support/run_identity.h"
 #include "brim/examples/support/train_speed.h"
@@ -286,6 +287,7 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
              {"remedies", remedies_in_force(flags)},
              {"precision", flags.precision_text},
              {"plan_from", plan.from}};
+  event["context_bytes"] = context_bytes(flags);
   if (flags.budget > 0) event["budget_bytes"] = flags.budget;
   events.write(event);
   return plan;

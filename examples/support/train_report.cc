@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "brim/base/bytes.h"
+#include "brim/base/cuda/context.h"
 #include "brim/base/parallel.h"
+#include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/prune_goal.h"
 #include "brim/memory/host_memory.h"
 #include "brim/ops/autocast.h"
@@ -68,6 +70,7 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
       "{} ({} parameters) on {}: {}, {} classes, {}x{}, {}, {} steps, {} threads", flags.model,
       model.parameter_count(), flags.data, images, data.classes, flags.size, flags.size,
       batches_of(flags.update_images(), flags.batch), data.steps(flags), num_threads()));
+  say_gpu(flags, data);
   if (is_low_precision(flags.precision()))
     progress_.say(
         fmt::format("precision: {} between ops{}", to_string(flags.precision()),
@@ -82,6 +85,36 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
                     "running statistics "
                     "are of all {} images of an update",
                     flags.batch, flags.update_images()));
+}
+
+void TrainReport::say_gpu(const TrainFlags& flags, const TrainData& data) {
+  if (!flags.gpu) return;
+  progress_.say(fmt::format("{}: {}", to_string(flags.device), flags.gpu->use));
+  for (const data::Loader* loader : {data.train_loader.get(), data.validation.get()})
+    if (loader != nullptr && !loader->why_plain().empty())
+      return progress_.say(
+          "batches wait in memory that is not pinned, and the host with them while they are "
+          "copied: " +
+          loader->why_plain());
+}
+
+/// Once the first update has run all that a step runs.
+void TrainReport::note_growth() {
+  if (!flags_.gpu || !seconds_.empty()) return;
+  growth_ = cuda::context_growth(flags_.device, memory::account(flags_.device)->stats().reserved);
+}
+
+void TrainReport::say_process(int64_t peak_reserved) {
+  if (!flags_.gpu) return;
+  if (!flags_.gpu->context_is_known)
+    return progress_.say("process on the GPU: not known, since its context was not measured");
+  const int64_t context = flags_.gpu->context;
+  progress_.say(fmt::format(
+      "process on the GPU: {} at its peak, {} reserved and a context of {}{}",
+      format_bytes(context + peak_reserved), format_bytes(peak_reserved), format_bytes(context),
+      growth_.value_or(0) == 0
+          ? ""
+          : fmt::format(", which the first update changed by {} bytes", *growth_)));
 }
 
 int64_t TrainReport::skipped_images() const {
@@ -100,6 +133,7 @@ void TrainReport::note_skipped() {
 
 void TrainReport::step(const StepReport& report) {
   double rate = static_cast<double>(report.images) / report.seconds;
+  note_growth();
   seconds_.push_back(report.seconds);
   rates_.push_back(rate);
   note_skipped();
@@ -178,6 +212,7 @@ void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
                             against(reserved, stats.peak_reserved), format_bytes(stats.peak_live),
                             against(live, stats.peak_live),
                             format_bytes(memory::resident_memory().peak)));
+  say_process(stats.peak_reserved);
   if (stats.mismatches > 0)
     progress_.say(fmt::format("{} requests were not as planned", stats.mismatches));
   if (flags_.cuda_graph)
@@ -209,7 +244,10 @@ void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
              {"skipped_steps", trainer.skipped()},
              {"skipped_images", skipped},
              {"final_scale", trainer.loss_scale()},
-             {"precision", flags_.precision_text}};
+             {"precision", flags_.precision_text},
+             {"context_bytes", context_bytes(flags_)},
+             {"context_growth_bytes", growth_ ? Json(*growth_) : Json(nullptr)}};
+  if (data_.host != nullptr) event["pinned_bytes"] = data_.host->stats().peak_reserved;
   if (flags_.budget > 0) event["budget_bytes"] = flags_.budget;
   if (flags_.cuda_graph) {
     event["graph_steps"] = trainer.graph_updates();

@@ -32,6 +32,9 @@ class TrainReport {
  private:
   int64_t skipped_images() const;
   void note_skipped();
+  void note_growth();
+  void say_gpu(const TrainFlags& flags, const TrainData& data);
+  void say_process(int64_t peak_reserved);
 
   const TrainFlags& flags_;
   const TrainData& data_;
@@ -40,6 +43,7 @@ class TrainReport {
   std::vector<double> seconds_, rates_;
   std::optional<double> accuracy_, top5_;
   bool told_skipped_ = false;
+  std::optional<int64_t> growth_;                        // of a GPU's context, by the first update
   int64_t replanned_reserved_ = 0, replanned_live_ = 0;  // the most of all plans after the first
 };
 

@@ -1,5 +1,7 @@
 #include "brim/examples/support/train_run.h"
 
+#include <fmt/format.h>
+
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
 #include "brim/examples/support/events.h"
@@ -17,6 +19,26 @@
 #include "brim/examples/support/train_weights.h"
 
 namespace brim::examples {
+namespace {
+
+/// Precision, batch and recomputation, where the flags leave them open.
+KeptMemory choose_memory(TrainFlags& flags, const TrainData& data, Events& events) {
+  choose_precision(flags, data, events);
+  const bool open = flags.batch == 0;
+  if (!open) choose_recompute(flags, data, events);
+  KeptMemory kept = take_up_plan(flags, data, kept_plan(flags));
+  choose_batch(flags, data, events);
+  if (open) choose_recompute(flags, data, events);
+  return kept;
+}
+
+/// What was asked for, of the GPU as it is now.
+TrainFlags with_gpu(TrainFlags asked, const TrainFlags& now) {
+  asked.gpu = now.gpu;
+  return asked;
+}
+
+}  // namespace
 
 void run_training(TrainFlags flags) {
   const StandInScope plans_for(take_device(flags, "train"));
@@ -30,17 +52,21 @@ void run_training(TrainFlags flags) {
   check_pruning_flags(flags, data);
   take_resumed_sizes(flags, data);
   set_op_times(flags);
-  choose_precision(flags, data, events);
-  const bool open = flags.batch == 0;
-  if (!open) choose_recompute(flags, data, events);
-  KeptMemory kept = take_up_plan(flags, data, kept_plan(flags));
-  choose_batch(flags, data, events);
-  if (open) choose_recompute(flags, data, events);
-  TrainerOptions options = trainer_options(flags, data);
+  const TrainFlags asked = flags;
+  KeptMemory kept = choose_memory(flags, data, events);
   RunCheckpoints checkpoints(flags, data);
+  MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
+  while (has_lost_memory(flags, plan.predicted.peak_reserved)) {
+    flags = with_gpu(asked, flags);
+    if (!flags.quiet && !events.owns_stdout())
+      fmt::print("others took memory of {} meanwhile: planned again\n", to_string(flags.device));
+    kept = choose_memory(flags, data, events);
+    checkpoints.note_micro_batch(flags.batch);
+    plan = plan_memory(flags, data, events, std::move(kept.plan));
+  }
+  TrainerOptions options = trainer_options(flags, data);
   options.checkpoints = checkpoints.folder();
   options.pruning = pruning_options(flags, data);
-  MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
   if (flags.plans_recompute() && !flags.quiet && !events.owns_stdout()) say_op_times(flags);
   open_loaders(flags, data);
   auto account =

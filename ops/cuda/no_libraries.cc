@@ -7,6 +7,7 @@
 
 #include "brim/base/error.h"
 #include "brim/ops/cuda/register.h"
+#include "brim/ops/cuda/warm_up.h"
 
 namespace brim::cuda {
 
@@ -23,6 +24,8 @@ PlainConvolution plain = nullptr;
 void set_plain_convolution(PlainConvolution convolve) { plain = convolve; }
 
 void register_matmul() {}
+
+void warm_up(Device, std::span<const Dtype>) {}
 
 const Convolution& find_convolution(const ConvolutionCall& call, Device device) {
   expect<DtypeError>(plain != nullptr, "conv2d",

@@ -3,14 +3,21 @@
 #include <doctest/doctest.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "brim/base/cuda/context.h"
 #include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/memory.h"
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/train_run.h"
 #include "brim/tests/support/cuda_libraries.h"
 #include "brim/tests/support/temp_folder.h"
+
+#ifdef BRIM_EMULATED_GPU
+#include "brim/tests/support/cuda_emulator/troubles.h"
+#endif
 
 using namespace brim;
 using namespace brim::testing;
@@ -73,6 +80,85 @@ TEST_CASE("train on a GPU: within a budget, with what it takes") {
   CHECK(done["oom_events"] == 0);
   CHECK(done["mismatches"] == 0);
   CHECK_THROWS_AS(train("--steps 2 --batch 4 --budget 1MiB"), examples::DoesNotFit);
+}
+
+TEST_CASE("train on a GPU: says what the process holds there, and what its context grew by") {
+  if (skipped("contexts")) return;
+  const auto lines = train("--steps 2 --batch 2");
+  const json done = event_of(lines, "done");
+  const cuda::Context& context = cuda::open_context(Device::cuda());
+  if (!context.is_measured) {
+    CHECK(done["context_bytes"].is_null());
+    CHECK(done["context_growth_bytes"].is_null());
+    return;
+  }
+  CHECK(done["context_bytes"] == context.bytes);
+  CHECK(event_of(lines, "plan")["context_bytes"] == context.bytes);
+  CHECK(done["context_growth_bytes"].is_number_integer());
+#ifdef BRIM_EMULATED_GPU
+  CHECK(done["context_growth_bytes"] == 0);  // and all else is the account's
+#endif
+}
+
+TEST_CASE("train on a GPU: all of brim's kernels are there with the context") {
+  if (skipped("kernels")) return;
+  // Of an emulated one a kernel of each file.
+  CHECK(cuda::open_context(Device::cuda()).kernels >= 28);
+}
+
+TEST_CASE("train on a GPU: batches of a loader wait in pinned memory, by the account's number") {
+  if (skipped("loaders")) return;
+  const std::string data = "--data shapes --size 16 --steps 2 --batch 8 --workers 1";
+  const json done = event_of(train(data), "done");
+  // Three slots each to train and to validate: pixels, and labels on lines of 64 bytes.
+  CHECK(done["pinned_bytes"] == 2 * 3 * (8 * 16 * 16 * 3 + 64));
+#ifdef BRIM_EMULATED_GPU
+  cuda::emulator::fail_pinned(1, 2);
+  const json plain = event_of(train(data), "done");
+  CHECK(plain["pinned_bytes"] == 3 * (8 * 16 * 16 * 3 + 64));
+  CHECK(plain["val_accuracy"] == done["val_accuracy"]);
+  CHECK(cuda::emulator::pinned_bytes() == 0);
+#endif
+}
+
+TEST_CASE("train on a GPU: works late as at once, to the bit") {
+#ifdef BRIM_EMULATED_GPU
+  if (skipped("late work")) return;
+  const std::string data = "--data shapes --size 16 --steps 3 --batch 8 --micro-batches 2";
+  auto losses = [&] {
+    std::vector<json> found;
+    for (const json& line : train(data))
+      if (line["event"] == "step") found.push_back(line["loss"]);
+    return found;
+  };
+  const std::vector<json> at_once = losses();
+  cuda::emulator::LateScope late;
+  CHECK(losses() == at_once);
+#else
+  MESSAGE("skipped: late work (no emulated GPU)");
+#endif
+}
+
+TEST_CASE("train on a GPU: what others take between plan and run is planned for") {
+#ifdef BRIM_EMULATED_GPU
+  if (skipped("lost memory")) return;
+  const std::string run = "--steps 2 --batch auto --max-batch 8 --recompute off";
+  const json before = event_of(train(run), "done");
+  const auto all = static_cast<int64_t>(cuda::memory_info(Device::cuda()).free);
+  const int64_t left = before["peak_bytes"].get<int64_t>() * 3 / 4;
+  cuda::emulator::set_others(static_cast<size_t>(all - left), /*after=*/1);
+  const auto lines = train(run);
+  cuda::emulator::set_others(0);
+  const json done = event_of(lines, "done");
+  CHECK(std::ranges::count(lines, "plan", [](const json& line) { return line["event"]; }) == 2);
+  CHECK(before["batch"] == 8);
+  CHECK(done["batch"].get<int64_t>() < 8);
+  CHECK(done["peak_bytes"].get<int64_t>() <= left);
+  CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
+  CHECK(done["oom_events"] == 0);
+#else
+  MESSAGE("skipped: lost memory (no emulated GPU)");
+#endif
 }
 
 TEST_CASE("train on a GPU: a GPU that is not there is refused") {

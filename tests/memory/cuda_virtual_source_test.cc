@@ -156,6 +156,17 @@ class Program {
 
 const std::vector<Way> kWays{Way::virtual_memory, Way::malloc, Way::malloc_in_stream};
 
+// The arena's for a small training: what these programs ask for is not in its plan.
+std::vector<std::pair<std::string, MakePlanner>> all_planners() {
+  brim::testing::ToyTraining toy(3);
+  auto plan = std::make_shared<Plan>(
+      make_plan(brim::testing::record({toy.setup(), toy.step({64, 64, 7})})));
+  REQUIRE(plan->arena_bytes < kTotal / 2);
+  return {{"direct", planner_named("direct")},
+          {"caching", planner_named("caching")},
+          {"arena", arena_planner(plan, {.device = Device::cuda()})}};
+}
+
 }  // namespace
 
 TEST_CASE("a GPU's memory: planners keep the identity and the values, on every kind of source") {
@@ -201,25 +212,79 @@ TEST_CASE("virtual memory: the same requests strand bytes where pages cannot com
   CHECK_FALSE(serves(Way::malloc));
 }
 
-TEST_CASE("a GPU's memory: nothing is lost whichever call of the driver fails") {
-  for (Way way : kWays) {
-    // With fewer calls for as many requests, more of these.
-    const int operations = way == Way::virtual_memory ? 80 : 400;
-    int64_t calls = 0;
-    {
-      Program program(way, planner_named("caching"), 4);
-      program.run(operations);
-      calls = program.driver().calls();
-    }
-    REQUIRE(calls > 12);
-    for (int error : {cuda::Driver::kOutOfMemory, FakeDriver::kUnknown})
-      for (int64_t nth = 1; nth <= calls; ++nth) {
-        CAPTURE(error);
-        CAPTURE(nth);
-        Program program(way, planner_named("caching"), 4);
-        program.driver().fail_nth(nth, error);
+TEST_CASE("a GPU's memory: nothing is lost whichever call of the driver fails, under any planner") {
+  for (Way way : kWays)
+    for (const auto& [name, planner] : all_planners()) {
+      CAPTURE(name);
+      // With fewer calls for as many requests, more of these.
+      const bool calls_often = way == Way::virtual_memory || name == "direct";
+      const int operations = calls_often ? 80 : 400;
+      int64_t calls = 0;
+      {
+        Program program(way, planner, 4);
         program.run(operations);
+        calls = program.driver().calls();
       }
+      REQUIRE(calls > 12);
+      for (int error : {cuda::Driver::kOutOfMemory, FakeDriver::kUnknown})
+        for (int64_t nth = 1; nth <= calls; ++nth) {
+          CAPTURE(error);
+          CAPTURE(nth);
+          Program program(way, planner, 4);
+          program.driver().fail_nth(nth, error);
+          program.run(operations);
+        }
+    }
+}
+
+TEST_CASE("a GPU's memory: nothing is lost while others take and give back, under any planner") {
+  for (Way way : kWays)
+    for (const auto& [name, planner] : all_planners()) {
+      CAPTURE(name);
+      Program program(way, planner, 8);
+      RandomStream random(RandomKey{9});
+      for (int i = 0; i < 60; ++i) {
+        // As much as is there to take: nobody takes what the program holds.
+        const int64_t room = kTotal - program.driver().held();
+        const auto pages = static_cast<uint64_t>(room / kPage) + 1;
+        program.driver().set_others(static_cast<int64_t>(random.below(pages)) * kPage);
+        program.account().set_cap(kTotal);
+        program.run(25);
+      }
+      CHECK(program.refused > 0);
+      CHECK(program.failed == 0);
+      CHECK(program.served > 100);
+    }
+}
+
+TEST_CASE("a GPU's memory: the fake driver finds what comes back while a kernel still uses it") {
+  for (Way way : kWays) {
+    auto device = std::make_shared<SimulatedDevice>(1, 1);
+    FakeDriver driver({.total = kTotal, .granularity = kPage, .device = device});
+    int values = 0;
+    device->enqueue(0, &values, sizeof values, [] {});  // some kernels run at once
+    uintptr_t address = 0;
+    uint64_t handle = 0;
+    if (way == Way::virtual_memory) {
+      REQUIRE(driver.reserve_addresses(&address, kPage) == 0);
+      REQUIRE(driver.create(&handle, kPage) == 0);
+      REQUIRE(driver.map(address, kPage, handle) == 0);
+      REQUIRE(driver.allow_access(address, kPage) == 0);
+    } else {
+      REQUIRE(driver.allocate(&address, kPage) == 0);
+    }
+    auto* data = reinterpret_cast<char*>(address);
+    auto give_back = [&] {
+      if (way == Way::virtual_memory) return driver.unmap(address, kPage);
+      return way == Way::malloc ? driver.free(address) : driver.free_in_stream(address);
+    };
+    while (!device->uses(data, kPage)) device->enqueue(0, data, kPage, [=] { *data = 1; });
+    CHECK(give_back() != 0);
+    CHECK(driver.breach() != "");
+    device->finish_all();
+    CHECK(give_back() == 0);
+    if (way == Way::virtual_memory) CHECK(driver.release(handle) == 0);
+    CHECK(driver.held() == 0);
   }
 }
 

@@ -13,6 +13,10 @@
 #include "brim/tests/train/planned_training.h"
 #include "brim/tests/train/small_net.h"
 
+#ifdef BRIM_EMULATED_GPU
+#include "brim/tests/support/cuda_emulator/troubles.h"
+#endif
+
 using namespace brim;
 using namespace brim::testing;
 
@@ -143,6 +147,22 @@ TEST_CASE("a training on a GPU has the same bits whatever waits for backward, an
     CHECK(other.losses == all.losses);
     CHECK(other.weights == all.weights);
   }
+}
+
+TEST_CASE("a training on a GPU that works late has the bits of one that works at once") {
+#ifdef BRIM_EMULATED_GPU
+  if (skipped("late work")) return;
+  const Device gpu = Device::cuda();
+  for (bool offloads : {false, true}) {
+    const Numbers at_once = train_small({.device = gpu, .offloads = offloads});
+    cuda::emulator::LateScope late;
+    const Numbers lately = train_small({.device = gpu, .offloads = offloads});
+    CHECK(lately.losses == at_once.losses);
+    CHECK(lately.weights == at_once.weights);
+  }
+#else
+  MESSAGE("skipped: late work (no emulated GPU)");
+#endif
 }
 
 // On the memory of a driver that can be told what others hold: for an emulated GPU any is right.

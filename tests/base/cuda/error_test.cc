@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "brim/base/cuda/last_op.h"
+
 using namespace brim;
 
 namespace {
@@ -27,6 +29,24 @@ TEST_CASE(
                         "encountered (cudaErrorIllegalAddress); the program's context on the GPU "
                         "is lost"),
       DeviceError);
+}
+
+TEST_CASE("cuda error: of a kernel that failed the op is named that was enqueued last") {
+  constexpr int kIllegalAddress = 700;
+  const std::string module = "layer1.0.conv1";
+  cuda::last_op = {"conv2d", &module};
+  CHECK_THROWS_WITH_AS(
+      cuda::check(kIllegalAddress, "cudaStreamSynchronize"),
+      doctest::Contains("(cudaErrorIllegalAddress); found after conv2d in layer1.0.conv1 was "
+                        "enqueued: the fault is its own or that of an op since the last wait"),
+      DeviceError);
+  cuda::last_op = {"relu", nullptr};
+  CHECK_THROWS_WITH_AS(cuda::check(kIllegalAddress, "cudaStreamSynchronize"),
+                       doctest::Contains("; found after relu was enqueued: "), DeviceError);
+  cuda::last_op = {};
+  CHECK_THROWS_WITH_AS(cuda::check(kInvalidValue, "cudaMemcpyAsync"),
+                       "cuda: cudaMemcpyAsync failed: invalid argument (cudaErrorInvalidValue)",
+                       DeviceError);
 }
 
 TEST_CASE("cuda error: want of memory is an error of its own, which launch can tell apart") {

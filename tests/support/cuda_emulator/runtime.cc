@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <new>
@@ -10,6 +14,7 @@
 #include <vector>
 
 #include "brim/base/error.h"
+#include "brim/tests/support/cuda_emulator/troubles.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -18,6 +23,7 @@
 struct CUstream_st {};
 struct CUevent_st {
   bool timed = false;
+  size_t after = 0;  // so many pieces of late work
   std::chrono::steady_clock::time_point mark;
 };
 struct CUgraph_st {
@@ -33,11 +39,13 @@ constexpr size_t kTotal = size_t{4} << 30;
 constexpr size_t kGuard = 64;  // bytes behind each allocation that are nobody's
 constexpr unsigned char kUntouched = 0xa5;
 
+constexpr int kRuntime = 13000;
+
 /// What the host's memory stands for.
 struct Memory {
   std::mutex mutex;
-  std::map<void*, size_t> sizes;
-  size_t used = 0;
+  std::map<void*, size_t> sizes, pinned;
+  size_t used = 0, pinned_used = 0;
 };
 Memory& memory() {
   static auto* memory = new Memory;
@@ -74,9 +82,63 @@ cudaError_t failed(cudaError_t error) { return last_error = error; }
 thread_local CUgraph_st* recording = nullptr;
 thread_local bool recording_waited = false;
 
-// A wait that a recording does not allow.
+/// What troubles.h says.
+struct Troubles {
+  bool is_late = false;
+  bool is_lost = false;                     // a kernel failed
+  std::deque<std::function<void()>> queue;  // of work that is late
+  size_t done = 0;                          // of it, since the program began
+  int pinned_fails_in = 0, pinned_error = 0;
+  size_t others = 0, others_then = 0;
+  int others_in = 0;
+  bool no_context = false;
+  int driver = kRuntime;
+};
+Troubles& troubles() {
+  static auto* troubles = new Troubles;
+  return *troubles;
+}
+
+bool is_pinned(const void* address) {
+  Memory& held = memory();
+  std::lock_guard lock(held.mutex);
+  auto after = held.pinned.upper_bound(const_cast<void*>(address));
+  if (after == held.pinned.begin()) return false;
+  const auto& [begin, bytes] = *std::prev(after);
+  return address < static_cast<const char*>(begin) + bytes;
+}
+
+// Of the device.
+bool is_ours(const void* address) {
+  Memory& held = memory();
+  std::lock_guard lock(held.mutex);
+  auto after = held.sizes.upper_bound(const_cast<void*>(address));
+  if (after == held.sizes.begin()) return false;
+  const auto& [begin, bytes] = *std::prev(after);
+  return address < static_cast<const char*>(begin) + bytes;
+}
+
+constexpr size_t kAll = SIZE_MAX;
+
+// Until so many pieces are done.
+cudaError_t do_late_work(size_t until = kAll) {
+  Troubles& now = troubles();
+  while (!now.queue.empty() && now.done < until) {
+    const std::function<void()> work = std::move(now.queue.front());
+    now.queue.pop_front();
+    ++now.done;
+    try {
+      work();
+    } catch (const std::exception&) {
+      now.is_lost = true;
+    }
+  }
+  return now.is_lost ? failed(cudaErrorIllegalAddress) : cudaSuccess;
+}
+
+// A wait; a recording allows none.
 cudaError_t waited() {
-  if (recording == nullptr) return cudaSuccess;
+  if (recording == nullptr) return do_late_work();
   recording_waited = true;
   return failed(cudaErrorStreamCaptureUnsupported);
 }
@@ -84,9 +146,39 @@ cudaError_t waited() {
 }  // namespace
 
 void brim::cuda::emulator::enqueue(std::function<void()> work) {
-  if (recording == nullptr) return work();
-  recording->work.push_back(std::move(work));
+  if (recording != nullptr) return recording->work.push_back(std::move(work));
+  if (!troubles().is_late) return work();
+  troubles().queue.push_back(std::move(work));
 }
+
+brim::cuda::emulator::LateScope::LateScope() { troubles().is_late = true; }
+
+brim::cuda::emulator::LateScope::~LateScope() {
+  do_late_work();
+  troubles().is_late = troubles().is_lost = false;
+  last_error = cudaSuccess;
+}
+
+size_t brim::cuda::emulator::work_left() { return troubles().queue.size(); }
+
+size_t brim::cuda::emulator::pinned_bytes() {
+  Memory& held = memory();
+  std::lock_guard lock(held.mutex);
+  return held.pinned_used;
+}
+
+void brim::cuda::emulator::fail_pinned(int nth, int error) {
+  troubles().pinned_fails_in = nth;
+  troubles().pinned_error = error;
+}
+
+void brim::cuda::emulator::set_others(size_t bytes, int after) {
+  if (after == 0) troubles().others = bytes;
+  troubles().others_then = bytes;
+  troubles().others_in = after;
+}
+void brim::cuda::emulator::refuse_context(bool on) { troubles().no_context = on; }
+void brim::cuda::emulator::set_driver(int version) { troubles().driver = version; }
 
 void brim::cuda::emulator::check_guards([[maybe_unused]] const char* kernel) {
 #ifndef __SANITIZE_ADDRESS__  // which sees it as it happens
@@ -114,6 +206,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidResourceHandle";
     case cudaErrorNotReady:
       return "cudaErrorNotReady";
+    case cudaErrorIllegalAddress:
+      return "cudaErrorIllegalAddress";
     case cudaErrorStreamCaptureUnsupported:
       return "cudaErrorStreamCaptureUnsupported";
     case cudaErrorStreamCaptureInvalidated:
@@ -138,6 +232,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "invalid resource handle";
     case cudaErrorNotReady:
       return "device not ready";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
     case cudaErrorStreamCaptureUnsupported:
       return "operation not permitted when stream is capturing";
     case cudaErrorStreamCaptureInvalidated:
@@ -149,11 +245,18 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = troubles().driver;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = kRuntime;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 0;
+  if (troubles().driver < kRuntime) return failed(cudaErrorInsufficientDriver);
   *count = 1;
   return cudaSuccess;
 }
@@ -173,7 +276,8 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
   Memory& held = memory();
   std::lock_guard lock(held.mutex);
   *address = nullptr;
-  if (bytes > kTotal - held.used) return failed(cudaErrorMemoryAllocation);
+  if (troubles().is_lost) return failed(cudaErrorIllegalAddress);
+  if (bytes + troubles().others > kTotal - held.used) return failed(cudaErrorMemoryAllocation);
   *address = allocate(bytes);
   if (*address == nullptr) return failed(cudaErrorMemoryAllocation);
   held.sizes[*address] = bytes;
@@ -182,7 +286,9 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
 }
 
 cudaError_t cudaFree(void* address) {
-  if (address == nullptr) return cudaSuccess;
+  if (address == nullptr)
+    return troubles().no_context ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
+  do_late_work();
   Memory& held = memory();
   std::lock_guard lock(held.mutex);
   auto found = held.sizes.find(address);
@@ -195,27 +301,60 @@ cudaError_t cudaFree(void* address) {
 
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
   constexpr size_t kPage = 4096;
+  Troubles& now = troubles();
+  *address = nullptr;
+  if (now.pinned_fails_in > 0 && --now.pinned_fails_in == 0)
+    return failed(static_cast<cudaError_t>(now.pinned_error));
   *address = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
-  return *address == nullptr ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
+  if (*address == nullptr) return failed(cudaErrorMemoryAllocation);
+  Memory& held = memory();
+  std::lock_guard lock(held.mutex);
+  held.pinned[*address] = bytes;
+  held.pinned_used += bytes;
+  return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void* address) {
-  std::free(address);
+  if (address == nullptr) return cudaSuccess;
+  Memory& held = memory();
+  std::lock_guard lock(held.mutex);
+  auto found = held.pinned.find(address);
+  if (found == held.pinned.end()) return failed(cudaErrorInvalidValue);
+  std::memset(address, 0xff, found->second);  // for a copy that is late to find
+  held.pinned_used -= found->second;
+  held.pinned.erase(found);
+  if (troubles().queue.empty())
+    std::free(address);
+  else
+    troubles().queue.push_back([address] { std::free(address); });
   return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   Memory& held = memory();
   std::lock_guard lock(held.mutex);
-  *free = kTotal - held.used;
+  *free = kTotal - held.used - troubles().others;
+  if (troubles().others_in > 0 && --troubles().others_in == 0)
+    troubles().others = troubles().others_then;
   *total = kTotal;
   return cudaSuccess;
 }
 
+// What is late reads pinned memory when it is done; other memory of the host's is read at once, or
+// written before the call returns.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t) {
+  if (troubles().is_lost) return failed(cudaErrorIllegalAddress);
+  const bool is_staged = troubles().is_late && recording == nullptr;
+  if (is_staged && !is_ours(from) && !is_pinned(from)) {
+    const auto* begin = static_cast<const char*>(from);
+    brim::cuda::emulator::enqueue([to, staged = std::vector<char>(begin, begin + bytes)] {
+      std::memcpy(to, staged.data(), staged.size());
+    });
+    return cudaSuccess;
+  }
   brim::cuda::emulator::enqueue([=] { std::memmove(to, from, bytes); });
-  return cudaSuccess;
+  return is_staged && !is_ours(to) && !is_pinned(to) ? do_late_work() : cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t) {
@@ -248,11 +387,14 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
   event->mark = std::chrono::steady_clock::now();
+  event->after = troubles().done + troubles().queue.size();
   return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return do_late_work(event->after); }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return troubles().done >= event->after ? cudaSuccess : failed(cudaErrorNotReady);
+}
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   if (!begin->timed || !end->timed) return failed(cudaErrorInvalidResourceHandle);
@@ -286,7 +428,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
-  for (const std::function<void()>& work : graph->work) work();
+  for (const std::function<void()>& work : graph->work) brim::cuda::emulator::enqueue(work);
   return cudaSuccess;
 }
 

@@ -1,5 +1,6 @@
 // The part of CUDA's runtime that brim calls, on the host's memory: one GPU, whose streams do
-// their work at once, or record it. Names and numbers are those of CUDA's header of this name.
+// their work at once, or late, or record it (troubles.h makes it late, and makes calls fail). Names
+// and numbers are those of CUDA's header of this name.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +27,7 @@ enum cudaError_t {
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
 };
@@ -37,7 +39,7 @@ const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 
 cudaError_t cudaDriverGetVersion(int* version);
-inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
+cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);

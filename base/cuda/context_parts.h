@@ -1,0 +1,18 @@
+// What a context is measured by and made of, apart, for emulated GPUs have neither NVML nor
+// libraries. For context.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "brim/base/device.h"
+
+namespace brim::cuda {
+
+/// Of the GPU, asked without a context there; nothing where nobody tells.
+std::optional<int64_t> free_without_context(Device device);
+
+/// The handles of cuBLASLt and cuDNN, of what is there of them. Throws `AllocationError`.
+void open_libraries(Device device);
+
+}  // namespace brim::cuda
