@@ -1,7 +1,8 @@
 // The flags of `train`, and what they mean for model, optimizer and trainer. Call `add_flags`,
 // parse, then `take_device` (planned_device.h) and `check_flags`: until then `device`, `budget` and
-// defaults that depend on other flags are not set. A program of your own fills in `nn::ModelOptions`, `optim::SgdOptions` and
-// `TrainerOptions` itself (nn/models/registry.h, optim/sgd.h, train/trainer.h).
+// defaults that depend on other flags are not set. A program of your own fills in
+// `nn::ModelOptions`, `optim::SgdOptions` and `TrainerOptions` itself (nn/models/registry.h,
+// optim/sgd.h, train/trainer.h).
 #pragma once
 
 #include <algorithm>
@@ -56,6 +57,7 @@ struct TrainFlags {
   int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
   bool fused_update = false;
   bool cuda_graph = false;
+  bool tf32 = false, cudnn_benchmark = false;  ///< see algorithm_flags.h
   bool in_place = true;
   std::string
       recompute_text;    ///< "off", "free", "auto", "segments=N", or "" for what the budget asks

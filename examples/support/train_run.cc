@@ -2,6 +2,7 @@
 
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
+#include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/planned_device.h"
@@ -15,6 +16,7 @@
 #include "brim/examples/support/train_report.h"
 #include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"
+#include "brim/train/engine_file.h"
 
 namespace brim::examples {
 
@@ -24,23 +26,30 @@ void run_training(TrainFlags flags) {
   Events events(flags.json);
   if (flags.threads > 0) set_num_threads(flags.threads);
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
+  set_algorithms(flags);
   TrainData data = open_data(flags);
   take_initial_sizes(flags, data);
   check_weight_flags(flags, data);
   check_pruning_flags(flags, data);
   take_resumed_sizes(flags, data);
   set_op_times(flags);
+  std::optional<EngineTiming> timing(flags);
   choose_precision(flags, data, events);
   const bool open = flags.batch == 0;
   if (!open) choose_recompute(flags, data, events);
   KeptMemory kept = take_up_plan(flags, data, kept_plan(flags));
   choose_batch(flags, data, events);
   if (open) choose_recompute(flags, data, events);
+  timing->finish(flags, data);
+  const std::string timed = timing->said();
+  timing.reset();
   TrainerOptions options = trainer_options(flags, data);
   RunCheckpoints checkpoints(flags, data);
   options.checkpoints = checkpoints.folder();
   options.pruning = pruning_options(flags, data);
   MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
+  keep_engines(flags.device);
+  checkpoints.note_micro_batch(flags.batch);  // with the engines that the plan is for
   if (flags.plans_recompute() && !flags.quiet && !events.owns_stdout()) say_op_times(flags);
   open_loaders(flags, data);
   auto account =
@@ -74,6 +83,7 @@ void run_training(TrainFlags flags) {
     trainer.should_stop = [&] { return checkpoints.stop_requested(); };
     report.say(checkpoints.resume(trainer));
     report.say(kept.said);
+    report.say(timed);
     try {
       trainer.run();
     } catch (const Error&) {

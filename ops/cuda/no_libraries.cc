@@ -24,7 +24,9 @@ void set_plain_convolution(PlainConvolution convolve) { plain = convolve; }
 
 void register_matmul() {}
 
-const Convolution& find_convolution(const ConvolutionCall& call, Device device) {
+std::string engine_kind(Device) { return ""; }
+
+const Convolution& find_convolution(const ConvolutionCall& call, Device device, AskedFor) {
   expect<DtypeError>(plain != nullptr, "conv2d",
                      "has no kernel for {} on {}, but for depthwise windows", to_string(call.dtype),
                      to_string(device));
@@ -32,7 +34,7 @@ const Convolution& find_convolution(const ConvolutionCall& call, Device device) 
   return asked_for->emplace_back(call);
 }
 
-bool has_convolution(const ConvolutionCall&, Device) { return false; }  // of halves
+bool has_convolution(const ConvolutionCall&, Device, AskedFor) { return false; }  // of halves
 
 int64_t workspace_bytes(const Convolution&) { return 0; }
 
