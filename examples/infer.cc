@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "brim/base/parallel.h"
+#include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/classify.h"
 #include "brim/examples/support/device_flag.h"
 #include "brim/examples/support/events.h"
@@ -13,6 +14,8 @@
 #include "brim/io/atomic_file.h"
 #include "brim/io/npy.h"
 #include "brim/nn/models/registry.h"
+#include "brim/ops/tf32.h"
+#include "brim/train/engine_file.h"
 
 namespace {
 
@@ -32,7 +35,7 @@ struct InferFlags {
   int size = 0, threads = 0;
   int64_t classes = 0, batch = 0;  // 0 where they are not given
   uint64_t seed = 0;
-  bool quiet = false;
+  bool quiet = false, tf32 = false;
 };
 
 void add_flags(CLI::App& app, InferFlags& f) {
@@ -54,6 +57,7 @@ void add_flags(CLI::App& app, InferFlags& f) {
   app.add_option("--batch", f.batch, fmt::format("images of --input at once (default {})", kBatch))
       ->check(CLI::PositiveNumber);
   app.add_option("--device", f.device, "cpu, cuda or cuda:N")->capture_default_str();
+  add_tf32_flag(app, f.tf32);
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", f.seed, "changes nothing: nothing here is random");
@@ -62,7 +66,7 @@ void add_flags(CLI::App& app, InferFlags& f) {
 }
 
 void check_flags(const InferFlags& f) {
-  device_for(f.device, "infer");
+  check_tf32(f.tf32, device_for(f.device, "infer"), f.device);
   expect<ValueError>(f.images.empty() == !f.input.empty(), "flags",
                      "expected either --image or --input");
   expect<ValueError>(f.input.empty() == f.output.empty(), "flags",
@@ -104,8 +108,10 @@ void infer(const InferFlags& f) {
   Events events(f.json);
   bool talk = !f.quiet && !events.owns_stdout();
   if (f.threads > 0) set_num_threads(f.threads);
-  nn::LoadedModel model =
-      nn::load_model(f.weights, {.model = f.model, .device = device_for(f.device, "infer")});
+  const Device device = device_for(f.device, "infer");
+  set_allow_tf32(f.tf32);
+  take_up_engines(device);
+  nn::LoadedModel model = nn::load_model(f.weights, {.model = f.model, .device = device});
   expect<ValueError>(f.classes == 0 || f.classes == model.classes, "flags",
                      "--classes {}, but the model in '{}' has {}", f.classes, f.weights,
                      model.classes);
@@ -113,6 +119,7 @@ void infer(const InferFlags& f) {
   Recipe recipe = recipe_of(model.card, f.size);
   for (const std::string& path : f.images)
     infer_image(path, classify(model, recipe, path), talk, events);
+  keep_engines(device);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
+#include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/plan_report.h"
@@ -41,6 +42,7 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   check_outputs(outputs);
   if (flags.threads > 0) set_num_threads(flags.threads);
   Events events(outputs.json);
+  set_algorithms(flags);
   TrainData data = open_data(flags);
   take_initial_sizes(flags, data);
   check_weight_flags(flags, data);

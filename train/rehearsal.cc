@@ -6,8 +6,12 @@
 #include "brim/autograd/in_place.h"
 #include "brim/base/instructions.h"
 #include "brim/base/parallel.h"
+#include "brim/base/stand_in.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/eval_scope.h"
+#include "brim/ops/cudnn_benchmark.h"
+#include "brim/ops/tf32.h"
+#include "brim/train/engine_file.h"
 #include "brim/train/evaluate.h"
 #include "brim/train/parts.h"
 #include "brim/train/precision_scope.h"
@@ -127,6 +131,16 @@ std::string identity_of(const char* what, Dtype dtype) {
   return dtype == Dtype::float32 ? "" : fmt::format(", {} {}", what, to_string(dtype));
 }
 
+/// What the scratch of a GPU's libraries follows from, beside what they are asked for.
+std::string algorithm_identity() {
+  std::string text;
+  if (const StandIn& planned = stand_in(); planned.device.is_cuda() && planned.is_here)
+    if (const std::string kind = engine_kind(planned.device); !kind.empty()) text += ", " + kind;
+  if (allow_tf32()) text += ", tf32";
+  if (cudnn_benchmark()) text += ", cudnn benchmark";
+  return text;
+}
+
 std::string offload_identity(const OffloadOptions& options) {
   return options.enabled ? fmt::format("to {} bytes", options.host_bytes) : "off";
 }
@@ -154,14 +168,14 @@ std::string plan_identity(const RehearsalOptions& options) {
       "{0}x{0}, batch {1}, {2} an update, {3} updates an epoch, {4} in a last one, {5} updates in "
       "all, {6} evaluated by {7}, {8} as {9}; clip norm {10}, value {11}, fused {12}, in place "
       "{13}, recompute {14}, offload {21}, mixup {15}, cutmix {16}, label smoothing {17}, class "
-      "weights {18}, precision {22}{23}{24}{25}; {19}, {20} threads",
+      "weights {18}, precision {22}{23}{24}{25}; {19}, {20} threads{26}",
       options.size, options.batch, options.update_images(), options.updates, options.last_update,
       t.steps, options.evaluated, options.evaluation_batch, to_string(t.input.dtype),
       t.input.as_bytes ? "bytes" : "numbers", t.clip.norm, t.clip.value, t.fused_update, t.in_place,
       t.recompute.name, t.mix.mixup, t.mix.cutmix, t.label_smoothing, t.class_weights.defined(),
       to_string(instructions()), num_threads(), offload_identity(t.offload), to_string(t.precision),
       identity_of("gradients", t.gradients), identity_of("parameters", options.parameters),
-      t.scale_penalty > 0 ? ", scale penalty" : "");
+      t.scale_penalty > 0 ? ", scale penalty" : "", algorithm_identity());
 }
 
 void rehearse(const RehearsalOptions& options, const std::function<void()>& state_is_held) {

@@ -17,6 +17,7 @@ constexpr const char* kFile = "libcudnn.so.9";
 Cudnn load() {
   Library library(kFile);
   Cudnn table{};
+  library.bind(table.version, "cudnnGetVersion");
   library.bind(table.create, "cudnnCreate");
   library.bind(table.set_stream, "cudnnSetStream");
   library.bind(table.error_string, "cudnnGetErrorString");

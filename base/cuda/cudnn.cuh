@@ -9,6 +9,7 @@
 namespace brim::cuda {
 
 struct Cudnn {
+  decltype(cudnnGetVersion)* version;
   decltype(cudnnCreate)* create;
   decltype(cudnnSetStream)* set_stream;
   decltype(cudnnGetErrorString)* error_string;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Peer of `train --device cuda --data synthetic`: the same training step in PyTorch, as fast as it goes eagerly.
 
-Channels last, autocast in float16 with loss scaling, cudnn.benchmark, and in float32 TF32, which brim does not
-use, unless --no-tf32. Prints one JSON object: the median over the steps after the warm-up, each waited for.
+Channels last, autocast in float16 with loss scaling, cudnn.benchmark, and in float32 TF32, which brim uses
+with --tf32 alone, unless --no-tf32. Prints one JSON object: the median over the steps after the warm-up, each waited for.
 --probe only says whether there is a torch that sees a GPU, and exits with 1 where there is none.
 """
 import argparse

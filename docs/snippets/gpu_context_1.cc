@@ -1,11 +1,14 @@
-// The numbers of gpu_context.md: pages of a GPU, and what a plan for a card that is not here
-// counts.
+// What gpu_context.md shows: pages of a GPU, what a plan for a card that is not here counts, and
+// engines that are timed before there is a plan.
 #include <cstdio>
 
 #include "brim/base/cuda/devices.h"
 #include "brim/brim.h"
 #include "brim/memory/account.h"
+#include "brim/memory/cuda_source.h"
+#include "brim/ops/cudnn_benchmark.h"
 #include "brim/train/cards.h"
+#include "brim/train/engine_file.h"
 
 using namespace brim;
 using namespace brim::memory;
@@ -49,10 +52,40 @@ void check_card() {
   // [/card]
 }
 
+// [engines]
+/// Plans a training on a GPU that is here, with the fastest engines for its convolutions.
+TrainingPlan plan_with_fastest_engines(Device gpu, int64_t budget, const MetaProgram& training) {
+  set_cudnn_benchmark(true);
+  take_up_engines(gpu);  // those that were found before
+  StandInScope plans_for(stand_in_for(gpu));
+  {
+    const std::unique_ptr<Source> bytes = cuda_source(gpu);
+    bytes->set_capacity(std::min(bytes->capacity(), budget));
+    EngineTimingScope timing(*bytes);
+    trace_on_meta(training);  // times each convolution that it meets and nobody has timed
+  }
+  keep_engines(gpu);
+  return plan_on_meta(training);  // knows their workspaces
+}
+// [/engines]
+
+void check_engines() {
+  if (!cuda::why_no_device().empty()) return;
+  auto convolve = [](const std::function<void()>& state_is_held) {
+    const TensorOptions on_meta{.device = Device::meta()};
+    const Tensor x = zeros({8, 28, 28, 64}, on_meta), weight = zeros({64, 3, 3, 64}, on_meta);
+    state_is_held();
+    conv2d(x, weight, {}, {.padding = 1});
+  };
+  TrainingPlan plan = plan_with_fastest_engines(Device::cuda(), int64_t{1} << 30, convolve);
+  check(plan.predicted.peak_live > 0, "the plan has the tensors of the convolution");
+}
+
 }  // namespace
 
 int main() {
   check_pages();
   check_card();
+  check_engines();
   std::puts("as the chapter says");
 }

@@ -32,11 +32,11 @@ Lines read_lines(const std::string& path) {
 }  // namespace
 
 void save_plan(const std::string& path, const TrainingPlan& plan,
-               const std::optional<KeptChoice>& choice) {
-  io::write_file(path,
-                 memory::to_json(*plan.plan) + "\n" + memory::to_json(plan.trace) + "\n" +
-                     (choice ? to_text(*choice) + "\n" : ""),
-                 kTag);
+               const std::optional<KeptChoice>& choice, const std::string& engines) {
+  std::string lines = memory::to_json(*plan.plan) + "\n" + memory::to_json(plan.trace) + "\n";
+  if (choice) lines += to_text(*choice);
+  if (choice || !engines.empty()) lines += "\n";
+  io::write_file(path, lines + engines, kTag);
 }
 
 TrainingPlan load_plan(const std::string& path, const std::string& identity) {
@@ -62,6 +62,12 @@ std::optional<KeptChoice> load_choice(const std::string& path, const std::string
   } catch (const FileError& error) {
     raise<FileError>(kTag, "'{}': {}", path, error.what());
   }
+}
+
+std::string load_engines(const std::string& path) {
+  const Lines lines = read_lines(path);
+  if (lines.line(3).empty()) return "";
+  return fmt::format("{}\n{}\n", lines.line(3), lines.line(4));
 }
 
 }  // namespace brim::examples

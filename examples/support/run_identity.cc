@@ -54,6 +54,8 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
       {"bad images", flags.skip_bad_images ? "skipped" : "refused"}};
   // Checkpoints of before there was another have none.
   if (is_low_precision(flags.precision())) settings.push_back({"precision", flags.precision_text});
+  if (flags.tf32) settings.push_back({"tf32", "allowed"});
+  if (flags.cudnn_benchmark) settings.push_back({"cudnn benchmark", "on"});
   if (flags.gradients_text != "f32") settings.push_back({"gradients", flags.gradients_text});
   if (flags.parameters_text != "f32")
     settings.push_back({"parameters", flags.parameters_text, true});

@@ -4,6 +4,7 @@
 
 #include "brim/base/instructions.h"
 #include "brim/base/parallel.h"
+#include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/run_identity.h"
 
 namespace brim::examples {
@@ -11,11 +12,14 @@ namespace {
 
 /// What changes the numbers by rounding alone.
 io::Metadata notes_of(const TrainFlags& flags, int64_t micro_batch) {
-  return {{"micro-batch", fmt::format("{}", micro_batch)},
-          {"budget", fmt::format("{}", flags.budget)},
-          {"planner", flags.planner},
-          {"threads", fmt::format("{}", num_threads())},
-          {"instructions", std::string(to_string(instructions()))}};
+  io::Metadata notes{{"micro-batch", fmt::format("{}", micro_batch)},
+                     {"budget", fmt::format("{}", flags.budget)},
+                     {"planner", flags.planner},
+                     {"threads", fmt::format("{}", num_threads())},
+                     {"instructions", std::string(to_string(instructions()))}};
+  if (std::string engines = engines_to_keep(flags.device); !engines.empty())
+    notes.emplace(kEnginesNote, std::move(engines));
+  return notes;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/nearest.h"
+#include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/dtype_flag.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/run_watch.h"
@@ -159,6 +160,8 @@ void add_saving_flags(CLI::App& app, TrainFlags& f) {
          "there they stay in the same memory, beyond the budget)")
       ->check(CLI::IsMember({"off", "auto"}));
   add_precision_flags(app, f);
+  add_tf32_flag(app, f.tf32);
+  add_benchmark_flag(app, f);
   add_op_times_flag(app, f);
 }
 
@@ -300,6 +303,7 @@ void check_flags(TrainFlags& f) {
   check_precision_flags(f);
   check_fused_update(f);
   check_graph(f);
+  check_algorithm_flags(f);
   expect<ValueError>(f.recompute_text != "auto" || f.batch_text != kFastestBatch, "flags",
                      "--batch fastest times steps that keep everything or recompute for free: give "
                      "--recompute off or free, or --batch auto");

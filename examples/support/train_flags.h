@@ -59,6 +59,7 @@ struct TrainFlags {
   int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
   bool fused_update = false;
   bool cuda_graph = false;
+  bool tf32 = false, cudnn_benchmark = false;  ///< see algorithm_flags.h
   bool in_place = true;
   std::string
       recompute_text;    ///< "off", "free", "auto", "segments=N", or "" for what the budget asks

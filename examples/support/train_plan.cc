@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "brim/base/bytes.h"
+#include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/kept_choice.h"
 #include "brim/examples/support/plan_file.h"
 #include "brim/examples/support/planned_device.h"
@@ -276,7 +277,8 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
       rehearse(rehearsal_of(flags, data, flags.batch), state_is_held);
     });
   if (!flags.save_plan.empty())
-    save_plan(flags.save_plan, plan.training, choice_to_keep(flags, data));
+    save_plan(flags.save_plan, plan.training, choice_to_keep(flags, data),
+              engines_to_keep(flags.device));
   Json event{{"event", "plan"},
              {"batch", flags.batch},
              {"micro_batches", count_parts(flags.update_images(), flags.batch)},

@@ -4,6 +4,7 @@
 
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
+#include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/planned_device.h"
@@ -17,6 +18,7 @@
 #include "brim/examples/support/train_report.h"
 #include "brim/examples/support/train_trace.h"
 #include "brim/examples/support/train_weights.h"
+#include "brim/train/engine_file.h"
 
 namespace brim::examples {
 namespace {
@@ -46,6 +48,7 @@ void run_training(TrainFlags flags) {
   Events events(flags.json);
   if (flags.threads > 0) set_num_threads(flags.threads);
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
+  set_algorithms(flags);
   TrainData data = open_data(flags);
   take_initial_sizes(flags, data);
   check_weight_flags(flags, data);
@@ -53,7 +56,11 @@ void run_training(TrainFlags flags) {
   take_resumed_sizes(flags, data);
   set_op_times(flags);
   const TrainFlags asked = flags;
+  std::optional<EngineTiming> timing(flags);
   KeptMemory kept = choose_memory(flags, data, events);
+  timing->finish(flags, data);
+  const std::string timed = timing->said();
+  timing.reset();
   RunCheckpoints checkpoints(flags, data);
   MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
   while (has_lost_memory(flags, plan.predicted.peak_reserved)) {
@@ -61,12 +68,13 @@ void run_training(TrainFlags flags) {
     if (!flags.quiet && !events.owns_stdout())
       fmt::print("others took memory of {} meanwhile: planned again\n", to_string(flags.device));
     kept = choose_memory(flags, data, events);
-    checkpoints.note_micro_batch(flags.batch);
     plan = plan_memory(flags, data, events, std::move(kept.plan));
   }
   TrainerOptions options = trainer_options(flags, data);
   options.checkpoints = checkpoints.folder();
   options.pruning = pruning_options(flags, data);
+  keep_engines(flags.device);
+  checkpoints.note_micro_batch(flags.batch);  // with the engines that the plan is for
   if (flags.plans_recompute() && !flags.quiet && !events.owns_stdout()) say_op_times(flags);
   open_loaders(flags, data);
   auto account =
@@ -100,6 +108,7 @@ void run_training(TrainFlags flags) {
     trainer.should_stop = [&] { return checkpoints.stop_requested(); };
     report.say(checkpoints.resume(trainer));
     report.say(kept.said);
+    report.say(timed);
     try {
       trainer.run();
     } catch (const Error&) {

@@ -14,6 +14,8 @@
 #include "brim/ops/cuda/depthwise.h"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/cuda/workspace.h"
+#include "brim/ops/cudnn_benchmark.h"
+#include "brim/ops/tf32.h"
 
 namespace brim::cuda {
 namespace {
@@ -38,7 +40,18 @@ ConvolutionCall describe(const KernelCall& call, const Conv2dOptions& options) {
   int64_t alignment =
       std::min({alignment_of(first.data), alignment_of(second.data), alignment_of(result.data),
                 bias ? alignment_of(bias_of(call).data) : memory::kAlignment});
-  return {shape, pass, result.dtype, alignment, bias};
+  return {.shape = shape,
+          .pass = pass,
+          .dtype = result.dtype,
+          .alignment = alignment,
+          .bias = bias,
+          .allow_tf32 = result.dtype == Dtype::float32 && allow_tf32(),
+          .benchmark = cudnn_benchmark()};
+}
+
+/// What scratch functions are asked for.
+AskedFor purpose_of(const KernelCall& call) {
+  return call.device.is_meta() ? AskedFor::plan : AskedFor::run;
 }
 
 bool is_empty(const ConvShape& s) { return s.n * s.h * s.w * s.p * s.q * s.k * s.window() == 0; }
@@ -53,7 +66,7 @@ int64_t scratch(const KernelCall& call, const Conv2dOptions& options) {
   if (is_bound(call.device)) return workspace_scratch(kWorkspaceCap);
   const Device device = device_meant(call.device);
   DeviceScope scope(device);
-  return workspace_scratch(workspace_bytes(find_convolution(described, device)));
+  return workspace_scratch(workspace_bytes(find_convolution(described, device, purpose_of(call))));
 }
 
 void clear(const KernelCall& call, const View& result) {
@@ -85,7 +98,7 @@ bool suits(const KernelCall& call, const Conv2dOptions& options) {
   if (is_bound(call.device)) return true;
   const Device device = device_meant(call.device);
   DeviceScope scope(device);
-  return has_convolution(described, device);
+  return has_convolution(described, device, purpose_of(call));
 }
 
 /// The convolution, or its data gradient, which with a bias is `conv_transpose2d`.

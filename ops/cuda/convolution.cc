@@ -1,55 +1,44 @@
 #include "brim/ops/cuda/convolution.h"
 
+#include <cuda_runtime_api.h>
+
 #include <array>
 #include <map>
 #include <mutex>
 #include <set>
 
 #include "brim/base/cuda/error.h"
-#include "brim/ops/cuda/convolution_graph.cuh"
+#include "brim/ops/cuda/engine.cuh"
 
 namespace brim::cuda {
+namespace {
+
+/// With a timer where one is wanted and has a source of bytes.
+EngineSelection selection_for(const ConvolutionCall& call, Device device, AskedFor purpose) {
+  EngineSelection selection{.table = engine_table(device)};
+  EngineTimingScope* scope = EngineTimingScope::current();
+  if (call.benchmark && scope != nullptr && purpose == AskedFor::plan)
+    selection.make_timer = [call, device, scope](const std::vector<Engine>& engines) {
+      return engine_timer(call, device, engines, scope->source());
+    };
+  return selection;
+}
+
+}  // namespace
 
 class Convolution {
  public:
-  Convolution(const ConvolutionCall& call, Device device)
-      : pass_(call.pass),
-        bias_(call.bias),
+  Convolution(const ConvolutionCall& call, Device device, AskedFor purpose)
+      : call_(call),
         handle_(cudnn_handle(device)),
         graph_(call),
-        engine_(find_engine(call, graph_, {})) {}
+        engine_(select_engine(call, graph_, {}, selection_for(call, device, purpose))) {}
 
-  int64_t workspace_bytes() const { return engine_.workspace; }
-
-  void run(const ConvolutionBuffers& buffers) const {
-    std::array<int64_t, 4> numbers = argument_numbers();
-    std::array<const void*, 4> pointers{buffers.first, buffers.second, buffers.result,
-                                        buffers.bias};
-    const int64_t count = bias_ ? 4 : 3;
-    CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, numbers.data());
-    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pointers.data());
-    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &buffers.workspace);
-    pack.finalize();
-    check_cudnn(cudnn().execute(handle_, engine_.plan.get(), pack.get()), "cudnnBackendExecute");
-  }
+  int64_t workspace_bytes() const { return engine_.choice.workspace; }
+  void run(const ConvolutionBuffers& buffers) const { execute(call_, handle_, engine_, buffers); }
 
  private:
-  /// Of the first buffer, the second, the result and the bias.
-  std::array<int64_t, 4> argument_numbers() const {
-    switch (pass_) {
-      case ConvPass::forward:
-        return {kX, kWeight, kY, kBias};
-      case ConvPass::backward_data:
-        return {kY, kWeight, kX, kBias};
-      case ConvPass::backward_weight:
-        return {kX, kY, kWeight, kBias};
-    }
-    raise<InternalError>("conv2d", "unknown pass {}", static_cast<int>(pass_));
-  }
-
-  ConvPass pass_;
-  bool bias_;
+  ConvolutionCall call_;
   cudnnHandle_t handle_;
   ConvolutionGraph graph_;
   Engine engine_;
@@ -57,7 +46,7 @@ class Convolution {
 
 namespace {
 
-using Key = std::array<int64_t, 21>;
+using Key = std::array<int64_t, 23>;
 
 Key key_of(const ConvolutionCall& call, Device device) {
   const ConvShape& s = call.shape;
@@ -81,29 +70,70 @@ Key key_of(const ConvolutionCall& call, Device device) {
           static_cast<int64_t>(call.dtype),
           call.alignment,
           call.bias,
+          call.allow_tf32,
+          call.benchmark,
           device.index};
+}
+
+const char* text_of(ConvPass pass) {
+  switch (pass) {
+    case ConvPass::forward:
+      return "forward";
+    case ConvPass::backward_data:
+      return "backward_data";
+    case ConvPass::backward_weight:
+      return "backward_weight";
+  }
+  raise<InternalError>("conv2d", "unknown pass {}", static_cast<int>(pass));
 }
 
 }  // namespace
 
-const Convolution& find_convolution(const ConvolutionCall& call, Device device) {
+std::string name_of(const ConvolutionCall& call) {
+  const ConvShape& s = call.shape;
+  return fmt::format(
+      "{} {} x {}x{}x{}x{} weight {}x{}x{}x{} y {}x{} stride {}x{} padding {}x{} dilation {}x{} "
+      "groups {} alignment {}{}{}{}",
+      text_of(call.pass), to_string(call.dtype), s.n, s.h, s.w, s.c, s.k, s.r, s.s,
+      s.group_channels(), s.p, s.q, s.stride.h, s.stride.w, s.padding.h, s.padding.w, s.dilation.h,
+      s.dilation.w, s.groups, call.alignment, call.bias ? " bias" : "",
+      call.allow_tf32 ? " tf32" : "", call.benchmark ? " benchmark" : "");
+}
+
+std::string engine_kind(Device device) {
+  static std::mutex mutex;
+  static auto* kinds = new std::map<int, std::string>;
+  std::lock_guard lock(mutex);
+  if (auto found = kinds->find(device.index); found != kinds->end()) return found->second;
+  try {
+    const size_t version = cudnn().version();
+    cudaDeviceProp properties;
+    check(cudaGetDeviceProperties(&properties, device.index), "cudaGetDeviceProperties");
+    return (*kinds)[device.index] = fmt::format("{}, {}.{}, cuDNN {}", properties.name,
+                                                properties.major, properties.minor, version);
+  } catch (const DeviceError&) {
+    return "";
+  }
+}
+
+const Convolution& find_convolution(const ConvolutionCall& call, Device device, AskedFor purpose) {
   static std::mutex mutex;
   static auto* cache = new std::map<Key, Convolution>;
   Key key = key_of(call, device);
   std::lock_guard lock(mutex);
   auto found = cache->find(key);
-  if (found == cache->end()) found = cache->emplace(key, Convolution(call, device)).first;
+  if (found == cache->end()) found = cache->emplace(key, Convolution(call, device, purpose)).first;
   return found->second;
 }
 
 // Asked at every launch: cuDNN goes through its engines once, also where it has none.
-bool has_convolution(const ConvolutionCall& call, Device device) {
+bool has_convolution(const ConvolutionCall& call, Device device, AskedFor purpose) {
   static std::mutex mutex;
   static auto* without = new std::set<Key>;
   const Key key = key_of(call, device);
   if (std::lock_guard lock(mutex); without->contains(key)) return false;
   try {
-    find_convolution(call, device);
+    find_convolution(call, device, purpose);
     return true;
   } catch (const AllocationError&) {
     throw;  // what memory is left must not choose
@@ -120,10 +150,13 @@ void run(const Convolution& convolution, const ConvolutionBuffers& buffers) {
   convolution.run(buffers);
 }
 
-EngineChoice choose_engine(const ConvolutionCall& call, const std::string& properties) {
+EngineChoice choose_engine(const ConvolutionCall& call, const std::string& properties,
+                           EngineTable* table, const EngineTimer& timer) {
   ConvolutionGraph graph(call);
-  Engine engine = find_engine(call, graph, device_properties(properties));
-  return {.engine = engine.number, .workspace = engine.workspace};
+  EngineTable unused;
+  EngineSelection selection{.table = table != nullptr ? *table : unused};
+  if (timer) selection.make_timer = [&](const std::vector<Engine>&) { return timer; };
+  return select_engine(call, graph, device_properties(properties), selection).choice;
 }
 
 }  // namespace brim::cuda

@@ -1,7 +1,8 @@
 // All that brim asks of cuDNN: convolutions on NHWC activations and KRSC weights, through its graph
-// API. The engine is chosen by the sizes, the alignment and a fixed workspace cap alone, once for
-// each; only engines that are deterministic and compute in the precision of the tensors. For
-// tensors call `conv2d`.
+// API. The engine is chosen once for each call that differs, within a fixed workspace cap: as the
+// table has it (ops/engine_table.h), else by timing where that is asked for, else by cuDNN's
+// heuristics; only engines that are deterministic and compute in the precision of the tensors, or
+// in TF32 where that is allowed. For tensors call `conv2d`.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,8 @@
 #include "brim/base/device.h"
 #include "brim/core/dtype.h"
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cudnn_benchmark.h"
+#include "brim/ops/engine_table.h"
 
 namespace brim::cuda {
 
@@ -19,18 +22,31 @@ struct ConvolutionCall {
   ConvShape shape;
   ConvPass pass = ConvPass::forward;
   Dtype dtype = Dtype::float32;
-  int64_t alignment = 64;  ///< of every tensor, in bytes
-  bool bias = false;       ///< forward, halves: added to the channels of y before it is rounded
+  int64_t alignment = 64;   ///< of every tensor, in bytes
+  bool bias = false;        ///< forward, halves: added to the channels of y before it is rounded
+  bool allow_tf32 = false;  ///< of float32 alone (ops/tf32.h)
+  bool benchmark = false;   ///< the fastest engine, where it can be timed (ops/cudnn_benchmark.h)
 };
+
+/// What tables and files know it by: "forward float32 x 8x56x56x64 weight 128x3x3x64 ...".
+std::string name_of(const ConvolutionCall& call);
+
+/// What engines are of: the GPU's name and compute capability, and cuDNN's version. "" where there
+/// is no cuDNN to choose any.
+std::string engine_kind(Device device);
+
+/// Who asks: only for a plan, before there is one, may engines be timed.
+enum class AskedFor { run, plan };
 
 class Convolution;
 
 /// The convolution on a GPU, which is the current one (`DeviceScope`). Thread safe. Throws
 /// `DeviceError` where cuDNN is missing, has no such engine, or fails.
-const Convolution& find_convolution(const ConvolutionCall& call, Device device);
+const Convolution& find_convolution(const ConvolutionCall& call, Device device,
+                                    AskedFor purpose = AskedFor::run);
 
 /// Whether `find_convolution` has one.
-bool has_convolution(const ConvolutionCall& call, Device device);
+bool has_convolution(const ConvolutionCall& call, Device device, AskedFor purpose = AskedFor::run);
 
 /// Bytes, at most `kWorkspaceCap`.
 int64_t workspace_bytes(const Convolution& convolution);
@@ -45,11 +61,9 @@ struct ConvolutionBuffers {
 void run(const Convolution& convolution, const ConvolutionBuffers& buffers);
 
 /// The engine that would be chosen on a GPU that need not be there, described as cuDNN does
-/// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION): its number and its workspace.
-struct EngineChoice {
-  int64_t engine = 0;
-  int64_t workspace = 0;
-};
-EngineChoice choose_engine(const ConvolutionCall& call, const std::string& properties);
+/// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION): as `table` offers, where it is given, else the
+/// fastest by `timer`, else by heuristics.
+EngineChoice choose_engine(const ConvolutionCall& call, const std::string& properties,
+                           EngineTable* table = nullptr, const EngineTimer& timer = {});
 
 }  // namespace brim::cuda

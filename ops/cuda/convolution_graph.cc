@@ -1,9 +1,6 @@
 #include "brim/ops/cuda/convolution_graph.cuh"
 
-#include <algorithm>
 #include <array>
-
-#include "brim/ops/cuda/workspace.h"
 
 namespace brim::cuda {
 namespace {
@@ -93,54 +90,6 @@ Names names_of(ConvPass pass) {
   raise<InternalError>("conv2d", "unknown pass {}", static_cast<int>(pass));
 }
 
-// More engines than cuDNN has for any convolution: a longer list is cut.
-constexpr int64_t kMaxConfigs = 64;
-
-std::vector<CudnnDescriptor> configs_of(const ConvolutionGraph& graph, cudnnBackendHeurMode_t mode,
-                                        const CudnnDescriptor& device) {
-  CudnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get());
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-  if (device.get() != nullptr) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
-  if (heuristics.try_finalize() != CUDNN_STATUS_SUCCESS) return {};  // none of this mode
-  std::vector<CudnnDescriptor> configs;
-  std::array<cudnnBackendDescriptor_t, kMaxConfigs> raw{};
-  for (auto& descriptor : raw) {
-    configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    descriptor = configs.back().get();
-  }
-  int64_t count = 0;
-  check_cudnn(cudnn().get_attribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxConfigs, &count, raw.data()),
-              "cudnnBackendGetAttribute");
-  configs.resize(static_cast<size_t>(std::min(count, kMaxConfigs)));
-  return configs;
-}
-
-std::vector<cudnnBackendNumericalNote_t> notes_of(const CudnnDescriptor& engine) {
-  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
-  int64_t count = 0;
-  check_cudnn(cudnn().get_attribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                    CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
-                                    &count, notes.data()),
-              "cudnnBackendGetAttribute");
-  return {notes.begin(), notes.begin() + std::min<int64_t>(count, notes.size())};
-}
-
-/// Fills in the rest where the configuration is acceptable and the library can build its plan.
-bool complete(Engine& engine, Dtype dtype, const CudnnDescriptor& device) {
-  CudnnDescriptor described(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  engine.config.get_descriptor(CUDNN_ATTR_ENGINECFG_ENGINE, described);
-  if (!is_acceptable(notes_of(described), dtype)) return false;
-  engine.number = described.get_int64(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-  engine.plan = CudnnDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  engine.plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine.config);
-  if (device.get() != nullptr) engine.plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
-  if (engine.plan.try_finalize() != CUDNN_STATUS_SUCCESS) return false;
-  engine.workspace = engine.plan.get_int64(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-  return engine.workspace <= kWorkspaceCap;
-}
-
 }  // namespace
 
 ConvolutionGraph::ConvolutionGraph(const ConvolutionCall& call)
@@ -181,42 +130,6 @@ void ConvolutionGraph::add_bias(const ConvolutionCall& call) {
   addition_.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, bias_);
   addition_.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y_);
   addition_.finalize();
-}
-
-CudnnDescriptor device_properties(const std::string& json) {
-  if (json.empty()) return {};
-  CudnnDescriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-             static_cast<int64_t>(json.size() + 1), json.c_str());
-  device.finalize();
-  return device;
-}
-
-Engine find_engine(const ConvolutionCall& call, const ConvolutionGraph& graph,
-                   const CudnnDescriptor& device) {
-  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    for (CudnnDescriptor& config : configs_of(graph, mode, device)) {
-      Engine engine{.config = std::move(config)};
-      if (complete(engine, call.dtype, device)) return engine;
-    }
-  const ConvShape& s = call.shape;
-  raise<DeviceError>("conv2d",
-                     "cuDNN has no deterministic engine in full precision for {} x [{},{},{},{}] "
-                     "with weight [{},{},{},{}]",
-                     to_string(call.dtype), s.n, s.h, s.w, s.c, s.k, s.r, s.s, s.group_channels());
-}
-
-bool is_acceptable(const std::vector<cudnnBackendNumericalNote_t>& notes, Dtype dtype) {
-  return std::ranges::none_of(notes, [&](cudnnBackendNumericalNote_t note) {
-    switch (note) {
-      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-        return dtype == Dtype::float32;  // TF32: 10 bits of mantissa
-      case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
-        return false;
-      default:  // not deterministic, narrower numbers, or the errors of a transform
-        return true;
-    }
-  });
 }
 
 }  // namespace brim::cuda

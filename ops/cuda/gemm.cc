@@ -47,6 +47,11 @@ cudaDataType_t data_type(Dtype dtype) {
   }
 }
 
+cublasComputeType_t compute_type(const Gemm& gemm) {
+  if (gemm.dtype == Dtype::float64) return CUBLAS_COMPUTE_64F;
+  return gemm.allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 Layout make_layout(const Gemm& gemm, const ColumnMajor& matrix, int64_t distance) {
   Layout layout(created<cublasLtMatrixLayoutOpaque_t>(
       cublaslt().matrix_layout_create, "cublasLtMatrixLayoutCreate", data_type(gemm.dtype),
@@ -63,9 +68,9 @@ Layout make_layout(const Gemm& gemm, const ColumnMajor& matrix, int64_t distance
 /// Heuristics see of the bias its alignment alone: any address that has it will do for them.
 MatmulDesc make_desc(const Gemm& gemm, const void* bias) {
   bool wide = gemm.dtype == Dtype::float64;
-  MatmulDesc desc(created<cublasLtMatmulDescOpaque_t>(
-      cublaslt().matmul_desc_create, "cublasLtMatmulDescCreate",
-      wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F));
+  MatmulDesc desc(
+      created<cublasLtMatmulDescOpaque_t>(cublaslt().matmul_desc_create, "cublasLtMatmulDescCreate",
+                                          compute_type(gemm), wide ? CUDA_R_64F : CUDA_R_32F));
   auto set = [&](cublasLtMatmulDescAttributes_t name, auto value) {
     check_cublas(cublaslt().matmul_desc_set_attribute(desc.get(), name, &value, sizeof value),
                  "cublasLtMatmulDescSetAttribute");

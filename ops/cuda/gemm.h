@@ -1,7 +1,7 @@
 // All that brim asks of cuBLASLt: matrix products of one dtype, row-major, as brim stores matrices.
 // The algorithm is chosen by the sizes, the alignment and a fixed workspace cap alone, once for
-// each, and adds in an order that does not change. float32 is computed in float32, not in TF32.
-// For tensors call `matmul` or `linear`.
+// each, and adds in an order that does not change. float32 is computed in float32, and in TF32 only
+// where that is allowed (ops/tf32.h). For tensors call `matmul` or `linear`.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ struct Gemm {
   bool transpose_a = false;  ///< a is stored [k,m]
   bool transpose_b = false;  ///< b is stored [n,k]
   bool accumulate = false;
-  bool bias = false;  ///< halves only: a row is added to every row of y before it is rounded
+  bool bias = false;        ///< halves only: a row is added to every row of y before it is rounded
+  bool allow_tf32 = false;  ///< of float32 alone
   int64_t count = 1;
   int64_t distance_a = 0, distance_b = 0, distance_y = 0;  ///< in elements, from one to the next
   int64_t alignment = 64;  ///< of every matrix and of the bias, in bytes

@@ -14,6 +14,7 @@
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/cuda/workspace.h"
 #include "brim/ops/matmul_batch.h"
+#include "brim/ops/tf32.h"
 
 namespace brim::cuda {
 namespace {
@@ -37,6 +38,7 @@ struct Products {
     gemm.distance_a = run.a * size_a();
     gemm.distance_b = run.b * size_b();
     gemm.distance_y = run.y * size_y();
+    gemm.allow_tf32 = gemm.dtype == Dtype::float32 && allow_tf32();
     gemm.bias = call.in[2].present && is_low_precision(gemm.dtype);
     gemm.alignment = std::min({alignment(call.in[0], size_a()), alignment(call.in[1], size_b()),
                                alignment(call.out[0], size_y()),

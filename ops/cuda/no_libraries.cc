@@ -27,7 +27,9 @@ void register_matmul() {}
 
 void warm_up(Device, std::span<const Dtype>) {}
 
-const Convolution& find_convolution(const ConvolutionCall& call, Device device) {
+std::string engine_kind(Device) { return ""; }
+
+const Convolution& find_convolution(const ConvolutionCall& call, Device device, AskedFor) {
   expect<DtypeError>(plain != nullptr, "conv2d",
                      "has no kernel for {} on {}, but for depthwise windows", to_string(call.dtype),
                      to_string(device));
@@ -35,7 +37,7 @@ const Convolution& find_convolution(const ConvolutionCall& call, Device device) 
   return asked_for->emplace_back(call);
 }
 
-bool has_convolution(const ConvolutionCall&, Device) { return false; }  // of halves
+bool has_convolution(const ConvolutionCall&, Device, AskedFor) { return false; }  // of halves
 
 int64_t workspace_bytes(const Convolution&) { return 0; }
 

@@ -1,5 +1,6 @@
 // The build without the CUDA toolkit: nothing to enter.
 #include "brim/base/cuda/devices.h"
+#include "brim/ops/cuda/convolution.h"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/cuda/warm_up.h"
 
@@ -8,5 +9,7 @@ namespace brim::cuda {
 bool register_kernels() { return true; }
 
 void warm_up(Device device, std::span<const Dtype>) { require_device("cuda", device); }
+
+std::string engine_kind(Device) { return ""; }
 
 }  // namespace brim::cuda

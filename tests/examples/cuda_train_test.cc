@@ -161,6 +161,23 @@ TEST_CASE("train on a GPU: what others take between plan and run is planned for"
 #endif
 }
 
+TEST_CASE("train on a GPU: TF32 and engines by timing hold what is predicted, and are of the run") {
+  if (skipped("algorithms")) return;
+  TempFolder folder;
+  const std::string run = "--steps 4 --batch 2 --checkpoint-every 2 --checkpoint " + folder.path();
+  for (const char* flag : {" --tf32", " --cudnn-benchmark"}) {
+    CAPTURE(flag);
+    const std::string place = run + "/" + (flag + 3);
+    const json done = event_of(train(place + flag), "done");
+    CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
+    CHECK(done["mismatches"] == 0);
+    CHECK_NOTHROW(train(place + flag + " --resume"));
+    CHECK_THROWS_WITH_AS(train(place + " --resume"), doctest::Contains("is of another training"),
+                         FileError);
+  }
+  CHECK_NOTHROW(train("--steps 2 --batch auto --max-batch 4 --cudnn-benchmark --tf32"));
+}
+
 TEST_CASE("train on a GPU: a GPU that is not there is refused") {
   if (skipped("devices")) return;
   TempFolder folder;

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "brim/base/parallel.h"
+#include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/train_plan.h"
 
 using namespace brim;
@@ -25,6 +26,7 @@ Identity identity_after(const std::function<void(TrainFlags&)>& change) {
   flags.effective_batch = 8;
   change(flags);
   check_flags(flags);
+  set_algorithms(flags);
   TrainData data = open_data(flags);
   return {bytes_identity(flags, data, rehearsal_of(flags, data, flags.batch)),
           numbers_identity(flags, data)};
@@ -85,4 +87,18 @@ TEST_CASE("threads are part of a plan's question, and of no checkpoint's") {
   set_num_threads(threads);
   CHECK(before.bytes != after.bytes);
   CHECK(before.numbers == after.numbers);
+}
+
+TEST_CASE("how a GPU computes is part of both, and of neither where nothing is asked for") {
+  const auto on_gpu = [](TrainFlags& f) { f.device = Device::cuda(); };
+  const Identity before = identity_after(on_gpu);
+  for (bool TrainFlags::*flag : {&TrainFlags::tf32, &TrainFlags::cudnn_benchmark}) {
+    const Identity after = identity_after([&](TrainFlags& f) {
+      on_gpu(f);
+      f.*flag = true;
+    });
+    CHECK(before.bytes != after.bytes);
+    CHECK(before.numbers != after.numbers);
+  }
+  CHECK(identity_after(on_gpu).bytes == before.bytes);
 }

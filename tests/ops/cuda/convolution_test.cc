@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,22 +13,12 @@
 #include "brim/base/cuda/library.h"
 #include "brim/base/error.h"
 #include "brim/ops/cuda/workspace.h"
+#include "brim/tests/support/described_gpu.h"
 
 using namespace brim;
+using testing::kDescribedGpu;
 
 namespace {
-
-// An H200, by the numbers of its data sheet and of CUDA's programming guide for compute
-// capability 9.0.
-const std::string kProperties = R"({
-  "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
-  "pciDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1, "multiProcessorCount": 132,
-  "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "totalGlobalMem": 150754820096,
-  "l2CacheSize": 62914560, "warpSize": 32, "maxGridSize": [2147483647, 65535, 65535],
-  "maxBlockSize": [1024, 1024, 64], "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048,
-  "maxCtasPerSM": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536,
-  "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
-  "reservedSharedMemoryPerBlock": 1024})";
 
 struct Sample {
   const char* name;
@@ -70,10 +62,10 @@ TEST_CASE("cuda convolution: there is a deterministic engine for every pass, bel
         CAPTURE(to_string(dtype));
         CAPTURE(sample.name);
         CAPTURE(static_cast<int>(pass));
-        auto choice = cuda::choose_engine(call_of(sample, pass, dtype), kProperties);
+        auto choice = cuda::choose_engine(call_of(sample, pass, dtype), kDescribedGpu);
         CHECK(choice.workspace >= 0);
         CHECK(choice.workspace <= cuda::kWorkspaceCap);
-        auto again = cuda::choose_engine(call_of(sample, pass, dtype), kProperties);
+        auto again = cuda::choose_engine(call_of(sample, pass, dtype), kDescribedGpu);
         CHECK(again.engine == choice.engine);
         CHECK(again.workspace == choice.workspace);
       }
@@ -87,7 +79,7 @@ TEST_CASE("cuda convolution: there is one that adds a bias to halves before it r
       CAPTURE(to_string(dtype));
       cuda::ConvolutionCall call = call_of(sample, ConvPass::forward, dtype);
       call.bias = true;
-      auto choice = cuda::choose_engine(call, kProperties);
+      auto choice = cuda::choose_engine(call, kDescribedGpu);
       CHECK(choice.workspace >= 0);
       CHECK(choice.workspace <= cuda::kWorkspaceCap);
     }
@@ -97,7 +89,7 @@ TEST_CASE("cuda convolution: shapes that do not go together are cuDNN's error, n
   if (skipped()) return;
   cuda::ConvolutionCall call = call_of(kSamples[1], ConvPass::forward, Dtype::float32);
   call.shape.p += 1;
-  CHECK_THROWS_WITH_AS(cuda::choose_engine(call, kProperties),
+  CHECK_THROWS_WITH_AS(cuda::choose_engine(call, kDescribedGpu),
                        doctest::Contains("cudnn: cudnnBackendFinalize failed: CUDNN_STATUS_"),
                        DeviceError);
 }
@@ -131,4 +123,162 @@ TEST_CASE("cuda workspace: alignment is the address's, up to what every buffer s
   CHECK(at(4096) == 64);
   CHECK(at(4096 + 48) == 16);
   CHECK(at(4096 + 4) == 4);
+}
+
+namespace {
+
+const std::vector<ConvPass> kPasses{ConvPass::forward, ConvPass::backward_data,
+                                    ConvPass::backward_weight};
+
+EngineChoices single(const cuda::ConvolutionCall& call, const EngineChoice& choice) {
+  return {{cuda::name_of(call), choice}};
+}
+
+/// What a table that offers `kept` comes to.
+EngineChoice choose_with(const cuda::ConvolutionCall& call, const EngineChoice& kept) {
+  EngineTable table;
+  table.offer(single(call, kept));
+  EngineChoice choice = cuda::choose_engine(call, kDescribedGpu, &table);
+  CHECK(table.chosen() == single(call, choice));
+  return choice;
+}
+
+/// Says that the `best` of the candidates is the fastest, where there are so many.
+EngineTimer favouring(size_t best, size_t& most) {
+  return [best, &most](size_t i) -> std::optional<double> {
+    most = std::max(most, i);
+    return i == best ? 1 : 2;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("cuda convolution: an engine is rebuilt from what was kept of it") {
+  if (skipped()) return;
+  for (const Sample& sample : kSamples)
+    for (ConvPass pass : kPasses)
+      for (Dtype dtype : {Dtype::float32, Dtype::float16}) {
+        CAPTURE(sample.name);
+        CAPTURE(static_cast<int>(pass));
+        CAPTURE(to_string(dtype));
+        const auto call = call_of(sample, pass, dtype);
+        EngineTable table;
+        const EngineChoice choice = cuda::choose_engine(call, kDescribedGpu, &table);
+        CHECK(table.lasting() == single(call, choice));
+        // Marked, so that it is seen to come from the table.
+        EngineChoice kept = choice;
+        kept.timed = true;
+        EngineTable later;
+        later.offer(single(call, kept));
+        CHECK(cuda::choose_engine(call, kDescribedGpu, &later) == choice);
+        CHECK(later.chosen() == single(call, kept));
+        CHECK(later.lasting().empty());
+      }
+}
+
+TEST_CASE("cuda convolution: what was kept and does not fit is chosen anew") {
+  if (skipped()) return;
+  const auto call = call_of(kSamples[1], ConvPass::forward, Dtype::float32);
+  const EngineChoice choice = cuda::choose_engine(call, kDescribedGpu);
+  auto with = [&](auto change) {
+    EngineChoice kept = choice;
+    change(kept);
+    return choose_with(call, kept);
+  };
+  CHECK(with([](EngineChoice& c) { c.engine = 1'000'000; }) == choice);
+  CHECK(with([](EngineChoice& c) { c.engine = -1; }) == choice);
+  CHECK(with([](EngineChoice& c) { c.workspace += 1; }) == choice);
+  CHECK(with([](EngineChoice& c) { c.knobs = {{1000, 0}}; }) == choice);
+  CHECK(with([](EngineChoice& c) { c.knobs = {{-5, 0}}; }) == choice);
+  CHECK(with([](EngineChoice& c) {
+          c.knobs = {{0, int64_t{1} << 62}, {2, -(int64_t{1} << 62)}};
+        }) == choice);
+}
+
+TEST_CASE("cuda convolution: no kept engine is less exact than what is asked for") {
+  if (skipped()) return;
+  int differ = 0;
+  for (const Sample& sample : kSamples)
+    for (ConvPass pass : kPasses) {
+      CAPTURE(sample.name);
+      auto call = call_of(sample, pass, Dtype::float32);
+      const EngineChoice exact = cuda::choose_engine(call, kDescribedGpu);
+      call.allow_tf32 = true;
+      const EngineChoice rounded = cuda::choose_engine(call, kDescribedGpu);
+      CHECK(rounded.workspace <= cuda::kWorkspaceCap);
+      CHECK(choose_with(call, rounded) == rounded);
+      call.allow_tf32 = false;
+      if (rounded == exact) continue;
+      ++differ;
+      CHECK(choose_with(call, rounded) == exact);
+    }
+  CHECK(differ > 0);  // there are engines that round to TF32, and they are the first then
+}
+
+TEST_CASE("cuda convolution: the fastest engine is taken, and taken again") {
+  if (skipped()) return;
+  auto call = call_of(kSamples[1], ConvPass::forward, Dtype::float16);
+  call.benchmark = true;
+  size_t most = 0;
+  const EngineChoice first = cuda::choose_engine(call, kDescribedGpu, nullptr, favouring(0, most));
+  REQUIRE(most > 0);
+  CHECK(most < 8);
+  EngineTable table;
+  const EngineChoice last = cuda::choose_engine(call, kDescribedGpu, &table, favouring(most, most));
+  CHECK(first.timed);
+  CHECK(last.timed);
+  CHECK(first != last);
+  CHECK(table.lasting() == single(call, last));
+
+  EngineTable later;
+  later.offer(table.lasting());
+  const EngineChoice again = cuda::choose_engine(call, kDescribedGpu, &later, favouring(0, most));
+  CHECK(again.engine == last.engine);
+  CHECK(again.knobs == last.knobs);
+  CHECK(again.workspace == last.workspace);
+  CHECK(later.chosen() == single(call, last));
+}
+
+TEST_CASE("cuda convolution: where nothing can be timed the heuristics choose, and that is kept") {
+  if (skipped()) return;
+  auto call = call_of(kSamples[1], ConvPass::forward, Dtype::float16);
+  const EngineChoice plain = cuda::choose_engine(call, kDescribedGpu);
+  call.benchmark = true;
+  EngineTable table;
+  const EngineChoice choice = cuda::choose_engine(
+      call, kDescribedGpu, &table, [](size_t) -> std::optional<double> { return {}; });
+  CHECK(choice == plain);
+  CHECK_FALSE(choice.timed);
+  CHECK(table.lasting() == single(call, choice));
+  // Without a timer it is not known yet which is the fastest.
+  EngineTable untimed;
+  CHECK(cuda::choose_engine(call, kDescribedGpu, &untimed) == plain);
+  CHECK(untimed.lasting().empty());
+  CHECK(untimed.chosen() == single(call, plain));
+}
+
+TEST_CASE("cuda convolution: names tell every two calls apart that differ") {
+  const auto call = call_of(kSamples[1], ConvPass::forward, Dtype::float32);
+  std::set<std::string> names{cuda::name_of(call)};
+  auto add = [&](auto change) {
+    cuda::ConvolutionCall other = call;
+    change(other);
+    CHECK(names.insert(cuda::name_of(other)).second);
+  };
+  using Call = cuda::ConvolutionCall;
+  for (int64_t ConvShape::*size :
+       {&ConvShape::n, &ConvShape::h, &ConvShape::w, &ConvShape::c, &ConvShape::k, &ConvShape::r,
+        &ConvShape::s, &ConvShape::p, &ConvShape::q, &ConvShape::groups})
+    add([size](Call& c) { c.shape.*size *= 64; });
+  for (Pair ConvShape::*pair : {&ConvShape::stride, &ConvShape::padding, &ConvShape::dilation}) {
+    add([pair](Call& c) { (c.shape.*pair).h += 7; });
+    add([pair](Call& c) { (c.shape.*pair).w += 7; });
+  }
+  add([](Call& c) { c.pass = ConvPass::backward_data; });
+  add([](Call& c) { c.pass = ConvPass::backward_weight; });
+  add([](Call& c) { c.dtype = Dtype::float64; });
+  add([](Call& c) { c.alignment = 16; });
+  add([](Call& c) { c.bias = true; });
+  add([](Call& c) { c.allow_tf32 = true; });
+  add([](Call& c) { c.benchmark = true; });
 }
