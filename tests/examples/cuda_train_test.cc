@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -73,6 +74,19 @@ TEST_CASE("train on a GPU: within a budget, with what it takes") {
   CHECK(done["oom_events"] == 0);
   CHECK(done["mismatches"] == 0);
   CHECK_THROWS_AS(train("--steps 2 --batch 4 --budget 1MiB"), examples::DoesNotFit);
+}
+
+TEST_CASE("train on a GPU: it is profiled, but not what starts from a graph") {
+  if (skipped("profiles")) return;
+  TempFolder folder;
+  const std::string page = folder.path() + "/time.html";
+  const json profile = event_of(train("--steps 5 --batch 2 --profile " + page), "profile");
+  CHECK(profile["updates"] == json::array({3, 4}));
+  CHECK(std::filesystem::file_size(page) > 10000);
+  CHECK_THROWS_WITH_AS(train("--steps 5 --batch 2 --cuda-graph --profile " + page),
+                       "flags: --profile times launches, and an update from a graph has none: "
+                       "leave out --cuda-graph",
+                       ValueError);
 }
 
 TEST_CASE("train on a GPU: a GPU that is not there is refused") {
