@@ -30,8 +30,10 @@ Json event_of(const ProfileReport& report) {
 }
 
 std::string about(const TrainFlags& flags) {
-  const std::string where =
-      flags.device.is_cuda() ? to_string(flags.device) : fmt::format("{} threads", num_threads());
+  const int threads = num_threads();
+  const std::string where = flags.device.is_cuda()
+                                ? to_string(flags.device)
+                                : fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
   return fmt::format("{}, {}x{}, batch {}, in {}, {}", flags.model, flags.size, flags.size,
                      flags.batch, to_string(flags.precision()), where);
 }

@@ -23,7 +23,7 @@ TEST_CASE("it says where the time goes, and changes neither bits nor bytes") {
   const std::string text = bytes_of(page);
   CHECK(text.starts_with("<!doctype html>"));
   CHECK(text.ends_with("</html>\n"));
-  CHECK(text.find("resnet20, 32x32, batch 8, in float32, 1 threads") != std::string::npos);
+  CHECK(text.find("resnet20, 32x32, batch 8, in float32, 1 thread<") != std::string::npos);
   CHECK(text.find("data-value=\"layer3.2.conv2\"") != std::string::npos);
 
   const std::string to_events = kModel + " --steps 6 --json -";

@@ -221,7 +221,7 @@ TEST_CASE("an update that failed is not kept, and the next one is whole") {
   Training training;
   const Work whole = work_of(profiled(training).ops);
   Profile profile({.warm_up = 0});
-  memory::account(Device::cpu())->fail_nth(40);
+  memory::account(Device::cpu())->fail_nth(20);
   {
     Profile::Scope scope(&profile, 0);
     CHECK_THROWS_AS(training.update(), memory::OutOfMemory);
