@@ -40,6 +40,7 @@
 #include "brim/train/evaluate.h"
 #include "brim/train/ladder.h"
 #include "brim/train/numerics.h"
+#include "brim/train/profile_report.h"
 #include "brim/train/rehearsal.h"
 #include "brim/train/step_memory.h"
 #include "brim/train/train_step.h"

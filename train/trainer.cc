@@ -11,6 +11,7 @@
 #include "brim/train/numerics_watch.h"
 #include "brim/train/parts.h"
 #include "brim/train/precision_scope.h"
+#include "brim/train/profile.h"
 #include "brim/train/scale_penalty.h"
 #include "brim/train/upload.h"
 
@@ -91,6 +92,8 @@ void Trainer::make_graph() {
     why_no_graph_ = "mixup and CutMix are drawn by the host";
   else if (options_.watch != nullptr)
     why_no_graph_ = "the numbers are watched";
+  else if (options_.profile != nullptr)
+    why_no_graph_ = "the launches are profiled, and a graph has none";
   else if (options_.scale_penalty > 0)
     why_no_graph_ = "the penalty on scales is weighed by the host";
   else if (options_.fused_update)
@@ -332,9 +335,13 @@ double Trainer::run_parts(const HostBatch& batch, double rate, double weight) {
 }
 
 double Trainer::watched_update(const HostBatch& batch, const StepReport& report) {
+  const bool is_watched = options_.watch != nullptr && options_.watch->is_due(step_.attempts());
   NumericsWatch::Scope watching(options_.watch, step_.attempts(), report.scale);
+  Profile::Scope profiling(is_watched ? nullptr : options_.profile, step_.attempts());
   const double loss = update(batch, report.rate);
-  if (std::holds_alternative<Applied>(step_.outcome())) watching.keep();
+  if (!std::holds_alternative<Applied>(step_.outcome())) return loss;
+  profiling.keep();
+  watching.keep();
   return loss;
 }
 

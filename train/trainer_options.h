@@ -16,6 +16,7 @@ namespace brim {
 
 class Checkpoints;
 class NumericsWatch;
+class Profile;
 
 struct TrainerOptions {
   /// Updates in all, those that are skipped counted; epochs follow each other until they are done.
@@ -51,6 +52,9 @@ struct TrainerOptions {
   /// Looks at the numbers of some updates (train/numerics_watch.h); null for none. It must outlive
   /// the training.
   NumericsWatch* watch = nullptr;
+  /// Times the launches of some updates (train/profile.h), but not of those that `watch` looks at;
+  /// null for none. It must outlive the training.
+  Profile* profile = nullptr;
   /// Elementwise ops write in place, as `TrainStepOptions::in_place`; in evaluations too.
   bool in_place = true;
   /// What is dropped and made again for backward: the same numbers in fewer bytes, and more time.

@@ -12,6 +12,7 @@
 #include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/dtype_flag.h"
 #include "brim/examples/support/op_times_flag.h"
+#include "brim/examples/support/run_profile.h"
 #include "brim/examples/support/run_watch.h"
 #include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
@@ -193,6 +194,8 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--plan", f.plan, "take a kept plan, if it is of the same run, and do not plan");
   app.add_option("--trace", f.trace,
                  "draw what the first updates did: .html for a browser, .json for Perfetto");
+  app.add_option("--profile", f.profile,
+                 "time every launch of a few updates: .html, by module and by op");
   add_watch_flags(app, f);
   add_pruning_flags(app, f);
   app.add_option("--json", f.json, "write events to this file, - for standard output");
@@ -316,6 +319,7 @@ void check_flags(TrainFlags& f) {
   expect<ValueError>(f.early_stop == 0 || f.data != "synthetic", "flags",
                      "--early-stop needs images to validate, and {} has none", f.data);
   if (!f.trace.empty()) check_trace_file(f.trace);
+  check_profile_flags(f);
   if (!f.watch_page.empty()) check_watch_page(f.watch_page);
   if (!f.save_plan.empty()) io::check_writable(f.save_plan, "plan");
 }

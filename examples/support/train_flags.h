@@ -97,7 +97,7 @@ struct TrainFlags {
   std::string precision_text = "f32", loss_scale = "dynamic";
   std::string gradients_text = "f32", parameters_text = "f32";  ///< or "bf16"
   std::string budget_text, planner = "arena";
-  std::string save_plan, plan, trace;  ///< files; "" for none
+  std::string save_plan, plan, trace, profile;  ///< files; "" for none
   bool watch_numerics = false;
   std::string watch_page;  ///< a file for what it saw; "" for none
   int64_t watch_every = 20;

@@ -9,6 +9,7 @@
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/program.h"
+#include "brim/examples/support/run_profile.h"
 #include "brim/examples/support/run_watch.h"
 #include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
@@ -90,11 +91,14 @@ void run_training(TrainFlags flags) {
     options.scaler = scaler.get();
     RunWatch watch(flags, events);
     options.watch = watch.watch();
+    RunProfile profile(flags, events);
+    options.profile = profile.profile();
     TrainReport report(flags, data, *model, events);
     Trainer trainer(*model, *updating.optimizer, {*data.training, data.validation.get()}, options);
     trainer.on_step = [&](const StepReport& step) {
       report.step(step);
       trace.step();
+      profile.step();
     };
     trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
     trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
@@ -116,6 +120,7 @@ void run_training(TrainFlags flags) {
       throw;
     }
     trace.finish();
+    report.say(profile.finish());
     report.say(watch.finish());
     if (trainer.stopped()) throw Stopped{checkpoints.stopped_message(trainer)};
     save_trained_weights(flags, data, *model, updating.ema.get());

@@ -10,6 +10,8 @@ namespace brim::memory {
 extern const std::string_view kPage;
 /// With {{title}}, {{subtitle}}, {{summary}}, {{scale}}, {{columns}} and {{rows}}.
 extern const std::string_view kNumericsPage;
+/// With {{title}}, {{subtitle}}, {{bar}}, {{summary}}, {{modules}} and {{ops}}.
+extern const std::string_view kProfilePage;
 /// With {{title}}, {{subtitle}}, {{view}}, {{label}}, {{drawing}}, {{rows}} and {{data}}.
 extern const std::string_view kRecomputePage;
 /// SVG with {{title}}, {{view}}, {{label}} and {{drawing}}.

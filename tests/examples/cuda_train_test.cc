@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -176,6 +177,19 @@ TEST_CASE("train on a GPU: TF32 and engines by timing hold what is predicted, an
                          FileError);
   }
   CHECK_NOTHROW(train("--steps 2 --batch auto --max-batch 4 --cudnn-benchmark --tf32"));
+}
+
+TEST_CASE("train on a GPU: it is profiled, but not what starts from a graph") {
+  if (skipped("profiles")) return;
+  TempFolder folder;
+  const std::string page = folder.path() + "/time.html";
+  const json profile = event_of(train("--steps 5 --batch 2 --profile " + page), "profile");
+  CHECK(profile["updates"] == json::array({3, 4}));
+  CHECK(std::filesystem::file_size(page) > 10000);
+  CHECK_THROWS_WITH_AS(train("--steps 5 --batch 2 --cuda-graph --profile " + page),
+                       "flags: --profile times launches, and an update from a graph has none: "
+                       "leave out --cuda-graph",
+                       ValueError);
 }
 
 TEST_CASE("train on a GPU: a GPU that is not there is refused") {

@@ -1,0 +1,38 @@
+// `train --profile FILE.html`: where the time of the first updates after a warm-up went, as a page,
+// as tables for people and as an event for programs. In a program of your own use `Profile`
+// (train/profile.h).
+#pragma once
+
+#include <optional>
+
+#include "brim/examples/support/events.h"
+#include "brim/examples/support/train_flags.h"
+
+namespace brim::examples {
+
+/// Before anything that takes long. Throws `ValueError` for another ending than .html and beside
+/// `--cuda-graph`, `FileError` where the file cannot be written.
+void check_profile_flags(const TrainFlags& flags);
+
+class RunProfile {
+ public:
+  /// Does nothing without the flag. Both must outlive it.
+  RunProfile(const TrainFlags& flags, Events& events);
+  /// For `TrainerOptions`; null without the flag.
+  Profile* profile() { return profile_ ? &*profile_ : nullptr; }
+  /// After each update: writes the page as soon as all is seen.
+  void step();
+  /// Writes the page where the run ended before, and the event; returns the text, "" without the
+  /// flag.
+  std::string finish();
+
+ private:
+  void write_page();
+
+  const TrainFlags& flags_;
+  Events& events_;
+  std::optional<Profile> profile_;
+  bool written_ = false;
+};
+
+}  // namespace brim::examples

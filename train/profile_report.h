@@ -1,0 +1,59 @@
+// What a `Profile` of a training says: medians over the updates that it looked at, summed by module
+// and by op, with how fast memory was moved and arithmetic done, and the time of an update that no
+// launch accounts for. As text for people and as a page for a browser.
+//
+// On a CPU that time is what the host does between kernels: shapes, allocation, the tape. On a GPU
+// it is what the GPU waits for, since the host works beside it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "brim/train/profile.h"
+
+namespace brim {
+
+struct ProfileReport {
+  std::vector<int64_t> steps;  ///< updates that count, from 0
+  int64_t unlike = 0;          ///< updates that do not, since they launched other work
+  double seconds = 0;          ///< of an update, the median
+  LaunchCost launched;         ///< the sum of `ops`
+  /// In the order in which they first ran; seconds are medians over the updates.
+  std::vector<OpCost> ops;
+
+  /// Seconds of an update in which nothing that was launched ran.
+  double outside() const { return std::max(seconds - launched.seconds, 0.0); }
+};
+
+/// Of the updates that the profile has so far. Where some differ from others (the last batch of an
+/// epoch is smaller), those count of which there are most.
+ProfileReport profile_report(const Profile& profile);
+
+/// A module with all that is in it, as a row of a tree.
+struct ModuleCost {
+  std::string module;  ///< "layer1.0"; "" for what is in none, which has no rows below it
+  int depth = 0;       ///< 0 at the top
+  LaunchCost cost = {};
+  std::array<double, memory::kPhaseCount> seconds{};  ///< by phase
+};
+
+/// Each module before those in it, in the order in which they first ran.
+std::vector<ModuleCost> by_module(const ProfileReport& report);
+/// Summed over all modules, the slowest first.
+std::vector<OpCost> by_op(const ProfileReport& report);
+/// Seconds of each phase.
+std::array<double, memory::kPhaseCount> by_phase(const ProfileReport& report);
+
+/// For people: sentences, one a line.
+std::vector<std::string> summary_of(const ProfileReport& report);
+/// And tables of the `most` modules, each without those in it, and ops that take longest.
+std::string table_of(const ProfileReport& report, size_t most = 10);
+
+/// As a page for a browser (memory/report/profile_page.h). `about` are lines on the run: the model,
+/// the batch, the device.
+std::string profile_page(const ProfileReport& report, const std::vector<std::string>& about = {});
+
+}  // namespace brim
