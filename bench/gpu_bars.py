@@ -41,9 +41,10 @@ def a_bar(group, name, sense, wanted, measured, said="", why=None, **numbers):
     return {**bar, "why": why} if why else bar
 
 
-def listed(texts):
-    """Of many reasons the first, and how many more."""
-    return None if not texts else texts[0] if len(texts) == 1 else f"{texts[0]} (and {len(texts) - 1} more)"
+def listed(texts, most=4):
+    """Of many reasons the first ones, and how many more."""
+    more = f" (and {len(texts) - most} more)" if len(texts) > most else ""
+    return "; ".join(texts[:most]) + more or None
 
 
 class Facts:
