@@ -4,6 +4,7 @@ usage() {
   cat <<'END'
 gpu.sh pack FOLDER [TARGET...]   builds here, and copies what `run` needs into FOLDER
 FOLDER/gpu.sh run OUT.json       tests and measures there, and writes one JSON file
+FOLDER/gpu.sh bars FILE...       what brim promises of a GPU, held against such files, anywhere
 
 pack: TARGETs are tests; without any, all that are tagged `gpu`, and //tests/layers. $BRIM_BAZEL_FLAGS
 goes to bazel (--config=all_gpus). FOLDER also gets the libraries of this machine that the
@@ -11,27 +12,47 @@ programs need, but for the C library's own: the other machine's must not be olde
 
 run: needs python3 and NVIDIA's driver; cuDNN and cuBLASLt are found in $CUDNN_HOME, $CUDA_HOME, a
 Python environment (nvidia/*/lib) or /usr/local/cuda. Its parts, each with a name, a status (passed,
-failed or skipped, with a `why`) and seconds; the file is written anew after each of them:
+failed or skipped, with a `why`) and seconds; the file is written anew after each of them. The first
+word of a name is its kind. Seconds: what a part may take at most, times how many there are.
 
-  machine              the GPU, the driver's and the libraries' versions
-  smoke                two steps of a small training
-  test LABEL           a packed test, and what it skipped
-  train CASE           trainings of random pixels: bytes as predicted? how fast?
-  peer CASE            the same in PyTorch, in turns, where python3 has it: ratios brim / PyTorch
-  memcheck, racecheck LABEL   compute-sanitizer on the tests of ops
+  machine              60         the GPU, the driver's and the libraries' versions
+  smoke                60         two steps of a small training; always runs
+  bytes CASE          120 x 4     trainings of random pixels: bytes as predicted? as the driver counts?
+  auto free           170         --batch auto at 90% of the card, and one image more
+  auto recompute BUDGET  170 x 2  --batch auto with recomputation and without
+  same MODEL          240 x 2     losses with a CUDA graph, other planners, recomputation, offload
+  peer CASE           240 x 4     a training and the same in PyTorch, in turns, where python3 has it
+  test LABEL          120 each    a packed test, and what it skipped; those of ops beside each other
+  memcheck, racecheck LABEL  120 each   compute-sanitizer on the tests of ops; likewise
 
-  --limit SECONDS        of each part (480)
-  --total-limit SECONDS  of all; what has not begun then is skipped (none)
-  --only NAME            only parts that have NAME in their name; may be repeated
-  --rounds N             of the trainings that are timed (3)
+  --only NAME            only parts of this kind, or that have NAME in their name; may be repeated
+  --after FILE           those that passed or failed in FILE are taken from there; may be repeated
+  --limit SECONDS        of each part, in place of those above
+  --total-limit SECONDS  of all; what has not ended then is skipped (none)
+  --rounds N             of the trainings that are timed; fewer where the time is short (3)
   --steps N              of each of them (20)
+  --jobs N               tests of ops at once (a quarter of the cores, at most 4)
   --python PROGRAM       that may have torch (python3)
   --help
+
+All of it in calls of at most 10 minutes, the last of them until nothing is skipped for want of time:
+
+  run OUT.json --only machine --only bytes
+  run OUT.json --after OUT.json --only auto
+  run OUT.json --after OUT.json --only same
+  run OUT.json --after OUT.json --only 'peer resnet50 f16'
+  run OUT.json --after OUT.json --only 'peer resnet50 f32' --only 'peer mobilenet_v2'
+  run OUT.json --after OUT.json --total-limit 590 --only test --only memcheck --only racecheck
+
+bars: `run` ends with the same table, and its file has them as `bars`: name, measured, wanted, and
+met, missed or not measured, with a `why`. --json FILE writes the files as one. What is missed makes
+no part fail, but wrong bytes, other losses and a batch that is not refused do.
 
 Exit: 0, also where parts were skipped; 1 where one failed or nothing could be run.
 
   bench/gpu.sh pack /tmp/brim-gpu && tar cJf brim-gpu.tar.xz -C /tmp brim-gpu
-  brim-gpu/gpu.sh run gpu.json --only test --only smoke
+  brim-gpu/gpu.sh run gpu.json --only test
+  bench/gpu.sh bars gpu.json more.json
 END
 }
 set -euo pipefail
@@ -76,7 +97,7 @@ pack() {
   # shellcheck disable=SC2046
   system_libraries $(find "$folder" -type f -perm -u+x) |
     while IFS= read -r library; do cp -L "$library" "$folder/lib/"; done
-  cp "$here/gpu.sh" "$here/gpu_parts.py" "$here/peers/torch_gpu_step.py" "$folder/"
+  cp "$here/gpu.sh" "$here"/gpu_{parts,bars,machine}.py "$here/peers/torch_gpu_step.py" "$folder/"
   {
     echo "commit $(git rev-parse HEAD 2>/dev/null || echo unknown)"
     echo "flags ${flags[*]}"
@@ -120,12 +141,13 @@ run() {
   fi
   export BRIM_CALLERS_LIBRARY_PATH="${LD_LIBRARY_PATH:-}"
   export BRIM_LIBRARY_PATH="$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-  exec python3 "$here/gpu_parts.py" "$@"
+  exec python3 -B "$here/gpu_parts.py" "$@"
 }
 
 case "${1:-}" in
   pack) pack "${@:2}" ;;
   run) run "${@:2}" ;;
+  bars) exec python3 -B "$here/gpu_bars.py" "${@:2}" ;;
   --help | -h) usage ;;
   *)
     usage >&2

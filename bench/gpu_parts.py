@@ -2,178 +2,87 @@
 """The parts of `gpu.sh run`, one after the other: see gpu.sh --help. Not to be called by itself.
 
 A part is a function that gets its deadline and returns what the JSON says of it; `Skipped` and
-`Failed` end it with a reason. Nothing that a program does ends the run. Python 3.8 and its standard
-library are enough.
+`Failed` end it with a reason. Nothing that a program does ends the run. What the numbers have to be
+is in gpu_bars.py. Python 3.8 and its standard library are enough.
 """
 import argparse
+import collections
+import concurrent.futures
+import contextlib
 import datetime
+import itertools
 import json
 import os
 import re
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TRAIN = os.path.join(HERE, "bin", "train")
-KEPT_OUTPUT = 4000  # characters of what a failed program printed
+import gpu_bars
+from gpu_machine import (HERE, Failed, MemoryWatch, Skipped, callers_environment, describe_machine, first_line, gpus,
+                         our_environment, packed, run_program)
 
-# name, flags of `train`; batch 0: the largest that fits
-CASES = [
-    ("resnet50 f16 batch 256", "resnet50", 256, "f16"),
-    ("resnet50 f16 batch 32", "resnet50", 32, "f16"),
-    ("resnet50 f32 batch 256", "resnet50", 256, "f32"),
-    ("resnet50 f32 batch 32", "resnet50", 32, "f32"),
-    ("mobilenet_v2 f16 batch 256", "mobilenet_v2", 256, "f16"),
-    ("resnet50 f16 batch auto", "resnet50", 0, "f16"),
-]
+TRAIN = os.path.join(HERE, "bin", "train")
 BUDGET = 0.9  # of the card
 
+# Seconds that a part of a kind, the first word of its name, may take; gpu.sh --help sums them up.
+LIMITS = {"machine": 60, "smoke": 60, "test": 120, "bytes": 120, "auto": 170, "same": 240, "peer": 240,
+          "memcheck": 120, "racecheck": 120}
 
-class Skipped(Exception):
-    pass
+Case = collections.namedtuple("Case", "name model batch precision")
+R256 = Case("resnet50 f16 batch 256", "resnet50", 256, "f16")
+R32 = Case("resnet50 f16 batch 32", "resnet50", 32, "f16")
+R256_F32 = Case("resnet50 f32 batch 256", "resnet50", 256, "f32")
+M256 = Case("mobilenet_v2 f16 batch 256", "mobilenet_v2", 256, "f16")
 
+BYTES = [R256, R32, R256_F32, M256]
+# Case, flags of each of brim's contestants, and of PyTorch's. `brim` and `torch` are those of the bar.
+PEERS = [
+    (R256, {"brim": ["--cudnn-benchmark"], "brim by heuristics": []}, {"torch": []}),
+    (R32, {"brim": ["--cudnn-benchmark", "--cuda-graph"], "brim without a graph": ["--cudnn-benchmark"]},
+     {"torch": []}),
+    (M256, {"brim": ["--cudnn-benchmark"], "brim by heuristics": []}, {"torch": []}),
+    (R256_F32, {"brim": ["--cudnn-benchmark", "--tf32"], "brim without tf32": []},
+     {"torch": [], "torch without tf32": ["--no-tf32"]}),
+]
+# Of the card. The largest tensor of a batch that fills it may have more than 2^31 elements.
+RECOMPUTED = {"25% of the card": 0.25, "90% of the card": BUDGET}
+SAME = [Case("resnet50", "resnet50", 64, "f16"), Case("mobilenet_v2", "mobilenet_v2", 64, "f16")]
+SMALLER = 0.6  # of the peak that keeps everything
 
-class Failed(Exception):
-    """`facts` stay in the part."""
-
-    def __init__(self, why, **facts):
-        super().__init__(why)
-        self.facts = facts
-
-
-class Finished:
-    def __init__(self, code, output, seconds, ended):
-        self.code, self.output, self.seconds, self.ended = code, output, seconds, ended
-
-    def why(self):
-        """Why it counts as failed; None where it does not."""
-        if not self.ended:
-            return f"did not end within its limit ({self.seconds:.0f} s)"
-        if self.code < 0:
-            return f"ended by signal {signal.Signals(-self.code).name}"
-        return f"exit code {self.code}" if self.code else None
-
-    def tail(self):
-        return self.output[-KEPT_OUTPUT:]
-
-
-def our_environment(**more):
-    """Of brim's programs: with the libraries that gpu.sh found."""
-    return {**os.environ, "LD_LIBRARY_PATH": os.environ.get("BRIM_LIBRARY_PATH", ""), **more}
+# What `done` says of a training, where it says it.
+KEPT = ["batch", "budget_bytes", "predicted_peak_bytes", "peak_bytes", "predicted_peak_live_bytes", "peak_live_bytes",
+        "context_bytes", "context_growth_bytes", "images_per_second", "step_seconds", "budget_violations",
+        "mismatches", "oom_events", "skipped_steps", "final_scale", "graph_steps", "why_no_graph"]
 
 
-def callers_environment():
-    """Of others: PyTorch brings libraries of its own."""
-    path = os.environ.get("BRIM_CALLERS_LIBRARY_PATH", "")
-    rest = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
-    return {**rest, "LD_LIBRARY_PATH": path} if path else rest
-
-
-def run_program(command, limit, env=None, cwd=None):
-    """Runs it with its children in a group, which is gone when this returns."""
-    start = time.monotonic()
-    with tempfile.TemporaryFile() as output:
-        try:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                                       env=our_environment() if env is None else env, cwd=cwd,
-                                       start_new_session=True)
-        except OSError as error:
-            return Finished(127, f"{command[0]}: {error.strerror}", 0, True)
-        ended = True
-        try:
-            process.wait(max(limit, 0.01))
-        except subprocess.TimeoutExpired:
-            ended = False
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-        process.wait()
-        output.seek(0)
-        text = output.read().decode(errors="replace")
-    return Finished(process.returncode, text, time.monotonic() - start, ended)
-
-
-def first_line(text):
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else "it said nothing"
-
-
-# What the machine is.
-
-SMI_FIELDS = ["name", "driver_version", "memory.total", "memory.used", "compute_cap", "clocks.max.sm",
-              "clocks.max.memory", "power.limit", "pci.bus_id"]
-
-
-def smi(*arguments, limit=60):
-    """What nvidia-smi says, or None."""
-    finished = run_program(["nvidia-smi", *arguments], limit, callers_environment())
-    return None if finished.why() else finished.output
-
-
-def gpus():
-    """A dict of SMI_FIELDS for each GPU; none where there is no nvidia-smi."""
-    text = smi(f"--query-gpu={','.join(SMI_FIELDS)}", "--format=csv,noheader,nounits")
-    rows = [[field.strip() for field in line.split(",")] for line in (text or "").splitlines()]
-    return [dict(zip(SMI_FIELDS, row)) for row in rows if len(row) == len(SMI_FIELDS)]
-
-
-def used_mib():
-    """Of the first GPU, by everybody; None where nobody says."""
-    text = smi("--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0", limit=10)
+def read_events(path):
     try:
-        return int(first_line(text or ""))
-    except ValueError:
-        return None
+        with open(path) as file:
+            return [json.loads(line) for line in file if line.strip()]
+    except (OSError, ValueError):
+        return []
 
 
-VERSIONS = r"""
-import ctypes, json
-def version(file, function, by_pointer=False):
-    try:
-        call = getattr(ctypes.CDLL(file), function)
-        if by_pointer:
-            number = ctypes.c_int()
-            call(ctypes.byref(number))
-            return number.value
-        call.restype = ctypes.c_size_t
-        return call()
-    except (OSError, AttributeError):
-        return None
-found = {"cuda_of_driver": version("libcuda.so.1", "cuDriverGetVersion", True),
-         "cudnn": version("libcudnn.so.9", "cudnnGetVersion")}
-for major in "13", "12":
-    found["cublaslt"] = found.get("cublaslt") or version("libcublasLt.so." + major, "cublasLtGetVersion")
-print(json.dumps(found))
-"""
+def faults(did):
+    """What is wrong with a training, whatever it was for."""
+    if did.get("why"):
+        return [did["why"]]
+    return [text for text, is_wrong in (
+        (f"held {did.get('peak_bytes')} bytes and not the predicted {did.get('predicted_peak_bytes')}",
+         did.get("peak_bytes") != did.get("predicted_peak_bytes")),
+        ("went over its budget", did.get("budget_violations")),
+        ("ran out of memory", did.get("oom_events")),
+        ("requests were not as planned", did.get("mismatches"))) if is_wrong]
 
 
-def library_versions():
-    finished = run_program([sys.executable, "-c", VERSIONS], 60)
-    try:
-        return json.loads(finished.output.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        return {"why": finished.why() or first_line(finished.output)}
-
-
-def packed():
-    """What `pack` wrote down of itself."""
-    with open(os.path.join(HERE, "packed.txt")) as file:
-        return dict(line.rstrip("\n").split(" ", 1) for line in file if " " in line)
-
-
-def describe_machine(_deadline):
-    facts = {"gpus": gpus(), **library_versions(), "library_path": os.environ.get("BRIM_LIBRARY_PATH", ""),
-             "packed": packed() if os.path.exists(os.path.join(HERE, "packed.txt")) else None,
-             "libc": os.confstr("CS_GNU_LIBC_VERSION"), "cores": os.cpu_count()}
-    header = smi() or ""
-    cuda = re.search(r"CUDA Version: *([0-9.]+)", header)
-    return {**facts, "cuda": cuda.group(1) if cuda else None}
+def judged(runs, more=(), **facts):
+    """The facts of a part that trained, if nothing is wrong; `more` is what is."""
+    wrong = [f"{name}: {text}" for name, did in runs.items() for text in faults(did)] + list(more)
+    if wrong:
+        raise Failed("; ".join(wrong), runs=runs, **facts)
+    return {"runs": runs, **facts}
 
 
 class Run:
@@ -216,6 +125,8 @@ class Run:
             env = our_environment(OMP_NUM_THREADS="4", TEST_TMPDIR=folder, BRIM_CACHE_DIR=folder,
                                   **({"BRIM_SKIP_SLOW": "1"} if tool else {}))
             finished = run_program([*tool, program], deadline - time.monotonic(), env, root)
+        if tool and "Device not supported" in finished.output:
+            raise Skipped("compute-sanitizer says: Device not supported")
         facts = {}
         cases = re.search(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed", finished.output)
         if cases:
@@ -223,7 +134,7 @@ class Run:
         skips = re.findall(r"skipped: .*", finished.output)
         facts["skips"] = [{"text": text, "count": skips.count(text)} for text in dict.fromkeys(skips)]
         if finished.why():
-            raise Failed(finished.why(), output=finished.tail(), **facts)
+            raise Failed(finished.why(), output=finished.tail(), ended=finished.ended, **facts)
         return facts
 
     def sanitized(self, tool, label, deadline):
@@ -241,206 +152,269 @@ class Run:
 
     # Trainings.
 
-    def train_once(self, case, limit, watch=None):
-        """The last event of `train` and the events by name."""
-        _, model, batch, precision = case
-        total = int(self.gpus[0]["memory.total"]) if self.gpus else 0
+    def card_bytes(self, share):
+        """In whole MiB, since that is what nvidia-smi says."""
+        if not self.gpus:
+            raise Skipped("nvidia-smi does not say what the card has")
+        return int(int(self.gpus[0]["memory.total"]) * share) << 20
+
+    def train(self, case, deadline, *flags, batch=None, steps=None, budget=None, watched=True):
+        """What a training did; what went wrong is its `why`. Watched, it may be slower."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "events.json")
-            command = [TRAIN, "--device", "cuda", "--data", "synthetic", "--model", model, "--size", "224",
-                       "--precision", precision, "--batch", str(batch) if batch else "auto",
-                       "--steps", str(self.options.steps), "--json", path, "--quiet"]
-            if total:
-                command += ["--budget", f"{int(total * BUDGET)}MiB"]
-            if watch:
-                watch.start()
-            finished = run_program(command, limit, our_environment(BRIM_CACHE_DIR=folder))
-            if watch:
-                watch.stop()
-            try:
-                with open(path) as file:
-                    events = [json.loads(line) for line in file if line.strip()]
-            except (OSError, ValueError):
-                events = []
-        facts = {"command": [os.path.basename(TRAIN), *command[1:]]}
+            command = [TRAIN, "--device", "cuda", "--data", "synthetic", "--model", case.model, "--size", "224",
+                       "--precision", case.precision, "--batch", str(batch or case.batch),
+                       "--steps", str(steps or self.options.steps), "--json", path, "--quiet", *flags]
+            if budget:
+                command += ["--budget", str(budget)]
+            env = our_environment(BRIM_CACHE_DIR=folder)
+            watch = MemoryWatch() if watched else None
+            with watch or contextlib.nullcontext():
+                finished = run_program(command, deadline - time.monotonic(), env)
+            events = read_events(path)
         named = {event.get("event"): event for event in events}
+        losses = [event.get("loss") for event in events if event.get("event") == "step"]
+        did = {"command": ["train", *command[1:]], "exit": finished.code, "steps": len(losses), "losses": losses,
+               "seconds": round(finished.seconds, 3),
+               "planner": flags[flags.index("--planner") + 1] if "--planner" in flags else "arena"}
+        did.update({key: named["done"][key] for key in KEPT if key in named.get("done", {})})
+        did["remedies"] = named.get("plan", {}).get("remedies")
+        if watch:
+            did["driver"] = watch.facts()
+        if "refused" in named:
+            did["refused"] = named["refused"]
         if finished.code == 2 and finished.ended:
-            raise Skipped(f"does not fit: {first_line(finished.output)}")
-        if finished.why() or "done" not in named:
-            raise Failed(finished.why() or "wrote no event `done`", output=finished.tail(), **facts)
-        return named, facts
+            did["why"] = f"does not fit: {first_line(finished.output)}"
+        elif finished.why() or "done" not in named:
+            did.update(why=finished.why() or "wrote no event `done`", output=finished.tail())
+        return did
 
-    def train(self, case, deadline):
+    def bytes(self, case, deadline):
         self.need_gpu()
-        watch = MemoryWatch()
-        named, facts = self.train_once(case, deadline - time.monotonic(), watch)
-        done = named["done"]
-        for key in ("batch", "budget_bytes", "predicted_peak_bytes", "peak_bytes", "predicted_peak_live_bytes",
-                    "peak_live_bytes", "images_per_second", "step_seconds", "budget_violations", "mismatches",
-                    "oom_events", "skipped_steps", "final_scale"):
-            facts[key] = done.get(key)
-        facts["remedies"] = named.get("plan", {}).get("remedies")
-        facts["nvidia_smi"] = watch.facts()
-        wrong = [text for text, is_wrong in (
-            (f"held {done.get('peak_bytes')} bytes and not the predicted {done.get('predicted_peak_bytes')}",
-             done.get("peak_bytes") != done.get("predicted_peak_bytes")),
-            ("went over its budget", done.get("budget_violations")),
-            ("requests were not as planned", done.get("mismatches"))) if is_wrong]
-        if wrong:
-            raise Failed("; ".join(wrong), **facts)
-        return facts
+        did = self.train(case, deadline, budget=self.card_bytes(BUDGET))
+        if did["exit"] == 2:
+            raise Skipped(did["why"])
+        return judged({"keep": did})
 
-    def has_torch(self):
+    def auto_free(self, deadline):
+        """The largest batch that costs no time, and one image more."""
+        self.need_gpu()
+        budget = self.card_bytes(BUDGET)
+        flags = ["--recompute", "free"]
+        largest = self.train(R256, deadline, *flags, batch="auto", steps=6, budget=budget)
+        runs = {"batch auto": largest}
+        if largest.get("why"):
+            return judged(runs)
+        more = self.train(R256, deadline, *flags, batch=largest["batch"] + 1, steps=6, budget=budget, watched=False)
+        refused = more["exit"] == 2 and more["steps"] == 0
+        return judged(runs, [] if refused else [f"batch {largest['batch'] + 1} was not refused before the first step"],
+                      one_more={**more, "batch": largest["batch"] + 1})
+
+    def auto_recompute(self, share, deadline):
+        """The largest batch that keeps everything, and that of recomputation, at equal bytes."""
+        self.need_gpu()
+        budget = self.card_bytes(share)
+        return judged({name: self.train(R256, deadline, "--recompute", name, "--offload", "off", batch="auto", steps=3,
+                                        budget=budget) for name in ("off", "auto")})
+
+    def same(self, case, deadline):
+        """What must not change a loss, each against the run that keeps everything."""
+        self.need_gpu()
+        off = ["--recompute", "off"]
+        base = self.train(case, deadline, *off, "--offload", "off", steps=8)
+        runs = {"keep all": base}
+        if base.get("why"):
+            return judged(runs)
+        # A budget holds the context too.
+        smaller = int(SMALLER * base.get("peak_bytes", 0)) + (base.get("context_bytes") or 0)
+        for name, flags, budget in (
+                ("cuda graph", [*off, "--cuda-graph"], None), ("caching", [*off, "--planner", "caching"], None),
+                ("direct", [*off, "--planner", "direct"], None),
+                ("recompute", ["--recompute", "auto", "--offload", "off"], smaller),
+                ("offload", [*off, "--offload", "auto"], smaller)):
+            runs[name] = self.train(case, deadline, *flags, steps=8, budget=budget)
+        others = {name: gpu_bars.differing(base["losses"], did["losses"]) for name, did in runs.items()
+                  if not did.get("why")}
+        return judged(runs, [f"{name}: {count} losses differ" for name, count in others.items() if count])
+
+    # PyTorch.
+
+    def has_torch(self, deadline):
         """Nothing, or raises why there is no peer."""
         if self._torch is None:
-            finished = run_program([self.options.python, os.path.join(HERE, "torch_gpu_step.py"), "--probe"], 120,
-                                   callers_environment())
+            finished = run_program([self.options.python, os.path.join(HERE, "torch_gpu_step.py"), "--probe"],
+                                   deadline - time.monotonic(), callers_environment())
             self._torch = first_line(finished.output) if finished.why() else ""
         if self._torch:
             raise Skipped(f"no peer: {self._torch}")
 
-    def torch_once(self, case, limit, *more):
-        _, model, batch, precision = case
+    def torch(self, case, deadline, *flags):
+        """As `train`."""
         finished = run_program(
-            [self.options.python, os.path.join(HERE, "torch_gpu_step.py"), "--model", model, "--batch", str(batch),
-             "--precision", precision, "--steps", str(self.options.steps), *more], limit, callers_environment())
+            [self.options.python, os.path.join(HERE, "torch_gpu_step.py"), "--model", case.model, "--batch",
+             str(case.batch), "--precision", case.precision, "--steps", str(self.options.steps), *flags],
+            deadline - time.monotonic(), callers_environment())
         try:
             if finished.why() is None:
                 return json.loads(finished.output.strip().splitlines()[-1])
         except (ValueError, IndexError):
             pass
-        raise Failed(f"PyTorch: {finished.why() or 'no numbers'}", output=finished.tail())
+        return {"why": finished.why() or "no numbers", "output": finished.tail()}
 
-    def peer(self, case, deadline):
+    def peer(self, case, ours, theirs, deadline):
         """brim and PyTorch in turns, each run a process that warms up by itself."""
         self.need_gpu()
-        self.has_torch()
-        contestants = {"brim": lambda left: self.train_once(case, left)[0]["done"],
-                       "torch": lambda left: self.torch_once(case, left)}
-        if case[3] == "f32":  # brim's float32 is not rounded
-            contestants["torch without tf32"] = lambda left: self.torch_once(case, left, "--no-tf32")
-        rounds = {name: [] for name in contestants}
-        longest = 0.0
-        for i in range(self.options.rounds):
-            begin = time.monotonic()
-            if i > 0 and begin + 1.2 * longest > deadline:
-                break
-            names = list(contestants)
-            k = i % len(names)
-            for name in names[k:] + names[:k]:
-                rounds[name].append(contestants[name](deadline - time.monotonic()))
-            longest = max(longest, time.monotonic() - begin)
-        rates = {name: [one["images_per_second"] for one in runs] for name, runs in rounds.items()}
-        facts = {"rounds": len(rates["brim"]), "images_per_second": rates, "torch": rounds["torch"][-1],
-                 "ratio_of_seconds": {}}
-        for name in list(contestants)[1:]:
-            each = [theirs / ours for ours, theirs in zip(rates["brim"], rates[name])]
-            # As compare_step.py: below 1, brim is faster.
-            facts["ratio_of_seconds"]["brim / " + name] = {
-                "median": statistics.median(rates[name]) / statistics.median(rates["brim"]),
-                "least": min(each), "greatest": max(each)}
+        self.has_torch(deadline)
+        contestants = {name: lambda flags=flags: self.train(case, deadline, *flags, watched=False)
+                       for name, flags in ours.items()}
+        contestants.update({name: lambda flags=flags: self.torch(case, deadline, *flags)
+                            for name, flags in theirs.items()})
+        rounds, failed = take_turns(contestants, self.options.rounds, deadline)
+        rates = {name: [one["images_per_second"] for one in runs] for name, runs in rounds.items() if runs}
+        facts = {"rounds": min((len(each) for each in rates.values()), default=0), "images_per_second": rates,
+                 "last": {name: runs[-1] for name, runs in rounds.items() if runs},
+                 "times_as_fast": {f"{a} / {b}": compare(rates[a], rates[b])
+                                   for a in ours for b in theirs if a in rates and b in rates}}
+        if failed:
+            raise Failed("; ".join(f"{name}: {one['why']}" for name, one in failed.items()), **facts,
+                         contestants_failed={name: one["why"] for name, one in failed.items()},
+                         output="\n".join(one.get("output", "") for one in failed.values()))
         return facts
 
 
-class MemoryWatch:
-    """Asks nvidia-smi again and again: in a run of its own, so that it disturbs none that is timed."""
+def take_turns(contestants, count, deadline):
+    """(runs of each, what failed of whom): who fails is out, and the others go on."""
+    rounds, failed, longest = {name: [] for name in contestants}, {}, 0.0
+    names = list(contestants)
+    for i in range(count):
+        begin = time.monotonic()
+        if i > 0 and begin + 1.2 * longest > deadline:
+            break
+        k = i % len(names)
+        for name in names[k:] + names[:k]:
+            if name in failed:
+                continue
+            one = contestants[name]()
+            if one.get("why"):
+                failed[name] = one
+            else:
+                rounds[name].append(one)
+        longest = max(longest, time.monotonic() - begin)
+    return rounds, failed
 
-    def start(self):
-        self.before, self.peak, self.asked = used_mib(), None, 0
-        self.done = threading.Event()
-        self.thread = threading.Thread(target=self.look)
-        self.thread.start()
 
-    def look(self):
-        while not self.done.wait(0.1):
-            used = used_mib()
-            self.asked += 1
-            if used is not None:
-                self.peak = max(used, self.peak or 0)
+def compare(ours, theirs):
+    """Above 1, ours is faster: of the medians, and of each round."""
+    each = [a / b for a, b in zip(ours, theirs)]
+    return {"median": statistics.median(ours) / statistics.median(theirs), "least": min(each), "greatest": max(each)}
 
-    def stop(self):
-        self.done.set()
-        self.thread.join()
 
-    def facts(self):
-        return {"used_mib_before": self.before, "used_mib_at_most": self.peak, "asked": self.asked}
+class Part:
+    def __init__(self, name, function, beside=False):
+        self.name, self.function = name, function
+        self.beside = beside  # may run beside others
+        self.kind = name.split()[0]
+
+    def is_asked_for(self, only):
+        # Others ask `smoke` whether there is a GPU.
+        return not only or self.kind == "smoke" or any(
+            text == self.kind if text in LIMITS else text in self.name for text in only)
 
 
 def parts(run, labels):
-    """(name, function of the deadline), those that take longest last."""
-    yield "machine", describe_machine
-    yield "smoke", run.smoke
-    for label in labels:
-        yield f"test {label}", lambda deadline, label=label: run.test(label, deadline)
-    for case in CASES:
-        yield f"train {case[0]}", lambda deadline, case=case: run.train(case, deadline)
-        if case[2]:
-            yield f"peer {case[0]}", lambda deadline, case=case: run.peer(case, deadline)
+    """All there are."""
+    yield Part("machine", describe_machine)
+    yield Part("smoke", run.smoke)
+    for case in BYTES:
+        yield Part(f"bytes {case.name}", lambda deadline, case=case: run.bytes(case, deadline))
+    yield Part("auto free", run.auto_free)
+    for name, share in RECOMPUTED.items():
+        yield Part(f"auto recompute {name}", lambda deadline, share=share: run.auto_recompute(share, deadline))
+    for case in SAME:
+        yield Part(f"same {case.name}", lambda deadline, case=case: run.same(case, deadline))
+    for peer in PEERS:
+        yield Part(f"peer {peer[0].name}", lambda deadline, peer=peer: run.peer(*peer, deadline))
+    ops = [label for label in labels if label.startswith("//tests/ops")]
+    for label in [label for label in labels if label not in ops] + ops:
+        yield Part(f"test {label}", lambda deadline, label=label: run.test(label, deadline), beside=label in ops)
     for tool in "memcheck", "racecheck":
-        for label in labels:
-            if label.startswith("//tests/ops"):
-                yield (f"{tool} {label}",
-                       lambda deadline, tool=tool, label=label: run.sanitized(tool, label, deadline))
+        for label in ops:
+            yield Part(f"{tool} {label}",
+                       lambda deadline, tool=tool, label=label: run.sanitized(tool, label, deadline), beside=True)
 
 
-def do_part(name, function, limit, last):
+def do_part(part, options, last):
     """Its entry in the JSON."""
-    part = {"name": name}
+    entry = {"name": part.name}
     begin = time.monotonic()
     try:
         if begin >= last:
             raise Skipped("the total limit was reached before it")
-        part.update(status="passed", **function(min(begin + limit, last)))
+        limit = options.limit or LIMITS[part.kind]
+        entry.update(status="passed", **part.function(min(begin + limit, last)))
     except Skipped as why:
-        part.update(status="skipped", why=str(why))
+        entry.update(status="skipped", why=str(why))
     except Failed as why:
-        part.update(status="failed", why=str(why), **why.facts)
+        cut = time.monotonic() >= last
+        entry.update(status="skipped" if cut else "failed",
+                     why="the total limit was reached in it" if cut else str(why), **why.facts)
     except Exception as error:  # a mistake here must not cost the other parts
-        part.update(status="failed", why=f"{type(error).__name__}: {error}")
-    part["seconds"] = round(time.monotonic() - begin, 3)
-    return part
+        entry.update(status="failed", why=f"{type(error).__name__}: {error}")
+    entry["seconds"] = round(time.monotonic() - begin, 3)
+    return entry
 
 
-def write(path, report):
-    """Whole or not at all."""
-    with open(path + ".part", "w") as file:
-        json.dump(report, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".part", path)
+def do_parts(wanted, options, last):
+    """Their entries in order, as they come; those that may run beside others do."""
+    for beside, group in itertools.groupby(wanted, lambda part: part.beside):
+        with concurrent.futures.ThreadPoolExecutor(options.jobs if beside else 1) as pool:
+            yield from pool.map(lambda part: do_part(part, options, last), group)
 
 
 def arguments():
     p = argparse.ArgumentParser(prog="gpu.sh run", description="See gpu.sh --help.")
     p.add_argument("out")
-    p.add_argument("--limit", type=float, default=480)
+    p.add_argument("--limit", type=float)
     p.add_argument("--total-limit", type=float, default=float("inf"))
     p.add_argument("--only", action="append", default=[])
+    p.add_argument("--after", action="append", default=[])
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=20)
+    p.add_argument("--jobs", type=int, default=max(1, min(4, (os.cpu_count() or 1) // 4)))
     p.add_argument("--python", default="python3")
     return p.parse_args()
 
 
 def main():
     options = arguments()
+    begin = time.monotonic()
     with open(os.path.join(HERE, "tests.txt")) as file:
         labels = file.read().split()
-    begin = time.monotonic()
-    started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    report = {"what": "brim on a GPU", "started": started, "parts": [],
-              "counts": {"passed": 0, "failed": 0, "skipped": 0}, "seconds": 0}
     run = Run(options)
-    write(options.out, report)
-    for name, function in parts(run, labels):
-        # Others ask `smoke` whether there is a GPU.
-        if options.only and name != "smoke" and not any(only in name for only in options.only):
-            continue
-        part = do_part(name, function, options.limit, begin + options.total_limit)
-        report["parts"].append(part)
-        report["counts"][part["status"]] += 1
-        report["seconds"] = round(time.monotonic() - begin, 3)
-        write(options.out, report)
-        print(f"{part['status']:8} {name}  {part['seconds']:.1f} s  {part.get('why', '')}".rstrip(), flush=True)
+    every = list(parts(run, labels))
+    report = {"what": "brim on a GPU",
+              "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+              "packed": packed(), "all_parts": [part.name for part in every], "parts": []}
+    if options.after:
+        earlier = gpu_bars.read(options.after, report["packed"])
+        report["parts"] = [part for part in earlier["parts"] if part["status"] != "skipped" and part["name"] != "smoke"]
+    before = {part["name"] for part in report["parts"]}
+    wanted = [part for part in every if part.is_asked_for(options.only) and part.name not in before]
+
+    def keep():
+        report.update(counts=gpu_bars.counts(report["parts"]), seconds=round(time.monotonic() - begin, 3),
+                      bars=gpu_bars.bars(report))
+        gpu_bars.write(options.out, report)
+
+    keep()
+    for entry in do_parts(wanted, options, begin + options.total_limit):
+        if run.gpus:
+            entry["gpu"] = run.gpus[0]["name"]
+        report["parts"].append(entry)
+        keep()
+        print(f"{entry['status']:8} {entry['name']}  {entry['seconds']:.1f} s  {entry.get('why', '')}".rstrip(),
+              flush=True)
+    print("\n".join(["", *gpu_bars.table(report["bars"]), ""]))
     counts = report["counts"]
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped: {options.out}")
     sys.exit(1 if counts["failed"] else 0)

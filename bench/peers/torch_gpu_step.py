@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Peer of `train --device cuda --data synthetic`: the same training step in PyTorch, as fast as it goes eagerly.
 
-Channels last, autocast in float16 with loss scaling, cudnn.benchmark, and in float32 TF32, which brim uses
-with --tf32 alone, unless --no-tf32. Prints one JSON object: the median over the steps after the warm-up, each waited for.
+Channels last, autocast in float16 with loss scaling, cudnn.benchmark, and in float32 TF32 (brim's
+--tf32) unless --no-tf32. Its
+images lie on the GPU from the start; brim copies its batch there in each step.
+Prints one JSON object: the median over the steps after the warm-up, each waited for, and the peaks of these steps.
+What cudnn.benchmark tried in the warm-up is not in them, but in those `with_warmup`.
 --probe only says whether there is a torch that sees a GPU, and exits with 1 where there is none.
 """
 import argparse
@@ -65,6 +68,9 @@ def main():
 
     seconds = []
     for i in range(a.warmup + a.steps):
+        if i == a.warmup:
+            tried = torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
         torch.cuda.synchronize()
         begin = time.perf_counter()
         loss = step()
@@ -72,9 +78,11 @@ def main():
         if i >= a.warmup:
             seconds.append(time.perf_counter() - begin)
     median = statistics.median(seconds)
+    reserved, live = torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
     print(json.dumps({"images_per_second": a.batch / median, "step_seconds": median, "least_seconds": min(seconds),
-                      "greatest_seconds": max(seconds), "peak_bytes": torch.cuda.max_memory_reserved(),
-                      "peak_live_bytes": torch.cuda.max_memory_allocated(), "loss": loss.item(),
+                      "greatest_seconds": max(seconds), "peak_bytes": reserved, "peak_live_bytes": live,
+                      "peak_bytes_with_warmup": max(tried[0], reserved),
+                      "peak_live_bytes_with_warmup": max(tried[1], live), "loss": loss.item(),
                       "torch": torch.__version__, "torchvision": torchvision.__version__,
                       "cudnn": torch.backends.cudnn.version()}))
 

@@ -16,6 +16,8 @@ using Json = nlohmann::json;
 
 namespace {
 
+const std::vector<std::string> kScripts{"gpu.sh", "gpu_bars.py", "gpu_machine.py", "gpu_parts.py"};
+
 const std::string kGood =
     "echo 't.cc:9: MESSAGE: skipped: cuDNN (there is none)'\n"
     "echo '[doctest] test cases: 3 | 3 passed | 0 failed | 0 skipped'";
@@ -23,35 +25,85 @@ const std::string kBad =
     "echo 'ERROR: 1 is not 2'\n"
     "echo '[doctest] test cases: 3 | 2 passed | 1 failed | 0 skipped'; exit 1";
 
-// A GPU of 1000 MiB, of which `train` takes 300 while it runs.
-const std::string kSmi =
-    "case \"$*\" in\n"
-    "  *--id=0*) echo 300 ;;\n"
-    "  *--query-gpu*) echo 'Stand-in GPU, 1.2, 1000, 0, 9.0, 1, 1, 1, 0' ;;\n"
-    "  *) echo '| CUDA Version: 13.0 |' ;;\n"
-    "esac";
-
-std::string done(int predicted, int measured) {
-  return R"({"event":"done","batch":256,"images_per_second":200,"predicted_peak_bytes":)" +
-         std::to_string(predicted) + R"(,"peak_bytes":)" + std::to_string(measured) +
-         R"(,"budget_violations":0,"mismatches":0})";
+// A GPU of 1000 MiB, of which others hold 300 and `train` what it writes into `taken`.
+std::string smi(const std::string& folder) {
+  return "case \"$*\" in\n"
+         "  *--id=0*) if [[ -f " +
+         folder + "/taken ]]; then cat " + folder + "/taken; : >" + folder +
+         "/asked; else echo 300; fi ;;\n"
+         "  *--query-gpu*) echo 'Stand-in GPU, 1.2, 1000, 0, 9.0, 1, 1, 1, 0' ;;\n"
+         "  *) echo '| CUDA Version: 13.0 |' ;;\n"
+         "esac";
 }
 
-// `train`: what it writes to its --json, by model; a run without --json does nothing.
-std::string train(const std::string& resnet50, const std::string& mobilenet) {
-  return "while (( $# )); do case $1 in --json) json=$2;; --model) model=$2;; --batch) batch=$2;; "
-         "esac; shift; done\n"
-         "[[ -n ${json:-} ]] || exit 0\n"
-         "if [[ $batch == auto ]]; then echo 'train: it does not fit'; exit 2; fi\n"
-         "if [[ $model == resnet50 ]]; then echo '" +
-         resnet50 + "' >$json; else echo '" + mobilenet + "' >$json; fi";
-}
+// `train`, which takes 1 MiB an image (half of it recomputed, twice of it kept) and as much as a
+// context of 100 MiB. Where its command has the words of an entry of spoil.json it does not do
+// well: that replaces what `done` says, or is its "exit". Waits until nvidia-smi has seen it.
+const char* const kTrain = R"(#!/usr/bin/env python3
+import json, os, sys, time
+words = sys.argv[1:]
+here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+with open(here + "/spoil.json") as file:
+    spoiled = {key: value for text, found in json.load(file).items() if text in " ".join(words)
+               for key, value in found.items()}
+def flag(name, default=None):
+    return words[words.index(name) + 1] if name in words else default
+if spoiled.get("exit"):
+    sys.exit("train: spoiled" if spoiled["exit"] == 1 else spoiled["exit"])
+if not flag("--json"):
+    sys.exit()
+mib, recompute, budget = 1 << 20, flag("--recompute", "free"), flag("--budget")
+each = {"off": 2, "free": 1, "auto": 0.5}[recompute]
+batch = int((int(budget) // mib - 100) / each) if flag("--batch") == "auto" else int(flag("--batch"))
+remedies = [name for name in ("recompute", "offload") if budget and flag("--" + name) == "auto"]
+peak = int(batch * each * mib)
+if budget and flag("--offload") == "auto":
+    peak = min(peak, int(budget) - 100 * mib)
+events = [{"event": "plan", "remedies": remedies}]
+if budget and peak + 100 * mib > int(budget):
+    events = [{"event": "refused", "needed_bytes": peak}]
+else:
+    losses = spoiled.get("losses", [7.25, 7.125, 7.0])
+    events += [{"event": "step", "loss": loss} for loss in losses]
+    done = {"event": "done", "batch": batch, "images_per_second": 250, "peak_bytes": peak, "peak_live_bytes": peak,
+            "predicted_peak_bytes": peak, "predicted_peak_live_bytes": peak, "context_bytes": 100 * mib,
+            "context_growth_bytes": 0, "budget_violations": 0, "mismatches": 0, "oom_events": 0}
+    if budget:
+        done["budget_bytes"] = int(budget)
+    if "--cuda-graph" in words:
+        done.update(graph_steps=2, why_no_graph="")
+    events.append({**done, **spoiled})
+    if budget or flag("--steps") == "8":  # one that is watched
+        with open(here + "/taken.part", "w") as file:
+            print(400 + peak // mib, file=file)
+        os.rename(here + "/taken.part", here + "/taken")
+        until = time.monotonic() + 20
+        while not os.path.exists(here + "/asked") and time.monotonic() < until:
+            time.sleep(0.01)
+        os.remove(here + "/taken")
+        os.remove(here + "/asked")
+with open(flag("--json"), "w") as file:
+    for event in events:
+        print(json.dumps(event), file=file)
+if "refused" in events[0].values():
+    print("train: it does not fit")
+    sys.exit(2)
+)";
+
+// PyTorch, with twice the bytes and less speed; does not know resnet50 in float32.
+const char* const kTorch = R"(
+import json, sys
+if "--probe" not in sys.argv:
+    if "f32" in sys.argv and "--no-tf32" not in sys.argv: sys.exit("torch: spoiled")
+    peak = 2 * int(sys.argv[sys.argv.index("--batch") + 1]) << 20
+    print(json.dumps({"images_per_second": 200, "peak_bytes": peak, "peak_live_bytes": peak}))
+)";
 
 // A packed folder and a machine to run it on.
 struct Machine {
   explicit Machine(const std::map<std::string, std::string>& tests) {
-    std::filesystem::copy_file("bench/gpu.sh", at("gpu.sh"));
-    std::filesystem::copy_file("bench/gpu_parts.py", at("gpu_parts.py"));
+    for (const std::string& script : kScripts)
+      std::filesystem::copy_file("bench/" + script, at(script));
     std::string labels;
     for (const auto& [name, body] : tests) {
       program("root/tests/ops/" + name, body);
@@ -72,11 +124,23 @@ struct Machine {
     folder.write(name, std::vector<uint8_t>(text.begin(), text.end()));
   }
   void program(const std::string& name, const std::string& body) const {
-    text(name, "#!/usr/bin/bash\n" + body + "\n");
+    text(name, (body.starts_with("#!") ? "" : "#!/usr/bin/bash\n") + body + "\n");
     std::filesystem::permissions(at(name), std::filesystem::perms::owner_all);
   }
+  /// A GPU, and a `train` that trains on it.
+  void add_gpu(const Json& spoiled = Json::object()) const {
+    program("path/nvidia-smi", smi(folder.path()));
+    program("bin/train", kTrain);
+    text("spoil.json", spoiled.dump());
+  }
   std::string environment() const {
-    return "env -u CUDA_PATH CUDA_HOME=" + at("none") + " PATH=" + at("path") + " ";
+    return "env -u CUDA_PATH BRIM_NVML=none CUDA_HOME=" + at("none") + " PATH=" + at("path") + " ";
+  }
+  std::map<std::string, Json> bars() const {
+    std::map<std::string, Json> bars;
+    const Json report = Json::parse(text_of(at("out.json")));
+    for (const Json& bar : report["bars"]) bars[bar["name"]] = bar;
+    return bars;
   }
   /// Parts by name.
   std::map<std::string, Json> run(const std::string& arguments, int code) const {
@@ -115,6 +179,13 @@ TEST_CASE("gpu.sh: without a GPU every part that needs one is skipped, and says 
   }
   CHECK(parts.at("machine")["gpus"] == Json::array());
   CHECK(parts.at("machine")["packed"]["commit"] == "1234");
+  for (const auto& [name, bar] : machine.bars()) {
+    CAPTURE(name);
+    CHECK(bar["verdict"] == "not measured");
+    const std::string why =
+        name == "all other tests" ? "no such test was packed" : "no GPU: nvidia-smi names none";
+    CHECK(bar["why"].get<std::string>().find(why) != std::string::npos);
+  }
 }
 
 TEST_CASE("gpu.sh: tests that pass, fail, hang, crash or are missing") {
@@ -123,10 +194,9 @@ TEST_CASE("gpu.sh: tests that pass, fail, hang, crash or are missing") {
                          {"hanging_test", "sleep 1000 & sleep 1000"},
                          {"crashing_test", "kill -SEGV $$"},
                          {"missing_test", ""}});
-  machine.program("path/nvidia-smi", kSmi);
-  machine.program("bin/train", train(done(1, 1), done(1, 1)));
+  machine.add_gpu();
   std::filesystem::remove(machine.at("root/tests/ops/missing_test"));
-  auto parts = machine.run("--limit 2 --only machine --only _test", 1);
+  auto parts = machine.run("--limit 2 --jobs 3 --only machine --only _test", 1);
   CHECK(parts.at("machine")["gpus"][0]["name"] == "Stand-in GPU");
   CHECK(parts.at("machine")["cuda"] == "13.0");
   CHECK(parts.at("smoke")["status"] == "passed");
@@ -149,56 +219,121 @@ TEST_CASE("gpu.sh: tests that pass, fail, hang, crash or are missing") {
 
   CHECK(parts.at("memcheck //tests/ops:good_test")["why"] == "compute-sanitizer was not found");
   CHECK(parts.at("racecheck //tests/ops:bad_test")["status"] == "skipped");
-  CHECK(!parts.contains("train resnet50 f16 batch 256"));
+  CHECK(!parts.contains("bytes resnet50 f16 batch 256"));
+  const Json ops = machine.bars().at("every op as on the CPU");
+  CHECK(ops["verdict"] == "missed");
+  CHECK(ops["measured"] == 3);  // what did not end shows nothing
   machine.program("path/compute-sanitizer",
                   "[[ $2 == memcheck ]] || exit 86\nwhile [[ $1 == --* ]]; do shift 2; done; $1");
   parts = machine.run("--only check --limit 2", 1);
   CHECK(parts.at("memcheck //tests/ops:good_test")["status"] == "passed");
   CHECK(parts.at("memcheck //tests/ops:bad_test")["why"] == "exit code 1");
   CHECK(parts.at("racecheck //tests/ops:good_test")["why"] == "exit code 86");
+  // A kind of parts is not a piece of a name: each of these has "test" in it.
+  CHECK(!machine.run("--only test --limit 2", 1).contains("memcheck //tests/ops:good_test"));
 }
 
-TEST_CASE("gpu.sh: trainings are judged by their bytes, and compared where there is a peer") {
-  const Machine machine({{"good_test", kGood}});
-  machine.program("path/nvidia-smi", kSmi);
-  machine.program("bin/train", train(done(1000, 1000), done(1000, 1024)));
-  auto parts = machine.run("--only 'batch 256' --only auto --rounds 2", 1);
-  const Json& good = parts.at("train resnet50 f16 batch 256");
-  CHECK(good["status"] == "passed");
-  CHECK(good["peak_bytes"] == 1000);
-  CHECK(good["nvidia_smi"]["used_mib_before"] == 300);
-  const std::vector<std::string> command = good["command"];
-  CHECK(std::ranges::find(command, "900MiB") != command.end());
-  CHECK(parts.at("train mobilenet_v2 f16 batch 256")["why"] ==
-        "held 1024 bytes and not the predicted 1000");
-  CHECK(parts.at("train resnet50 f16 batch auto")["why"] == "does not fit: train: it does not fit");
+TEST_CASE("gpu.sh: trainings that do as they should, beside PyTorch") {
+  const Machine machine({});
+  machine.add_gpu();
+  machine.text("torch_gpu_step.py", kTorch);
+  const auto parts = machine.run("--rounds 2", 1);
+  const Json& bytes = parts.at("bytes resnet50 f16 batch 256")["runs"]["keep"];
+  CHECK(bytes["peak_bytes"] == 256 << 20);
+  CHECK(bytes["driver"]["by"] == "nvidia-smi");
+  CHECK(bytes["driver"]["before_bytes"] == 300 << 20);
+  CHECK(bytes["driver"]["process_bytes"] == 356 << 20);
+  CHECK(parts.at("auto free")["runs"]["batch auto"]["batch"] == 800);
+  CHECK(parts.at("auto free")["one_more"]["exit"] == 2);
+  CHECK(parts.at("same mobilenet_v2")["runs"]["keep all"]["losses"] == Json{7.25, 7.125, 7.0});
+
+  const Json& peer = parts.at("peer resnet50 f16 batch 256");
+  CHECK(peer["rounds"] == 2);
+  CHECK(peer["images_per_second"]["brim"] == Json{250, 250});
+  CHECK(peer["times_as_fast"]["brim / torch"]["median"] == 1.25);
+  CHECK(peer["times_as_fast"]["brim by heuristics / torch"]["least"] == 1.25);
+  const std::vector<std::string> command = peer["last"]["brim"]["command"];
+  CHECK(std::ranges::find(command, "--cudnn-benchmark") != command.end());
+  // One contestant that fails does not cost the others.
+  const Json& failed = parts.at("peer resnet50 f32 batch 256");
+  CHECK(failed["why"] == "torch: exit code 1");
+  CHECK(failed["output"] == "torch: spoiled\n");
+  CHECK(failed["times_as_fast"]["brim without tf32 / torch without tf32"]["median"] == 1.25);
+
+  const auto bars = machine.bars();
+  auto verdict = [&](const std::string& name) { return bars.at(name)["verdict"]; };
+  for (const std::string met :
+       {"predicted peaks are the account's", "predicted peak and context are the driver's",
+        "the driver counts no more than the budget", "--batch auto at 90% of the card runs",
+        "one image more is refused before a step", "out-of-memory events",
+        "times the batch by recomputation, 25% of the card", "the same losses with --cuda-graph",
+        "the same losses with --planner direct",
+        "the same losses with --offload auto in a smaller budget",
+        "resnet50 f16 batch 256: times as fast as PyTorch",
+        "resnet50 f16 batch 256: peak live, of PyTorch's"}) {
+    CAPTURE(met);
+    CHECK(verdict(met) == "met");
+  }
+  CHECK(verdict("mobilenet_v2 f16 batch 256: times as fast as PyTorch") == "missed");
+  CHECK(verdict("resnet50 f32 batch 256: times as fast as PyTorch") == "not measured");
+}
+
+TEST_CASE("gpu.sh: wrong bytes, other losses, a batch that is not refused, no peer") {
+  const Machine machine({});
+  machine.add_gpu({{"--model mobilenet_v2 --size 224 --precision f16 --batch 256",
+                    {{"peak_bytes", 1}, {"budget_violations", 1}}},
+                   {"--planner caching", {{"losses", {7.25, 7.125, 7.000000001}}}},
+                   {"--cuda-graph", {{"exit", 1}}},
+                   {"--recompute free", {{"batch", 100}}},
+                   {"--recompute off --offload off --budget", {{"exit", 2}}}});
+  const auto parts = machine.run("--only bytes --only auto --only same --only peer", 1);
+  auto why = [&](const std::string& name) { return parts.at(name)["why"].get<std::string>(); };
+  CHECK(why("bytes mobilenet_v2 f16 batch 256") ==
+        "keep: held 1 bytes and not the predicted 268435456; keep: went over its budget");
+  CHECK(parts.at("bytes resnet50 f16 batch 256")["status"] == "passed");
+  CHECK(why("same resnet50") == "cuda graph: exit code 1; caching: 1 losses differ");
+  CHECK(parts.at("same resnet50")["runs"]["offload"]["remedies"] == Json{"offload"});
+  CHECK(why("auto free") == "batch 101 was not refused before the first step");
+  CHECK(why("auto recompute 25% of the card") == "off: does not fit: it said nothing");
+  CHECK(parts.at("auto recompute 25% of the card")["runs"]["auto"]["batch"] == 300);
   // Nothing to compare with: the stand-in for the peer is not there.
   CHECK(parts.at("peer resnet50 f16 batch 256")["status"] == "skipped");
-
-  machine.text("torch_gpu_step.py",
-               "import json, sys\n"
-               "if '--probe' not in sys.argv: print(json.dumps({'images_per_second': 250}))\n");
-  parts = machine.run("--only 'peer resnet50 f32 batch 256' --rounds 2", 0);
-  const Json& peer = parts.at("peer resnet50 f32 batch 256");
-  CHECK(peer["rounds"] == 2);
-  CHECK(peer["images_per_second"]["brim"] == Json{200, 200});
-  CHECK(peer["ratio_of_seconds"]["brim / torch"]["median"] == 1.25);
-  CHECK(peer["ratio_of_seconds"]["brim / torch without tf32"]["greatest"] == 1.25);
 }
 
-TEST_CASE("gpu.sh: what begins after the total limit is skipped") {
+TEST_CASE("gpu.sh: what begins after the total limit is skipped, and done by a run that goes on") {
   const Machine machine({{"good_test", kGood}});
-  machine.program("path/nvidia-smi", kSmi);
-  const auto parts = machine.run("--total-limit 0", 0);
-  CHECK(parts.at("test //tests/ops:good_test")["why"] == "the total limit was reached before it");
+  machine.add_gpu();
+  const std::string test = "test //tests/ops:good_test", bytes = "bytes resnet50 f16 batch 256";
+  auto parts = machine.run("--total-limit 0", 0);
+  CHECK(parts.at(test)["why"] == "the total limit was reached before it");
+  CHECK(machine.run("--only test", 0).at(test)["status"] == "passed");
+
+  const std::string again = "--after " + machine.at("out.json");
+  std::filesystem::remove(machine.at("root/tests/ops/good_test"));  // it is not run again
+  parts = machine.run(again + " --only test --only 'bytes resnet50 f16 batch 256'", 0);
+  CHECK(parts.at(test)["status"] == "passed");
+  CHECK(parts.at(bytes)["status"] == "passed");
+  machine.text("packed.txt", "commit 5678\nflags \n");
+  const Finished other = run_command(machine.environment() + machine.at("gpu.sh") + " run " +
+                                     machine.at("other.json") + " " + again);
+  CHECK(other.code == 1);
+  CHECK(other.err.find("different builds") != std::string::npos);
+}
+
+TEST_CASE("gpu.sh: a part that the total limit cuts is not one that failed") {
+  const Machine machine({{"good_test", kGood}, {"hanging_test", "sleep 1000"}});
+  machine.add_gpu();
+  const auto parts = machine.run("--total-limit 3 --only test", 0);
+  const std::string why = parts.at("test //tests/ops:hanging_test")["why"];
+  CHECK(why.starts_with("the total limit was reached"));
 }
 
 TEST_CASE("gpu.sh: pack gathers programs, tests and what they read") {
   const Machine machine({});
   machine.program("bench/gpu.sh", "");
   std::filesystem::remove(machine.at("bench/gpu.sh"));
-  std::filesystem::copy_file("bench/gpu.sh", machine.at("bench/gpu.sh"));
-  std::filesystem::copy_file("bench/gpu_parts.py", machine.at("bench/gpu_parts.py"));
+  for (const std::string& script : kScripts)
+    std::filesystem::copy_file("bench/" + script, machine.at("bench/" + script));
   machine.text("bench/peers/torch_gpu_step.py", "");
   machine.program("path/bazel",
                   "case $1 in query) echo //tests/ops:abs_test ;;\n"
@@ -212,8 +347,9 @@ TEST_CASE("gpu.sh: pack gathers programs, tests and what they read") {
   Finished run = run_command(pack);
   CAPTURE(run.err);
   CHECK(run.code == 0);
-  for (const char* file : {"gpu.sh", "gpu_parts.py", "torch_gpu_step.py", "bin/train",
-                           "root/tests/ops/abs_test", "root/ops/abs.cc"})
+  for (const char* file :
+       {"gpu.sh", "gpu_bars.py", "gpu_machine.py", "gpu_parts.py", "torch_gpu_step.py", "bin/train",
+        "root/tests/ops/abs_test", "root/ops/abs.cc"})
     CHECK_MESSAGE(std::filesystem::exists(machine.at(std::string("packed/") + file)),
                   std::string(file));
   CHECK(text_of(machine.at("packed/tests.txt")) == "//tests/ops:abs_test\n");
