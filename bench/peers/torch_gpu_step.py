@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Peer of `train --device cuda --data synthetic`: the same training step in PyTorch, as fast as it goes eagerly.
 
-Channels last, autocast in float16 with loss scaling, cudnn.benchmark, and in float32 TF32 (brim's
---tf32) unless --no-tf32. Its
-images lie on the GPU from the start; brim copies its batch there in each step.
+Channels last, autocast in float16 with loss scaling, cudnn.benchmark, and in float32 TF32 (brim's --tf32) unless
+--no-tf32. Its images lie on the GPU from the start; brim copies its batch there in each step.
 Prints one JSON object: the median over the steps after the warm-up, each waited for, and the peaks of these steps.
 What cudnn.benchmark tried in the warm-up is not in them, but in those `with_warmup`.
 --probe only says whether there is a torch that sees a GPU, and exits with 1 where there is none.
