@@ -6,7 +6,6 @@
 // it is what the GPU waits for, since the host works beside it.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -19,13 +18,15 @@ namespace brim {
 struct ProfileReport {
   std::vector<int64_t> steps;  ///< updates that count, from 0
   int64_t unlike = 0;          ///< updates that do not, since they launched other work
-  double seconds = 0;          ///< of an update, the median
-  LaunchCost launched;         ///< the sum of `ops`
   /// In the order in which they first ran; seconds are medians over the updates.
   std::vector<OpCost> ops;
+  LaunchCost launched;  ///< the sum of `ops`
+  double outside = 0;   ///< seconds of an update in which nothing that was launched ran, the median
+  double clocked = 0;   ///< seconds of a whole update, the median
 
-  /// Seconds of an update in which nothing that was launched ran.
-  double outside() const { return std::max(seconds - launched.seconds, 0.0); }
+  /// Of an update in which everything takes its median. What else runs on the machine strikes
+  /// another op in each update: `clocked` has such delays in it.
+  double seconds() const { return launched.seconds + outside; }
 };
 
 /// Of the updates that the profile has so far. Where some differ from others (the last batch of an

@@ -24,7 +24,8 @@ Json event_of(const ProfileReport& report) {
   }
   return {{"event", "profile"},
           {"updates", report.steps},
-          {"seconds", report.seconds},
+          {"seconds", report.clocked},
+          {"outside_seconds", report.outside},
           {"launched", json_of(report.launched)},
           {"ops", ops}};
 }
