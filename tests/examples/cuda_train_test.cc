@@ -14,6 +14,7 @@
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/train_run.h"
 #include "brim/tests/support/cuda_libraries.h"
+#include "brim/tests/support/small_datasets.h"
 #include "brim/tests/support/temp_folder.h"
 
 #ifdef BRIM_EMULATED_GPU
@@ -103,13 +104,15 @@ TEST_CASE("train on a GPU: says what the process holds there, and what its conte
 
 TEST_CASE("train on a GPU: all of brim's kernels are there with the context") {
   if (skipped("kernels")) return;
-  // Of an emulated one a kernel of each file.
-  CHECK(cuda::open_context(Device::cuda()).kernels >= 28);
+  // Of an emulated one a kernel of each file, of which a training links nearly all.
+  CHECK(cuda::open_context(Device::cuda()).kernels >= 25);
 }
 
 TEST_CASE("train on a GPU: batches of a loader wait in pinned memory, by the account's number") {
   if (skipped("loaders")) return;
-  const std::string data = "--data shapes --size 16 --steps 2 --batch 8 --workers 1";
+  TempFolder folder;
+  write_cifar10(folder);
+  const std::string data = "--data " + folder.path() + " --size 16 --steps 2 --batch 8 --workers 1";
   const json done = event_of(train(data), "done");
   // Three slots each to train and to validate: pixels, and labels on lines of 64 bytes.
   CHECK(done["pinned_bytes"] == 2 * 3 * (8 * 16 * 16 * 3 + 64));
@@ -125,7 +128,10 @@ TEST_CASE("train on a GPU: batches of a loader wait in pinned memory, by the acc
 TEST_CASE("train on a GPU: works late as at once, to the bit") {
 #ifdef BRIM_EMULATED_GPU
   if (skipped("late work")) return;
-  const std::string data = "--data shapes --size 16 --steps 3 --batch 8 --micro-batches 2";
+  TempFolder folder;
+  write_cifar10(folder);
+  const std::string data =
+      "--data " + folder.path() + " --size 16 --steps 3 --batch 4 --effective-batch 8";
   auto losses = [&] {
     std::vector<json> found;
     for (const json& line : train(data))
