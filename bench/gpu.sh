@@ -17,12 +17,12 @@ word of a name is its kind. Seconds: what a part may take at most, times how man
 
   machine              60         the GPU, the driver's and the libraries' versions
   smoke                60         two steps of a small training; always runs
-  bytes CASE          120 x 4     trainings of random pixels: bytes as predicted? as the driver counts?
+  bytes CASE          110 x 4     trainings of random pixels: bytes as predicted? as the driver counts?
   auto free           170         --batch auto at 90% of the card, and one image more
   auto recompute BUDGET  170 x 2  --batch auto with recomputation and without
   same MODEL          240 x 2     losses with a CUDA graph, other planners, recomputation, offload
   peer CASE           240 x 4     a training and the same in PyTorch, in turns, where python3 has it
-  test LABEL          120 each    a packed test, and what it skipped; those of ops beside each other
+  test LABEL          240 each    a packed test, and what it skipped; those of ops beside each other
   memcheck, racecheck LABEL  120 each   compute-sanitizer on the tests of ops; likewise
 
   --only NAME            only parts of this kind, or that have NAME in their name; may be repeated

@@ -222,6 +222,10 @@ def peaks(facts):
 
 # Batches.
 
+def is_refused(did):
+    return did.get("exit") == 2 and did.get("steps") == 0
+
+
 def largest_batch(facts):
     part = "auto free"
     found = facts.parts.get(part, {})
@@ -232,9 +236,12 @@ def largest_batch(facts):
     yield a_bar("batch", "--batch auto at 90% of the card runs", "exactly", 1, int(ran) if did else None,
                 f"batch {batch}", why)
     more = found.get("one_more") or {}
-    refused = more.get("exit") == 2 and more.get("steps") == 0
-    yield a_bar("batch", "one image more is refused before a step", "exactly", 1, int(refused) if more else None,
-                f"batch {more.get('batch')}: exit {more.get('exit')}, {more.get('steps')} steps", None if more else why)
+    # Neither refused nor trained: who was ended by its limit, say, shows nothing.
+    told = more and (is_refused(more) or more.get("steps") or not more.get("why"))
+    yield a_bar("batch", "one image more is refused before a step", "exactly", 1,
+                int(is_refused(more)) if told else None,
+                f"batch {more.get('batch')}: exit {more.get('exit')}, {more.get('steps')} steps",
+                None if told else more.get("why", why))
 
 
 def times_the_batch(facts):

@@ -27,7 +27,7 @@ TRAIN = os.path.join(HERE, "bin", "train")
 BUDGET = 0.9  # of the card
 
 # Seconds that a part of a kind, the first word of its name, may take; gpu.sh --help sums them up.
-LIMITS = {"machine": 60, "smoke": 60, "test": 120, "bytes": 120, "auto": 170, "same": 240, "peer": 240,
+LIMITS = {"machine": 60, "smoke": 60, "test": 240, "bytes": 110, "auto": 170, "same": 240, "peer": 240,
           "memcheck": 120, "racecheck": 120}
 
 Case = collections.namedtuple("Case", "name model batch precision")
@@ -206,9 +206,10 @@ class Run:
         if largest.get("why"):
             return judged(runs)
         more = self.train(R256, deadline, *flags, batch=largest["batch"] + 1, steps=6, budget=budget, watched=False)
-        refused = more["exit"] == 2 and more["steps"] == 0
-        return judged(runs, [] if refused else [f"batch {largest['batch'] + 1} was not refused before the first step"],
-                      one_more={**more, "batch": largest["batch"] + 1})
+        more["batch"] = largest["batch"] + 1
+        wrong = [] if gpu_bars.is_refused(more) else [
+            f"batch {more['batch']}: {more.get('why', 'was not refused')}, after {more['steps']} steps"]
+        return judged(runs, wrong, one_more=more)
 
     def auto_recompute(self, share, deadline):
         """The largest batch that keeps everything, and that of recomputation, at equal bytes."""

@@ -206,6 +206,12 @@ TEST_CASE("gpu.sh bars: what is missing is not measured, and says why") {
   check_why(kLargest, "batch auto: exit code 1");
   check_why(kRefused, "batch auto: exit code 1");
   check_why(kTimes, "exit code 1");
+  parts["auto free"] = good_parts()["auto free"];
+  parts["auto free"]["one_more"] = {
+      {"batch", 401}, {"exit", -9}, {"steps", 0}, {"why", "did not end within its limit (9 s)"}};
+  const Bars stopped = bars_of(parts);
+  CHECK(stopped.verdict(kLargest) == "met");
+  CHECK(stopped.verdict(kRefused) == "not measured");
   check_why(kGraph, "no update came from a graph");
   check_why(kOffload, "the plan has no offload");
 }
