@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "brim/core/transfer.h"
 #include "brim/memory/staging_scope.h"
 
 namespace brim::shrink {
@@ -33,7 +34,7 @@ std::vector<int64_t> set_bits(const std::vector<bool>& bits) {
   return indices;
 }
 
-// `whole` is contiguous.
+// `whole` is contiguous, and on the CPU or without values.
 Tensor select(const Tensor& whole, const KeptAxis& kept) {
   Shape shape = whole.shape();
   expect<ShapeError>(kept.axis < shape.size() && kept.indices.back() < shape[kept.axis], "prune",
@@ -43,8 +44,7 @@ Tensor select(const Tensor& whole, const KeptAxis& kept) {
   shape[kept.axis] = static_cast<int64_t>(kept.indices.size());
   Tensor part = empty(shape, {.dtype = whole.dtype(), .device = whole.device()});
   if (whole.device().is_meta() || whole.storage()->version() == 0) return part;
-  expect<DeviceError>(whole.device().is_cpu(), "prune", "expected a tensor on the cpu, got {}",
-                      to_string(whole.device()));
+  check(whole.device().is_cpu(), "channels are taken out on the host");
   int64_t outer = 1, inner = size_of(whole.dtype());
   for (int axis = 0; axis < kept.axis; ++axis) outer *= shape[axis];
   for (int axis = kept.axis + 1; axis < shape.size(); ++axis) inner *= shape[axis];
@@ -61,6 +61,13 @@ Tensor select(const Tensor& whole, const KeptAxis& kept) {
 
 // "conv.weight" of "momentum.conv.weight".
 std::string owner_of(const std::string& state) { return state.substr(state.find('.') + 1); }
+
+// A tensor to choose from: a GPU's by way of the host.
+Tensor on_host(const Tensor& whole) {
+  if (!whole.device().is_cuda()) return whole;
+  return whole.storage()->version() > 0 ? staged_on_host(whole)
+                                        : empty(whole.shape(), {.dtype = whole.dtype()});
+}
 
 // What changes, with what it becomes, in host memory of its own.
 std::vector<std::pair<Tensor, Tensor>> parts_of(nn::Module& model, const ChannelCut& cut,
@@ -81,10 +88,12 @@ std::vector<std::pair<Tensor, Tensor>> parts_of(nn::Module& model, const Channel
   return parts;
 }
 
-// The same in memory of the account in force.
-Tensor in_force(const Tensor& tensor) {
+// The same on `device`, in memory of the account in force.
+Tensor in_force(const Tensor& tensor, Device device) {
   memory::CategoryScope category(tensor.storage()->category());
-  return tensor.storage()->version() == 0 ? empty_like(tensor) : clone(tensor);
+  const TensorOptions options{.dtype = tensor.dtype(), .device = device};
+  if (tensor.storage()->version() == 0) return empty(tensor.shape(), options);
+  return tensor.device() == device ? clone(tensor) : convert_to(tensor, options);
 }
 
 }  // namespace
@@ -115,7 +124,7 @@ Tensor ChannelCut::apply_to(const std::string& tensor, const Tensor& whole) cons
   const std::vector<KeptAxis>& axes = kept(tensor);
   if (axes.empty()) return whole;
   memory::CategoryScope category(whole.storage()->category());
-  Tensor part = contiguous(whole);
+  Tensor part = contiguous(on_host(whole));
   for (const KeptAxis& axis : axes) part = select(part, axis);
   return part;
 }
@@ -128,11 +137,13 @@ void exchange(const Tensor& a, const Tensor& b) noexcept {
 void remove_channels(nn::Module& model, const ChannelCut& cut,
                      const std::vector<nn::NamedTensor>& state) {
   std::vector<std::pair<Tensor, Tensor>> changes = parts_of(model, cut, state);
+  if (changes.empty()) return;
+  const Device device = changes.front().first.device();
   for (auto& [whole, part] : changes) {
     exchange(whole, part);
     part = Tensor();  // which has the bytes of the whole by now
   }
-  for (const auto& [tensor, none] : changes) exchange(tensor, in_force(tensor));
+  for (const auto& [tensor, none] : changes) exchange(tensor, in_force(tensor, device));
   model.name_in_account();
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "brim/autograd/node.h"
+#include "brim/core/transfer.h"
 
 namespace brim {
 namespace {
@@ -65,8 +66,10 @@ class NumericsWatch::Scope::Observer final : public autograd::OpObserver {
       add(event, WatchedKind::activations, event.outputs[i]);
   }
   void add(const autograd::OpEvent& event, WatchedKind kind, const Tensor& tensor) {
-    if (!tensor.defined() || !is_floating(tensor.dtype())) return;
-    find_or_add(seen_, event.module, event.op.name(), kind).exponents.add(tensor);
+    if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.device().is_meta()) return;
+    // To make a view's elements neighbours on a GPU would take bytes there; what it is of was seen.
+    if (tensor.device().is_cuda() && !tensor.is_contiguous()) return;
+    find_or_add(seen_, event.module, event.op.name(), kind).exponents.add(staged_on_host(tensor));
   }
 
   std::vector<WatchedValues> seen_;

@@ -224,6 +224,9 @@ void check_graph(const TrainFlags& f) {
   expect<ValueError>(!f.cuda_graph || f.device_name.starts_with("cuda"), "flags",
                      "--cuda-graph records what a GPU does: use --device cuda, not {}",
                      f.device_name);
+  expect<ValueError>(!f.cuda_graph || f.offload_text != "auto", "flags",
+                     "--offload auto copies to the host and back, which --cuda-graph cannot record: "
+                     "leave one of them out");
 }
 
 void check_offload(const TrainFlags& f) {

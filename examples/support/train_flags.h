@@ -110,10 +110,11 @@ struct TrainFlags {
   }
   /// Whether recomputation and offload are planned where the run does not fit otherwise.
   bool plans_recompute() const { return may_drop() || offload_text == "auto"; }
-  /// Whether what is planned may go to the host. On the CPU that is the same memory, so only who
-  /// asks for it gets it.
+  /// Whether what is planned may go to the host. On the CPU that is the same memory, and updates
+  /// that copy there cannot be recorded, so only who asks for it gets it.
   bool offloads() const {
-    return offload_text == "auto" || (offload_text.empty() && budget > 0 && device.is_cuda());
+    return offload_text == "auto" ||
+           (offload_text.empty() && budget > 0 && device.is_cuda() && !cuda_graph);
   }
   bool finds_batch() const { return batch_text == kAutoBatch || batch_text == kFastestBatch; }
   /// What forward computes in; float32 until `choose_precision`, where the text is "auto".

@@ -98,9 +98,10 @@ void TrainReport::say_gpu(const TrainFlags& flags, const TrainData& data) {
           loader->why_plain());
 }
 
-/// Once the first update has run all that a step runs.
+/// Once the first updates have run all that a step runs, and recorded it. They are not timed.
 void TrainReport::note_growth() {
-  if (!flags_.gpu || !seconds_.empty()) return;
+  constexpr size_t kFirst = 3;
+  if (!flags_.gpu || seconds_.size() >= kFirst) return;
   growth_ = cuda::context_growth(flags_.device, memory::account(flags_.device)->stats().reserved);
 }
 
@@ -114,7 +115,7 @@ void TrainReport::say_process(int64_t peak_reserved) {
       format_bytes(context + peak_reserved), format_bytes(peak_reserved), format_bytes(context),
       growth_.value_or(0) == 0
           ? ""
-          : fmt::format(", which the first update changed by {} bytes", *growth_)));
+          : fmt::format(", which the first updates changed by {} bytes", *growth_)));
 }
 
 int64_t TrainReport::skipped_images() const {
