@@ -137,6 +137,8 @@ def driver_difference(did):
     process, before, after = (driver.get(key + "_bytes") for key in ("process", "before", "after"))
     if process is None:
         return None, "nobody says what the GPU has free"
+    if did.get("predicted_peak_bytes") is None:
+        return None, "no peak was written"
     if did.get("context_bytes") is None:
         return None, "the context was not measured"
     if after is not None and abs(after - before) > PAGE:
@@ -173,6 +175,8 @@ def within_budget(facts):
             continue
         if process is None:
             missing.append(f"{name}: nobody says what the GPU has free")
+        elif process + PAGE < (did.get("peak_bytes") or 0):
+            missing.append(f"{name}: the samples missed the peak")
         else:
             shares[name] = process / did["budget_bytes"]
     worst = max(shares.values(), default=None)

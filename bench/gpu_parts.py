@@ -403,8 +403,11 @@ def main():
     wanted = [part for part in every if part.is_asked_for(options.only) and part.name not in before]
 
     def keep():
-        report.update(counts=gpu_bars.counts(report["parts"]), seconds=round(time.monotonic() - begin, 3),
-                      bars=gpu_bars.bars(report))
+        report.update(counts=gpu_bars.counts(report["parts"]), seconds=round(time.monotonic() - begin, 3))
+        try:
+            report["bars"] = gpu_bars.bars(report)
+        except Exception as error:  # `bars` can be asked again, what was measured cannot
+            report.update(bars=[], bars_failed=f"{type(error).__name__}: {error}")
         gpu_bars.write(options.out, report)
 
     keep()
@@ -415,7 +418,7 @@ def main():
         keep()
         print(f"{entry['status']:8} {entry['name']}  {entry['seconds']:.1f} s  {entry.get('why', '')}".rstrip(),
               flush=True)
-    print("\n".join(["", *gpu_bars.table(report["bars"]), ""]))
+    print("\n".join(["", *gpu_bars.table(report["bars"]), report.get("bars_failed", "")]))
     counts = report["counts"]
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped: {options.out}")
     sys.exit(1 if counts["failed"] else 0)

@@ -212,6 +212,8 @@ TEST_CASE("gpu.sh bars: what is missing is not measured, and says why") {
   const Bars stopped = bars_of(parts);
   CHECK(stopped.verdict(kLargest) == "met");
   CHECK(stopped.verdict(kRefused) == "not measured");
+  keep["driver"]["process_bytes"] = kMiB;  // less than the account has
+  CHECK(bars_of(parts).why(kBudget).find("the samples missed the peak") != std::string::npos);
   check_why(kGraph, "no update came from a graph");
   check_why(kOffload, "the plan has no offload");
 }
