@@ -3,7 +3,6 @@
 #include "brim/base/cuda/memory.h"
 #include "brim/base/cuda/stream.h"
 #include "brim/base/error.h"
-#include "brim/memory/stream.h"
 
 namespace brim::autograd {
 namespace {
@@ -48,6 +47,13 @@ void CudaCopies::finish(uint64_t copy) noexcept {
   } catch (const DeviceError&) {  // the context is lost: the next call that waits says so
   }
   free_.push_back(copy);
+}
+
+void CudaCopiesOrder::finish(int) noexcept {
+  for (int stream : {kToHost, kToDevice}) try {
+      cuda::numbered_stream(device_, stream).synchronize();
+    } catch (const DeviceError&) {  // as above
+    }
 }
 
 }  // namespace brim::autograd

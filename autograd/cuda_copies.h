@@ -8,6 +8,7 @@
 
 #include "brim/autograd/copy_engine.h"
 #include "brim/base/cuda/event.h"
+#include "brim/memory/stream.h"
 
 namespace brim::autograd {
 
@@ -24,6 +25,18 @@ class CudaCopies final : public CopyEngine {
   Device device_;
   std::vector<cuda::Event> events_;
   std::vector<size_t> free_;  // with room for all
+};
+
+/// For the host's memory that is copied from and to: whoever finishes any stream of it waits for
+/// the copies both ways.
+class CudaCopiesOrder final : public memory::StreamOrder {
+ public:
+  explicit CudaCopiesOrder(Device device) : device_(device) {}
+  void wait(int, int) noexcept override {}
+  void finish(int stream) noexcept override;
+
+ private:
+  Device device_;
 };
 
 }  // namespace brim::autograd

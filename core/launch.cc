@@ -12,6 +12,7 @@
 #include "brim/base/cuda/ranges.h"
 #include "brim/base/cuda/stream.h"
 #include "brim/base/stand_in.h"
+#include "brim/core/cuda/batch.h"
 #include "brim/core/cuda/register.h"
 #include "brim/core/kernels.h"
 #include "brim/core/widened.h"
@@ -126,6 +127,7 @@ void wait_if_asked(const detail::Invocation& invocation, Device device) {
     return value != nullptr && std::string_view(value) == "1";
   }();
   if (!asked) return;
+  cuda::start_gathered();
   try {
     cuda::numbered_stream(device, memory::current_stream()).synchronize();
   } catch (const DeviceError& error) {
@@ -224,6 +226,7 @@ void detail::launch(const Invocation& invocation) {
   }
   for (const Tensor& tensor : invocation.out)
     if (tensor.defined()) tensor.storage()->note_write(invocation.name);
+  if (observers != nullptr) cuda::start_gathered();  // each with its own work
   for (auto* scope = observers; scope != nullptr; scope = scope->before_)
     scope->observer_.finished();
 }

@@ -16,6 +16,7 @@ void enqueue_from(const Batch& slot, const DeviceBatch& batch, const uint8_t* pi
       cuda::numbered_stream(batch.images.device(), memory::current_stream());
   slot.copies().prepare(stream);
   enqueue_from_host(batch.images, pixels);
+  slot.copies().set(stream);  // also where the next one fails
   enqueue_from_host(batch.labels, labels);
   slot.copies().set(stream);
 }

@@ -21,7 +21,9 @@ class PinnedSource final : public Source {
   void give_back(void* address, int64_t bytes) noexcept override;
 };
 
-/// An account of pinned memory, at most `capacity` bytes, under the planner of this name.
-std::shared_ptr<Account> pinned_account(int64_t capacity, const std::string& planner);
+/// An account of pinned memory, at most `capacity` bytes, under the planner of this name. `order`:
+/// whose `finish` waits for the copies under way, where some may be when memory is given back.
+std::shared_ptr<Account> pinned_account(int64_t capacity, const std::string& planner,
+                                        std::shared_ptr<StreamOrder> order = nullptr);
 
 }  // namespace brim::memory

@@ -102,14 +102,15 @@ void Optimizer::prepare(const UpdateOptions& options) {
 }
 
 // The numbers of the step, where kernels read them; those of clipping by norm follow.
-void Optimizer::begin_update(const UpdateOptions& options) {
+void Optimizer::begin_update(const UpdateOptions& options, bool applied) {
   gradient_norm_.reset();
   options_ = options;
   values_ = {.rate = options.rate,
              .loss_scale = options.loss_scale,
              .step = steps_ + 1,
              .clip_value = options.clip.value,
-             .clip_norm = options.clip.norm};
+             .clip_norm = options.clip.norm,
+             .applied = applied};
   scalars_.write(values_);
 }
 
@@ -189,7 +190,7 @@ std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates
 void Optimizer::begin_replay(const UpdateOptions& options) {
   cancel();
   require_valid(name_, options);
-  begin_update(options);
+  begin_update(options, /*applied=*/false);
 }
 
 void Optimizer::judge_on_device(const Tensor& loss, const Tensor& verdict, const Tensor& rest) {

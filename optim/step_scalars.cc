@@ -21,7 +21,7 @@ void StepScalars::write(const StepValues& values) noexcept {
   attributes.values[kClipValue] = values.clip_value;
   attributes.values[kClipNorm] = values.clip_norm;
   attributes.values[kClipFactor] = values.clip_factor;
-  attributes.values[kApplied] = 1;
+  attributes.values[kApplied] = values.applied ? 1 : 0;
   launch(kernel::step_scalars, {}, {buffer_}, attributes);
 }
 

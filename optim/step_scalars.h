@@ -18,6 +18,7 @@ struct StepValues {
   double clip_value = ClipOptions::kNone;  ///< limit on the magnitude of an unscaled element
   double clip_norm = ClipOptions::kNone;   ///< limit on the norm of all of them
   double clip_factor = 1;                  ///< of all elements, by their norm
+  bool applied = true;                     ///< else nothing changes, until the device says so
 };
 
 class StepScalars {

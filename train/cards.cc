@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "brim/base/cuda/context.h"
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/driver.h"
 #include "brim/base/error.h"
+#include "brim/ops/cuda/warm_up.h"
 
 namespace brim {
 namespace {
@@ -81,6 +83,10 @@ StandIn stand_in_for(const Card& card) {
 StandIn stand_in_for(Device device) {
   if (!device.is_cuda()) return {};
   cuda::require_device("device", device);
+  // Measured as a whole only if nobody opened it before.
+  cuda::open_context(device, [device] {
+    cuda::warm_up(device, std::array{Dtype::float32, Dtype::float16, Dtype::bfloat16});
+  });
   int64_t page = 0;
   // Without virtual memory, cudaMalloc has pages of its own, which nobody is told.
   return cuda::driver_of(device)->granularity(&page) == 0

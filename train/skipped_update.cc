@@ -100,7 +100,10 @@ double TrainStep::run_whole(double rate, const LossFunction& loss,
   const double result = run_part(loss, options);
   std::optional<std::string> parameter;
   if (std::isfinite(result)) parameter = prepare_update(rate);
-  if (!parameter && std::isfinite(result)) return result;
+  if (!parameter && std::isfinite(result)) {
+    if (recorder_ != nullptr) recorder_->judge();
+    return result;
+  }
   if (options_.scaler == nullptr) {
     const std::optional<NonFinite> found = observe_again(loss, options);
     raise<ValueError>("train step", "at update {} the gradient of '{}' is not finite; {}", updates_,

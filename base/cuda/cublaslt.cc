@@ -53,7 +53,10 @@ void check_cublas(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   std::string text = fmt::format("{} failed: {} ({})", call, cublaslt().status_string(status),
                                  cublaslt().status_name(status));
-  if (status == CUBLAS_STATUS_ALLOC_FAILED) throw AllocationError("cublasLt", text);
+  const bool may_want_memory =
+      status == CUBLAS_STATUS_INTERNAL_ERROR || status == CUBLAS_STATUS_EXECUTION_FAILED;
+  if (status == CUBLAS_STATUS_ALLOC_FAILED || (may_want_memory && is_nearly_full()))
+    throw AllocationError("cublasLt", text);
   throw DeviceError("cublasLt", text);
 }
 

@@ -51,14 +51,28 @@ cudnnHandle_t cudnn_handle(Device device) {
   return handles->emplace(device.index, handle).first->second;
 }
 
+bool is_allocation_failure(cudnnStatus_t status) {
+  return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+         status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+}
+
+namespace {
+
+// What the driver's refusal to load a kernel becomes.
+bool may_want_memory(cudnnStatus_t status) {
+  return status == CUDNN_STATUS_INTERNAL_ERROR || status == CUDNN_STATUS_EXECUTION_FAILED ||
+         status == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER;
+}
+
+}  // namespace
+
 void check_cudnn(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   std::array<char, 512> detail{};
   cudnn().last_error_string(detail.data(), detail.size());
   std::string text = fmt::format("{} failed: {}", call, cudnn().error_string(status));
   if (detail[0] != '\0') text += fmt::format(" ({})", detail.data());
-  if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
-      status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
+  if (is_allocation_failure(status) || (may_want_memory(status) && is_nearly_full()))
     throw AllocationError("cudnn", text);
   throw DeviceError("cudnn", text);
 }

@@ -33,4 +33,7 @@ cudnnHandle_t cudnn_handle(Device device);
 /// and what the library says besides.
 void check_cudnn(cudnnStatus_t status, const char* call);
 
+/// Whether cuDNN says that it got no memory.
+bool is_allocation_failure(cudnnStatus_t status);
+
 }  // namespace brim::cuda

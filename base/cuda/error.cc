@@ -28,6 +28,14 @@ std::string found_after() {
 
 }  // namespace
 
+bool is_nearly_full() noexcept {
+  constexpr size_t kNext = size_t{16} << 20;
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) == cudaSuccess) return free < kNext;
+  cudaGetLastError();
+  return false;
+}
+
 void check(int error, const char* call) {
   if (error == cudaSuccess) return;
   cudaGetLastError();  // or the next check would report it again

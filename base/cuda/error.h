@@ -15,6 +15,10 @@ class AllocationError : public DeviceError {
   using DeviceError::DeviceError;
 };
 
+/// Whether the current GPU has next to nothing free: libraries that cannot load a kernel then say
+/// that it failed, and not why.
+bool is_nearly_full() noexcept;
+
 /// Does nothing where `error`, a cudaError_t, is 0. Throws `AllocationError` for want of memory,
 /// else `DeviceError`: "cuda: cudaSetDevice failed: invalid device ordinal
 /// (cudaErrorInvalidDevice)". The runtime forgets the error, if it can.

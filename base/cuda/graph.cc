@@ -67,6 +67,8 @@ Graph Recording::finish() {
   Graph result;
   result.device_ = device_;
   result.graph_.reset(made);
+  // Else the first start would do it, and be the one to find that there is no memory for it.
+  check(cudaGraphUpload(made, default_stream(device_).handle()), "cudaGraphUpload");
   return result;
 }
 

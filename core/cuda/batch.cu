@@ -20,6 +20,8 @@ void gather_in(Gathered* next) {
   gathered = next;
 }
 
+void start_gathered() { gather_in(nullptr); }
+
 BatchScope::BatchScope() { ++scopes; }
 
 BatchScope::~BatchScope() {

@@ -18,6 +18,9 @@ class BatchScope {
   BatchScope& operator=(const BatchScope&) = delete;
 };
 
+/// Starts what this thread has gathered, for who looks at each launch by itself.
+void start_gathered();
+
 /// Kernels with gathered work that this thread started so far.
 int64_t batches_started();
 

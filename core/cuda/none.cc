@@ -9,6 +9,8 @@ void register_core_kernels() {}
 BatchScope::BatchScope() = default;
 BatchScope::~BatchScope() = default;
 
+void start_gathered() {}
+
 int64_t batches_started() { return 0; }
 
 }  // namespace brim::cuda

@@ -132,7 +132,8 @@ void add_budget_flags(CLI::App& app, TrainFlags& f) {
       ->check(CLI::PositiveNumber);
   app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB");
   app.add_option("--margin", f.margin_text,
-                 "percent of the budget, or of the machine, that is left free for others");
+                 "percent of the budget, or of the machine, that is left free for others (default: "
+                 "0, of a GPU without a budget 1, for what its libraries load later)");
   app.add_option("--planner", f.planner, "arena, caching or direct")->capture_default_str();
 }
 
@@ -224,9 +225,10 @@ void check_graph(const TrainFlags& f) {
   expect<ValueError>(!f.cuda_graph || f.device_name.starts_with("cuda"), "flags",
                      "--cuda-graph records what a GPU does: use --device cuda, not {}",
                      f.device_name);
-  expect<ValueError>(!f.cuda_graph || f.offload_text != "auto", "flags",
-                     "--offload auto copies to the host and back, which --cuda-graph cannot record: "
-                     "leave one of them out");
+  expect<ValueError>(
+      !f.cuda_graph || f.offload_text != "auto", "flags",
+      "--offload auto copies to the host and back, which --cuda-graph cannot record: "
+      "leave one of them out");
 }
 
 void check_offload(const TrainFlags& f) {
@@ -239,6 +241,10 @@ void check_offload(const TrainFlags& f) {
                      "--batch fastest times steps that hold everything on the device: give "
                      "--offload off, or --batch auto");
 }
+
+// Percent of a GPU that is not planned for where no budget says how much is: for kernels that its
+// libraries load when they first compute with some size.
+constexpr double kGpuMargin = 1;
 
 /// "5", "5%" or "" for 0.
 double parse_percent(std::string text) {
@@ -284,6 +290,7 @@ void check_flags(TrainFlags& f) {
     expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);
   }
   f.margin = parse_percent(f.margin_text);
+  if (f.margin_text.empty() && f.budget == 0 && f.gpu) f.margin = kGpuMargin;
   check_augment_flags(f.augment, f.data);
   bool files = f.data != "shapes" && f.data != "synthetic";
   if (f.size == 0 && files) f.size = data::native_size(f.data);

@@ -43,7 +43,7 @@ class TrainReport {
   std::vector<double> seconds_, rates_;
   std::optional<double> accuracy_, top5_;
   bool told_skipped_ = false;
-  std::optional<int64_t> growth_;                        // of a GPU's context, by the first update
+  std::optional<int64_t> growth_;                        // of a GPU's context, by the first updates
   int64_t replanned_reserved_ = 0, replanned_live_ = 0;  // the most of all plans after the first
 };
 

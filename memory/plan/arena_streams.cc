@@ -21,6 +21,7 @@ void ArenaStreams::after_all(int stream) {
 }
 
 void ArenaStreams::finish() {
+  if (streams_.empty()) source_.finish(0);  // nobody asked on another one
   for (const auto& [stream, ordered] : streams_) source_.finish(stream);
 }
 

@@ -74,7 +74,9 @@ bool complete(Engine& engine, const ConvolutionCall& call, const CudnnDescriptor
   engine.plan = CudnnDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   engine.plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine.config);
   if (device.get() != nullptr) engine.plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
-  if (engine.plan.try_finalize() != CUDNN_STATUS_SUCCESS) return false;
+  const cudnnStatus_t status = engine.plan.try_finalize();
+  if (is_allocation_failure(status)) check_cudnn(status, "cudnnBackendFinalize");
+  if (status != CUDNN_STATUS_SUCCESS) return false;
   engine.choice = {.engine = described.get_int64(CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
                    .knobs = knobs_of(engine.config),
                    .workspace = engine.plan.get_int64(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)};

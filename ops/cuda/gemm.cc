@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "brim/base/cuda/cublaslt.cuh"
@@ -171,6 +172,24 @@ const GemmPlan& find_plan(const Gemm& gemm, Device device) {
   if (found == plans->end())
     found = plans->emplace(std::pair(device.index, gemm), GemmPlan(gemm, device)).first;
   return found->second;
+}
+
+// Asked at every launch: cuBLASLt says once that it has none.
+bool has_plan(const Gemm& gemm, Device device) {
+  static std::mutex mutex;
+  static auto* without = new std::set<std::pair<int, Gemm>>;
+  const std::pair key(device.index, gemm);
+  if (std::lock_guard lock(mutex); without->contains(key)) return false;
+  try {
+    find_plan(gemm, device);
+    return true;
+  } catch (const AllocationError&) {
+    throw;  // what memory is left must not choose
+  } catch (const DeviceError&) {
+    std::lock_guard lock(mutex);
+    without->insert(key);
+    return false;
+  }
 }
 
 int64_t workspace_bytes(const GemmPlan& plan) { return plan.workspace_bytes(); }

@@ -52,6 +52,9 @@ class GemmPlan;
 /// missing, has no algorithm, or fails.
 const GemmPlan& find_plan(const Gemm& gemm, Device device);
 
+/// Whether `find_plan` has one.
+bool has_plan(const Gemm& gemm, Device device);
+
 /// Bytes, at most `kWorkspaceCap`.
 int64_t workspace_bytes(const GemmPlan& plan);
 

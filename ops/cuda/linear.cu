@@ -1,58 +1,69 @@
 // The gradient of a bias, for `linear` and `conv2d`: the sum of each column of a matrix.
 #include "brim/core/cuda/compute.cuh"
-#include "brim/core/cuda/strided.cuh"
+#include "brim/ops/cuda/reduce.cuh"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/linear.h"
 
 namespace brim::cuda {
 namespace {
 
-constexpr int kColumns = 32;  // of a block: one warp reads a stretch of a row
-constexpr int kRows = 16;     // of a block at a time
+/// In double.
+template <class S>
+struct ColumnSum {
+  using State = double;
 
-struct ColumnSums {
-  double of[kRows][kColumns];
+  const S* dy;
+  S* db;
+  int64_t columns;
+
+  __device__ double fold(int64_t, int64_t column, int64_t first, int64_t units,
+                         int64_t step) const {
+    double sum = 0;
+    for (int64_t row = first; row < units; row += step)
+      sum += static_cast<double>(widen(dy[row * columns + column]));
+    return sum;
+  }
+  __device__ static void join(double& sum, const double& later) { sum += later; }
+  __device__ void finish(int64_t, int64_t column, double sum) const {
+    db[column] = round_to<S>(sum);
+  }
 };
 
-/// Thread (x, y) adds rows y, y + 16, ... of column x; the 16 sums are added as a tree. In double,
-/// and in one order for any GPU.
+ReducePlan plan_of(const KernelCall& call) {
+  const int64_t columns = call.out[0].numel();
+  return {1, call.in[0].numel() / columns, columns};
+}
+
 template <class S>
-__global__ void sum_columns(const S* dy, S* db, int64_t rows, int64_t columns) {
-  auto& sums = shared_memory<ColumnSums>()->of;
-  int64_t column = int64_t{blockIdx.x} * kColumns + threadIdx.x;
-  double sum = 0;
-  if (column < columns)
-    for (int64_t row = threadIdx.y; row < rows; row += kRows)
-      sum += static_cast<double>(widen(dy[row * columns + column]));
-  sums[threadIdx.y][threadIdx.x] = sum;
-  for (unsigned half = kRows / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.y < half) sums[threadIdx.y][threadIdx.x] += sums[threadIdx.y + half][threadIdx.x];
-  }
-  if (threadIdx.y == 0 && column < columns) db[column] = round_to<S>(sums[0][threadIdx.x]);
+int64_t bias_gradient_scratch(const KernelCall& call, const NoAttributes&) {
+  if (call.out[0].numel() == 0) return 0;
+  ScratchCursor cursor(nullptr);
+  take_partial<ColumnSum<S>>(cursor, plan_of(call));
+  return cursor.used();
 }
 
 template <class S>
 void bias_gradient_kernel(const KernelCall& call, const NoAttributes&) {
-  int64_t columns = call.out[0].numel();
-  if (columns == 0) return;
-  auto blocks = static_cast<unsigned>((columns + kColumns - 1) / kColumns);
-  launch_kernel("bias_gradient", sum_columns<S>, {blocks, {kColumns, kRows}, sizeof(ColumnSums)},
-                call.stream, call.in[0].as<S>(), call.out[0].as<S>(), call.in[0].numel() / columns,
-                columns);
+  if (call.out[0].numel() == 0) return;
+  ScratchCursor cursor(call.scratch);
+  const ColumnSum<S> sum{call.in[0].as<S>(), call.out[0].as<S>(), call.out[0].numel()};
+  reduce("bias_gradient", call, plan_of(call), sum,
+         take_partial<ColumnSum<S>>(cursor, plan_of(call)));
+}
+
+template <class S>
+void register_for() {
+  register_kernel(kernel::bias_gradient, DeviceType::cuda, dtype_of<S>, bias_gradient_kernel<S>,
+                  bias_gradient_scratch<S>);
 }
 
 }  // namespace
 
 void register_linear() {
-  register_kernel(kernel::bias_gradient, DeviceType::cuda, Dtype::float32,
-                  bias_gradient_kernel<float>);
-  register_kernel(kernel::bias_gradient, DeviceType::cuda, Dtype::float64,
-                  bias_gradient_kernel<double>);
-  register_kernel(kernel::bias_gradient, DeviceType::cuda, Dtype::float16,
-                  bias_gradient_kernel<Float16>);
-  register_kernel(kernel::bias_gradient, DeviceType::cuda, Dtype::bfloat16,
-                  bias_gradient_kernel<BFloat16>);
+  register_for<float>();
+  register_for<double>();
+  register_for<Float16>();
+  register_for<BFloat16>();
 }
 
 }  // namespace brim::cuda

@@ -112,17 +112,21 @@ void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attri
   if (call.in[2].present) add_bias<T>(call, call.in[2], call.out[0]);
 }
 
-bool sums_products(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
+/// Of halves: sums over a broadcast are left to float32, and so is what cuBLASLt has no algorithm
+/// for: a bias beside rows of an odd size, say.
+bool suits(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
   const Products products(call, attributes);
-  return products.batch.count() * products.size_y() != call.out[0].numel();
+  if (products.batch.count() * products.size_y() != call.out[0].numel()) return false;
+  if (products.is_empty() || is_bound(call.device)) return true;
+  const Device device = device_meant(call.device);
+  DeviceScope scope(device);
+  return has_plan(products.at(products.batch.at(0)), device);
 }
 
 template <class T>
 void register_half() {
   register_kernel(kernel::matmul, DeviceType::cuda, dtype_of<T>, matmul_kernel<T>, matmul_scratch,
-                  [](const KernelCall& call, const kernel::MatmulAttributes& attributes) {
-                    return !sums_products(call, attributes);
-                  });
+                  suits);
 }
 
 }  // namespace

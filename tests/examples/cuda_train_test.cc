@@ -84,6 +84,46 @@ TEST_CASE("train on a GPU: within a budget, with what it takes") {
   CHECK_THROWS_AS(train("--steps 2 --batch 4 --budget 1MiB"), examples::DoesNotFit);
 }
 
+TEST_CASE("train on a GPU: updates are recorded within a budget, with the same losses") {
+  if (skipped("graphs")) return;
+  const std::string run = "--steps 5 --batch 2 --budget 1GiB";
+  auto losses = [](const std::vector<json>& lines) {
+    std::vector<json> found;
+    for (const json& line : lines)
+      if (line["event"] == "step") found.push_back(line["loss"]);
+    return found;
+  };
+  const auto graph = train(run + " --cuda-graph");
+  const json done = event_of(graph, "done");
+  CHECK(done["graph_steps"] == 4);  // the first runs as it is
+  CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
+  CHECK(losses(graph).size() == 5);
+  CHECK(losses(graph) == losses(train(run)));
+  CHECK_THROWS_WITH_AS(train(run + " --cuda-graph --offload auto"),
+                       doctest::Contains("--cuda-graph cannot record"), ValueError);
+}
+
+TEST_CASE("train on a GPU: channels are pruned there, and memory is planned again") {
+  if (skipped("pruning")) return;
+  const auto lines = train(
+      "--steps 6 --batch 2 --prune-to flops=0.6 --prune-start 2 --prune-end 4 --prune-every 2 "
+      "--budget 1GiB");
+  const json done = event_of(lines, "done");
+  CHECK(std::ranges::count(lines, "prune", [](const json& line) { return line["event"]; }) == 2);
+  CHECK(done["mismatches"] == 0);
+  CHECK(done["peak_bytes"] == done["predicted_peak_bytes"]);
+  CHECK(done["oom_events"] == 0);
+}
+
+TEST_CASE("train on a GPU: its numbers are watched") {
+  if (skipped("numbers")) return;
+  const json seen = event_of(train("--steps 2 --batch 2 --watch-numerics"), "numerics");
+  // Found from the largest gradient: without any it would be the most that there is.
+  CHECK(seen["loss_scale"].get<double>() >= 1);
+  CHECK(seen["loss_scale"].get<double>() < 0x1p24);
+  CHECK(seen["updates"] == 1);
+}
+
 TEST_CASE("train on a GPU: says what the process holds there, and what its context grew by") {
   if (skipped("contexts")) return;
   const auto lines = train("--steps 2 --batch 2");

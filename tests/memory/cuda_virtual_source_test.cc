@@ -358,6 +358,25 @@ TEST_CASE("virtual memory: an arena maps its planned height, in whole pages, in 
   CHECK(driver->calls() == calls + 3);  // create, map, allow access
 }
 
+TEST_CASE("virtual memory: an arena ends after the work on it, also where there was one stream") {
+  brim::testing::ToyTraining toy(6);
+  auto plan = std::make_shared<Plan>(
+      make_plan(brim::testing::record({toy.setup(), toy.step({64, 64, 7})})));
+  auto device = std::make_shared<SimulatedDevice>(/*streams=*/1, /*seed=*/1);
+  auto driver = std::make_shared<FakeDriver>(
+      FakeDriverOptions{.total = 1 << 30, .granularity = kPage, .device = device});
+  CudaVirtualSource source(driver);
+  source.set_stream_order(device);
+  {
+    const ArenaPlanner planner(source, plan);
+    const void* held = reinterpret_cast<const void*>(driver->first_mapping());
+    for (int i = 0; i < 20; ++i) device->enqueue(0, held, kPage, [] {});
+    CHECK(device->uses(held, kPage));
+  }
+  CHECK(driver->breach() == "");
+  CHECK(driver->held() == 0);
+}
+
 TEST_CASE("virtual memory: many requests of many sizes need no more addresses than were reserved") {
   auto driver =
       std::make_shared<FakeDriver>(FakeDriverOptions{.total = kTotal, .granularity = kPage});

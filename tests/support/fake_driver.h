@@ -40,6 +40,8 @@ class FakeDriver final : public cuda::Driver {
   int64_t calls() const { return calls_; }
   /// Bytes that the caller holds, mapped or not.
   int64_t held() const { return held_; }
+  /// The lowest address where something is mapped; 0 for none.
+  uintptr_t first_mapping() const { return mappings_.empty() ? 0 : mappings_.begin()->first; }
   /// "" while the rules are kept.
   const std::string& breach() const { return breach_; }
 
