@@ -1,5 +1,6 @@
 #include "brim/autograd/offload.h"
 
+#include "brim/autograd/cuda_copies.h"
 #include "brim/autograd/host_copy.h"
 #include "brim/autograd/saved_tensor.h"
 #include "brim/base/error.h"

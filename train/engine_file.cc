@@ -2,13 +2,11 @@
 
 #include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
-#include "brim/base/error.h"
 #include "brim/io/atomic_file.h"
-#include "brim/io/checksum.h"
 #include "brim/io/input_file.h"
 #include "brim/ops/cuda/convolution.h"
+#include "brim/train/kept_json.h"
 
 namespace brim {
 namespace {
@@ -16,22 +14,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr const char* kTag = "engines";
-constexpr const char* kFormat = "brim engines";
-constexpr int kVersion = 1;
+constexpr KeptJson kKept{.tag = "engines", .what = "engines", .version = 1};
 constexpr int64_t kMostBytes = int64_t{16} << 20;  // of a file; an engine has some 200
 constexpr size_t kMostKnobs = 256;
-
-uint64_t sum_of(std::string_view text) {
-  io::Checksum sum;
-  sum.add(text);
-  return sum.value();
-}
-
-template <class... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
-  raise<FileError>(kTag, "{}", fmt::format(text, std::forward<Args>(args)...));
-}
 
 Json json_of(const EngineChoice& choice) {
   Json knobs = Json::array();
@@ -44,56 +29,37 @@ Json json_of(const EngineChoice& choice) {
 
 // ---- Reading.
 
-Json parse(std::string_view text) {
-  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!value.is_object()) refuse("it is not JSON");
-  return value;
-}
-
-const Json& field(const Json& object, const char* name) {
-  if (!object.is_object() || !object.contains(name)) refuse("there is no '{}'", name);
-  return object[name];
-}
-
 int64_t whole(const Json& value, const char* what) {
-  if (!value.is_number_integer()) refuse("'{}' is not a whole number", what);
+  if (!value.is_number_integer()) kKept.refuse("'{}' is not a whole number", what);
   return value.get<int64_t>();
 }
 
 /// From 0.
 int64_t count(const Json& value, const char* what) {
   const int64_t number = whole(value, what);
-  if (number < 0) refuse("expected a number from 0 in '{}', got {}", what, number);
+  if (number < 0) kKept.refuse("expected a number from 0 in '{}', got {}", what, number);
   return number;
 }
 
 EngineChoice choice_from(const Json& json) {
-  EngineChoice choice{.engine = count(field(json, "engine"), "engine"),
-                      .workspace = count(field(json, "workspace"), "workspace")};
-  const Json& timed = field(json, "timed");
-  if (!timed.is_boolean()) refuse("'timed' is neither true nor false");
+  EngineChoice choice{.engine = count(kKept.field(json, "engine"), "engine"),
+                      .workspace = count(kKept.field(json, "workspace"), "workspace")};
+  const Json& timed = kKept.field(json, "timed");
+  if (!timed.is_boolean()) kKept.refuse("'timed' is neither true nor false");
   choice.timed = timed;
-  const Json& knobs = field(json, "knobs");
+  const Json& knobs = kKept.field(json, "knobs");
   if (!knobs.is_array() || knobs.size() > kMostKnobs)
-    refuse("'knobs' is no list of up to {} pairs", kMostKnobs);
+    kKept.refuse("'knobs' is no list of up to {} pairs", kMostKnobs);
   for (const Json& knob : knobs) {
-    if (!knob.is_array() || knob.size() != 2) refuse("'knobs' is no list of pairs");
+    if (!knob.is_array() || knob.size() != 2) kKept.refuse("'knobs' is no list of pairs");
     choice.knobs.push_back({count(knob[0], "knobs"), whole(knob[1], "knobs")});
   }
   return choice;
 }
 
-void require_head(const Json& head, std::string_view body) {
-  if (field(head, "format") != kFormat) refuse("it is no file of engines");
-  const Json& version = field(head, "version");
-  if (version != kVersion)
-    refuse("it is of version {}, and this reads version {}", version.dump(), kVersion);
-  if (field(head, "checksum") != sum_of(body)) refuse("it is damaged: its checksum is wrong");
-}
-
 std::string read_all(const std::string& path) {
-  io::InputFile file(path, kTag);
-  if (file.size() > kMostBytes) refuse("it has {} bytes, which is too much", file.size());
+  io::InputFile file(path, kKept.tag);
+  if (file.size() > kMostBytes) kKept.refuse("it has {} bytes, which is too much", file.size());
   std::string text(static_cast<size_t>(file.size()), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
   return text;
@@ -126,25 +92,18 @@ std::string engine_kind(Device device) {
 std::string to_text(const EngineChoices& choices, const std::string& kind) {
   Json engines = Json::object();
   for (const auto& [name, choice] : choices) engines[name] = json_of(choice);
-  const std::string line = Json{{"kind", kind}, {"engines", std::move(engines)}}.dump();
-  const Json head{{"format", kFormat}, {"version", kVersion}, {"checksum", sum_of(line)}};
-  return head.dump() + "\n" + line + "\n";
+  return kKept.to_text(Json{{"kind", kind}, {"engines", std::move(engines)}});
 }
 
 EngineChoices engine_choices_from(std::string_view text, const std::string& kind) {
-  const size_t end = text.find('\n');
-  if (end == text.npos || !text.ends_with('\n') || end + 1 == text.size())
-    refuse("it is damaged: expected two lines");
-  const std::string_view body = text.substr(end + 1, text.size() - end - 2);
-  require_head(parse(text.substr(0, end)), body);
-  const Json kept = parse(body);
-  if (const Json& other = field(kept, "kind"); other != kind)
-    refuse("it is of {}, where there is \"{}\" now", other.dump(), kind);
-  const Json& engines = field(kept, "engines");
-  if (!engines.is_object()) refuse("'engines' is not an object");
+  const Json kept = kKept.body_of(text);
+  if (const Json& other = kKept.field(kept, "kind"); other != kind)
+    kKept.refuse("it is of {}, where there is \"{}\" now", other.dump(), kind);
+  const Json& engines = kKept.field(kept, "engines");
+  if (!engines.is_object()) kKept.refuse("'engines' is not an object");
   EngineChoices choices;
   for (const auto& [name, choice] : engines.items()) choices[name] = choice_from(choice);
-  if (to_text(choices, kind) != text) refuse("it is damaged: it is not as it was written");
+  if (to_text(choices, kind) != text) kKept.refuse("it is damaged: it is not as it was written");
   return choices;
 }
 
@@ -186,7 +145,7 @@ void keep_engines(Device gpu, const EngineFileOptions& options) {
     std::error_code error;
     fs::create_directories(options.folder, error);
     // Where that failed, this says why.
-    io::write_file(path, to_text(after, kind), kTag);
+    io::write_file(path, to_text(after, kind), kKept.tag);
   } catch (const FileError& refusal) {
     const std::string text =
         fmt::format("{}; the next run chooses engines by itself", refusal.what());

@@ -4,6 +4,7 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/train/non_finite.h"
+#include "brim/train/step_graph.h"
 #include "brim/train/step_saving.h"
 #include "brim/train/train_step.h"
 

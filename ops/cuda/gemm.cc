@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "brim/base/cuda/cublaslt.cuh"
+#include "brim/base/cuda/error.h"
 #include "brim/ops/cuda/workspace.h"
 
 namespace brim::cuda {
