@@ -37,8 +37,9 @@ void set_thread_order(ThreadOrder order);
 void run(const char* kernel, const Size& blocks, const Size& threads, size_t shared_bytes,
          const std::function<void()>& body);
 
-/// Does `work` of the GPU, or has it recorded, where this thread records (cudaStreamBeginCapture).
-void enqueue(std::function<void()> work);
+/// Does `work` on a stream of the GPU (a cudaStream_t), or has it recorded, where this thread
+/// records (cudaStreamBeginCapture).
+void enqueue(void* stream, std::function<void()> work);
 
 /// Throws `DeviceError` where something was written behind an allocation of the device. `run` calls
 /// it when a kernel is done.
