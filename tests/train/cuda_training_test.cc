@@ -152,13 +152,16 @@ TEST_CASE("a training on a GPU has the same bits whatever waits for backward, an
 TEST_CASE("a training on a GPU that works late has the bits of one that works at once") {
 #ifdef BRIM_EMULATED_GPU
   if (skipped("late work")) return;
+  using cuda::emulator::OtherStreams;
   const Device gpu = Device::cuda();
   for (bool offloads : {false, true}) {
     const Numbers at_once = train_small({.device = gpu, .offloads = offloads});
-    cuda::emulator::LateScope late;
-    const Numbers lately = train_small({.device = gpu, .offloads = offloads});
-    CHECK(lately.losses == at_once.losses);
-    CHECK(lately.weights == at_once.weights);
+    for (OtherStreams others : {OtherStreams::stay, OtherStreams::run_ahead}) {
+      cuda::emulator::LateScope late(others);
+      const Numbers lately = train_small({.device = gpu, .offloads = offloads});
+      CHECK(lately.losses == at_once.losses);
+      CHECK(lately.weights == at_once.weights);
+    }
   }
 #else
   MESSAGE("skipped: late work (no emulated GPU)");

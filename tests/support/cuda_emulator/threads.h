@@ -10,7 +10,8 @@
 // threads run between barriers (`set_thread_order`), shared memory that is read before it is
 // written (it begins as NaN), packs (core/cuda/vector.cuh) that are not aligned. What it does not:
 // how the memory of one block looks from another while both run, the alignment of other vector
-// loads, times, calls of NVIDIA's libraries.
+// loads, times, calls of NVIDIA's libraries, work of two streams at the same time (troubles.h only
+// has one of them ahead of the other).
 #pragma once
 
 #include <cstddef>
