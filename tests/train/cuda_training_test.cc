@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "brim/autograd/offload_all.h"
 #include "brim/base/cuda/devices.h"
 #include "brim/tests/support/cuda_libraries.h"
 #include "brim/tests/support/fake_driver.h"
@@ -47,8 +48,13 @@ struct Run {
   bool resumes = false;
   Dtype precision = Dtype::float32;  ///< float16 with a scaled loss
   RecomputeOptions recompute = {};
-  bool offloads = false;
+  bool offloads = false;  ///< all that is saved
 };
+
+RecomputeOptions offload_all() {
+  return {.name = "all offloaded",
+          .make_policy = [] { return std::make_unique<autograd::OffloadAll>(); }};
+}
 
 Numbers train_small(const Run& run) {
   const auto made = nn::make<SmallNet>({.device = run.device});
@@ -62,7 +68,7 @@ Numbers train_small(const Run& run) {
                          .micro_batch = 4};
   options.ema = &ema;
   options.precision = run.precision;
-  options.recompute = run.recompute;
+  options.recompute = run.offloads ? offload_all() : run.recompute;
   options.offload.enabled = run.offloads;
   optim::LossScaler scaler;
   if (run.precision == Dtype::float16) options.scaler = &scaler;
