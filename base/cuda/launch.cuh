@@ -35,8 +35,7 @@ template <class... Parameters>
 void launch_kernel(const char* name, void (*kernel)(Parameters...), const Grid& grid, void* stream,
                    std::type_identity_t<Parameters>... arguments) {
 #ifdef BRIM_CUDA_EMULATOR
-  static_cast<void>(stream);
-  emulator::enqueue([=] {
+  emulator::enqueue(stream, [=] {
     emulator::run(name, grid.blocks, grid.threads, grid.shared_bytes,
                   [&] { kernel(arguments...); });
   });

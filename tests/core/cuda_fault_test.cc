@@ -22,11 +22,12 @@ constexpr Kernel<NoAttributes> broken{"test_broken"}, whole{"test_whole"};
 void enter_kernels() {
   static const bool done = [] {
     register_kernel(broken, DeviceType::cuda, Dtype::float32,
-                    [](const KernelCall&, const NoAttributes&) {
-                      emulator::enqueue([] { throw std::out_of_range("an address"); });
+                    [](const KernelCall& call, const NoAttributes&) {
+                      emulator::enqueue(call.stream, [] { throw std::out_of_range("an address"); });
                     });
-    register_kernel(whole, DeviceType::cuda, Dtype::float32,
-                    [](const KernelCall&, const NoAttributes&) { emulator::enqueue([] {}); });
+    register_kernel(
+        whole, DeviceType::cuda, Dtype::float32,
+        [](const KernelCall& call, const NoAttributes&) { emulator::enqueue(call.stream, [] {}); });
     return true;
   }();
   REQUIRE(done);

@@ -1,6 +1,7 @@
 // An emulated GPU's memory is the host's: kernels here are functions of the host.
 #include <algorithm>
 
+#include "brim/base/cuda/stream.h"
 #include "brim/core/launch.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cuda/no_libraries.h"
@@ -57,7 +58,9 @@ void convolve_now(const ConvolutionCall& call, const ConvolutionBuffers& buffers
 }
 
 void convolve(const ConvolutionCall& call, const ConvolutionBuffers& buffers) {
-  cuda::emulator::enqueue([=] { convolve_now(call, buffers); });
+  // As cuDNN (base/cuda/cudnn.cc).
+  cuda::emulator::enqueue(cuda::default_stream(Device::cuda()).handle(),
+                          [=] { convolve_now(call, buffers); });
 }
 
 /// As the tensors may be gone when it runs.
@@ -85,9 +88,10 @@ void matmul_now(const MatmulViews& views, const MatmulBatch& batch,
 }
 
 void matmul_plain(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
-  cuda::emulator::enqueue([views = MatmulViews{call.in[0], call.in[1], call.in[2], call.out[0]},
-                           batch = MatmulBatch(call),
-                           attributes] { matmul_now(views, batch, attributes); });
+  const MatmulViews views{call.in[0], call.in[1], call.in[2], call.out[0]};
+  cuda::emulator::enqueue(call.stream, [views, batch = MatmulBatch(call), attributes] {
+    matmul_now(views, batch, attributes);
+  });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "brim/autograd/offload_all.h"
 #include "brim/base/cuda/devices.h"
 #include "brim/tests/support/cuda_libraries.h"
 #include "brim/tests/support/fake_driver.h"
@@ -47,8 +48,13 @@ struct Run {
   bool resumes = false;
   Dtype precision = Dtype::float32;  ///< float16 with a scaled loss
   RecomputeOptions recompute = {};
-  bool offloads = false;
+  bool offloads = false;  ///< all that is saved
 };
+
+RecomputeOptions offload_all() {
+  return {.name = "all offloaded",
+          .make_policy = [] { return std::make_unique<autograd::OffloadAll>(); }};
+}
 
 Numbers train_small(const Run& run) {
   const auto made = nn::make<SmallNet>({.device = run.device});
@@ -62,7 +68,7 @@ Numbers train_small(const Run& run) {
                          .micro_batch = 4};
   options.ema = &ema;
   options.precision = run.precision;
-  options.recompute = run.recompute;
+  options.recompute = run.offloads ? offload_all() : run.recompute;
   options.offload.enabled = run.offloads;
   optim::LossScaler scaler;
   if (run.precision == Dtype::float16) options.scaler = &scaler;
@@ -152,13 +158,16 @@ TEST_CASE("a training on a GPU has the same bits whatever waits for backward, an
 TEST_CASE("a training on a GPU that works late has the bits of one that works at once") {
 #ifdef BRIM_EMULATED_GPU
   if (skipped("late work")) return;
+  using cuda::emulator::OtherStreams;
   const Device gpu = Device::cuda();
   for (bool offloads : {false, true}) {
     const Numbers at_once = train_small({.device = gpu, .offloads = offloads});
-    cuda::emulator::LateScope late;
-    const Numbers lately = train_small({.device = gpu, .offloads = offloads});
-    CHECK(lately.losses == at_once.losses);
-    CHECK(lately.weights == at_once.weights);
+    for (OtherStreams others : {OtherStreams::stay, OtherStreams::run_ahead}) {
+      cuda::emulator::LateScope late(others);
+      const Numbers lately = train_small({.device = gpu, .offloads = offloads});
+      CHECK(lately.losses == at_once.losses);
+      CHECK(lately.weights == at_once.weights);
+    }
   }
 #else
   MESSAGE("skipped: late work (no emulated GPU)");

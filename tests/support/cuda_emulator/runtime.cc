@@ -5,25 +5,27 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
 #include "brim/base/error.h"
+#include "brim/tests/support/cuda_emulator/streams.h"
 #include "brim/tests/support/cuda_emulator/troubles.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
 
-struct CUstream_st {};
+struct CUstream_st {
+  std::shared_ptr<brim::cuda::emulator::StreamQueue> queue = brim::cuda::emulator::new_queue();
+};
 struct CUevent_st {
   bool timed = false;
-  size_t after = 0;  // so many pieces of late work
+  brim::cuda::emulator::Mark place;
   std::chrono::steady_clock::time_point mark;
 };
 struct CUgraph_st {
@@ -34,6 +36,8 @@ struct CUgraphExec_st {
 };
 
 namespace {
+
+namespace emulator = brim::cuda::emulator;
 
 constexpr size_t kTotal = size_t{4} << 30;
 constexpr size_t kGuard = 64;  // bytes behind each allocation that are nobody's
@@ -85,9 +89,6 @@ thread_local bool recording_waited = false;
 /// What troubles.h says.
 struct Troubles {
   bool is_late = false;
-  bool is_lost = false;                     // a kernel failed
-  std::deque<std::function<void()>> queue;  // of work that is late
-  size_t done = 0;                          // of it, since the program began
   int pinned_fails_in = 0, pinned_error = 0;
   size_t others = 0, others_then = 0;
   int others_in = 0;
@@ -118,48 +119,56 @@ bool is_ours(const void* address) {
   return address < static_cast<const char*>(begin) + bytes;
 }
 
-constexpr size_t kAll = SIZE_MAX;
-
-// Until so many pieces are done.
-cudaError_t do_late_work(size_t until = kAll) {
-  Troubles& now = troubles();
-  while (!now.queue.empty() && now.done < until) {
-    const std::function<void()> work = std::move(now.queue.front());
-    now.queue.pop_front();
-    ++now.done;
-    try {
-      work();
-    } catch (const std::exception&) {
-      now.is_lost = true;
-    }
-  }
-  return now.is_lost ? failed(cudaErrorIllegalAddress) : cudaSuccess;
+const std::shared_ptr<emulator::StreamQueue>& queue_of(cudaStream_t stream) {
+  static auto* unnamed = new CUstream_st;
+  return stream == nullptr ? unnamed->queue : stream->queue;
 }
 
-// A wait; a recording allows none.
-cudaError_t waited() {
-  if (recording == nullptr) return do_late_work();
+cudaError_t state() { return emulator::is_lost() ? failed(cudaErrorIllegalAddress) : cudaSuccess; }
+
+// What a recording does not allow.
+cudaError_t waits_in_recording() {
   recording_waited = true;
   return failed(cudaErrorStreamCaptureUnsupported);
 }
 
+bool is_queued() { return troubles().is_late && recording == nullptr; }
+
+// The bytes are nobody's from now on, and are the host's again by what `then` does with it.
+cudaError_t forget(void* address, const std::function<void(std::function<void()>)>& then) {
+  size_t bytes = 0;
+  {
+    Memory& held = memory();
+    std::lock_guard lock(held.mutex);
+    auto found = held.sizes.find(address);
+    if (found == held.sizes.end()) return failed(cudaErrorInvalidValue);
+    bytes = found->second;
+    held.used -= bytes;
+    held.sizes.erase(found);
+  }
+  then([=] { release(address, bytes); });
+  return cudaSuccess;
+}
+
 }  // namespace
 
-void brim::cuda::emulator::enqueue(std::function<void()> work) {
+void brim::cuda::emulator::enqueue(void* stream, std::function<void()> work) {
   if (recording != nullptr) return recording->work.push_back(std::move(work));
   if (!troubles().is_late) return work();
-  troubles().queue.push_back(std::move(work));
+  add(*queue_of(static_cast<cudaStream_t>(stream)), std::move(work));
 }
 
-brim::cuda::emulator::LateScope::LateScope() { troubles().is_late = true; }
+brim::cuda::emulator::LateScope::LateScope(OtherStreams others) {
+  set_other_streams(others);
+  troubles().is_late = true;
+}
 
 brim::cuda::emulator::LateScope::~LateScope() {
-  do_late_work();
-  troubles().is_late = troubles().is_lost = false;
+  run_all();
+  forgive();
+  troubles().is_late = false;
   last_error = cudaSuccess;
 }
-
-size_t brim::cuda::emulator::work_left() { return troubles().queue.size(); }
 
 size_t brim::cuda::emulator::pinned_bytes() {
   Memory& held = memory();
@@ -270,13 +279,17 @@ cudaError_t cudaSetDevice(int device) {
   return device == 0 ? cudaSuccess : failed(cudaErrorInvalidDevice);
 }
 
-cudaError_t cudaDeviceSynchronize() { return waited(); }
+cudaError_t cudaDeviceSynchronize() {
+  if (recording != nullptr) return waits_in_recording();
+  emulator::run_all();
+  return state();
+}
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {
   Memory& held = memory();
   std::lock_guard lock(held.mutex);
   *address = nullptr;
-  if (troubles().is_lost) return failed(cudaErrorIllegalAddress);
+  if (emulator::is_lost()) return failed(cudaErrorIllegalAddress);
   if (bytes + troubles().others > kTotal - held.used) return failed(cudaErrorMemoryAllocation);
   *address = allocate(bytes);
   if (*address == nullptr) return failed(cudaErrorMemoryAllocation);
@@ -288,15 +301,15 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
 cudaError_t cudaFree(void* address) {
   if (address == nullptr)
     return troubles().no_context ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
-  do_late_work();
-  Memory& held = memory();
-  std::lock_guard lock(held.mutex);
-  auto found = held.sizes.find(address);
-  if (found == held.sizes.end()) return failed(cudaErrorInvalidValue);
-  held.used -= found->second;
-  release(address, found->second);
-  held.sizes.erase(found);
-  return cudaSuccess;
+  emulator::run_all();
+  return forget(address, [](const std::function<void()>& done) { done(); });
+}
+
+cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
+  if (address == nullptr || !is_queued()) return cudaFree(address);
+  return forget(address, [stream](std::function<void()> done) {
+    emulator::enqueue(stream, std::move(done));
+  });
 }
 
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
@@ -316,17 +329,16 @@ cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
 
 cudaError_t cudaFreeHost(void* address) {
   if (address == nullptr) return cudaSuccess;
-  Memory& held = memory();
-  std::lock_guard lock(held.mutex);
-  auto found = held.pinned.find(address);
-  if (found == held.pinned.end()) return failed(cudaErrorInvalidValue);
-  std::memset(address, 0xff, found->second);  // for a copy that is late to find
-  held.pinned_used -= found->second;
-  held.pinned.erase(found);
-  if (troubles().queue.empty())
-    std::free(address);
-  else
-    troubles().queue.push_back([address] { std::free(address); });
+  {
+    Memory& held = memory();
+    std::lock_guard lock(held.mutex);
+    auto found = held.pinned.find(address);
+    if (found == held.pinned.end()) return failed(cudaErrorInvalidValue);
+    std::memset(address, 0xff, found->second);  // for a copy that is late to find
+    held.pinned_used -= found->second;
+    held.pinned.erase(found);
+  }
+  emulator::when_idle([address] { std::free(address); });
   return cudaSuccess;
 }
 
@@ -343,22 +355,22 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 // What is late reads pinned memory when it is done; other memory of the host's is read at once, or
 // written before the call returns.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
-                            cudaStream_t) {
-  if (troubles().is_lost) return failed(cudaErrorIllegalAddress);
-  const bool is_staged = troubles().is_late && recording == nullptr;
-  if (is_staged && !is_ours(from) && !is_pinned(from)) {
+                            cudaStream_t stream) {
+  if (emulator::is_lost()) return failed(cudaErrorIllegalAddress);
+  if (is_queued() && !is_ours(from) && !is_pinned(from)) {
     const auto* begin = static_cast<const char*>(from);
-    brim::cuda::emulator::enqueue([to, staged = std::vector<char>(begin, begin + bytes)] {
+    emulator::enqueue(stream, [to, staged = std::vector<char>(begin, begin + bytes)] {
       std::memcpy(to, staged.data(), staged.size());
     });
     return cudaSuccess;
   }
-  brim::cuda::emulator::enqueue([=] { std::memmove(to, from, bytes); });
-  return is_staged && !is_ours(to) && !is_pinned(to) ? do_late_work() : cudaSuccess;
+  emulator::enqueue(stream, [=] { std::memmove(to, from, bytes); });
+  return is_queued() && !is_ours(to) && !is_pinned(to) ? cudaStreamSynchronize(stream)
+                                                       : cudaSuccess;
 }
 
-cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t) {
-  brim::cuda::emulator::enqueue([=] { std::memset(to, byte, bytes); });
+cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t stream) {
+  emulator::enqueue(stream, [=] { std::memset(to, byte, bytes); });
   return cudaSuccess;
 }
 
@@ -372,11 +384,20 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return waited(); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (recording != nullptr) return waits_in_recording();
+  emulator::run_to(emulator::end_of(queue_of(stream)));
+  return state();
+}
+
+// For what was recorded last, whatever becomes of the event.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (is_queued()) emulator::add_wait(*queue_of(stream), event->place);
+  return cudaSuccess;
+}
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  *event = new CUevent_st{.timed = (flags & cudaEventDisableTiming) == 0, .mark = {}};
+  *event = new CUevent_st{.timed = (flags & cudaEventDisableTiming) == 0, .place = {}, .mark = {}};
   return cudaSuccess;
 }
 
@@ -385,19 +406,25 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->mark = std::chrono::steady_clock::now();
-  event->after = troubles().done + troubles().queue.size();
+  event->place = is_queued() ? emulator::end_of(queue_of(stream)) : emulator::Mark{};
   return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return do_late_work(event->after); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  emulator::run_to(event->place);
+  return state();
+}
+
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return troubles().done >= event->after ? cudaSuccess : failed(cudaErrorNotReady);
+  return emulator::is_reached(event->place) ? cudaSuccess : failed(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   if (!begin->timed || !end->timed) return failed(cudaErrorInvalidResourceHandle);
+  if (!emulator::is_reached(begin->place) || !emulator::is_reached(end->place))
+    return failed(cudaErrorNotReady);
   *milliseconds = std::chrono::duration<float, std::milli>(end->mark - begin->mark).count();
   return cudaSuccess;
 }
@@ -427,8 +454,8 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
-  for (const std::function<void()>& work : graph->work) brim::cuda::emulator::enqueue(work);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  for (const std::function<void()>& work : graph->work) emulator::enqueue(stream, work);
   return cudaSuccess;
 }
 

@@ -10,7 +10,8 @@
 // threads run between barriers (`set_thread_order`), shared memory that is read before it is
 // written (it begins as NaN), packs (core/cuda/vector.cuh) that are not aligned. What it does not:
 // how the memory of one block looks from another while both run, the alignment of other vector
-// loads, times, calls of NVIDIA's libraries.
+// loads, times, calls of NVIDIA's libraries, work of two streams at the same time (troubles.h only
+// has one of them ahead of the other).
 #pragma once
 
 #include <cstddef>
@@ -37,8 +38,9 @@ void set_thread_order(ThreadOrder order);
 void run(const char* kernel, const Size& blocks, const Size& threads, size_t shared_bytes,
          const std::function<void()>& body);
 
-/// Does `work` of the GPU, or has it recorded, where this thread records (cudaStreamBeginCapture).
-void enqueue(std::function<void()> work);
+/// Does `work` on a stream of the GPU (a cudaStream_t), or has it recorded, where this thread
+/// records (cudaStreamBeginCapture).
+void enqueue(void* stream, std::function<void()> work);
 
 /// Throws `DeviceError` where something was written behind an allocation of the device. `run` calls
 /// it when a kernel is done.

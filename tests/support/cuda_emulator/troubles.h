@@ -7,13 +7,21 @@
 
 namespace brim::cuda::emulator {
 
+/// What the streams do that nobody waits for, when one is waited for: nothing, or before it all
+/// that they can, the newest stream first. Which wait of a stream for another is missing shows in
+/// one of the two: with `stay` the other comes too late, with `run_ahead` the stream itself too
+/// early.
+enum class OtherStreams { stay, run_ahead };
+
 /// What is enqueued is done when somebody waits, and not before, until the scope ends: kernels and
-/// copies from and to pinned memory, all streams in the order of the calls. Other copies of the
-/// host's memory read at once, and wait before they write. A kernel that throws is an illegal
-/// address, which the call that waits returns, and every call after it.
+/// copies from and to pinned memory. Each stream has its own queue, of which the host waits for
+/// one, for a part of one by an event, or for all; on the way a wait for another stream's event has
+/// that stream come to where it was recorded. Other copies of the host's memory read at once, and
+/// wait for their stream before they write. A kernel that throws is an illegal address, which the
+/// call that waits returns, and every call after it.
 class LateScope {
  public:
-  LateScope();
+  explicit LateScope(OtherStreams others = OtherStreams::stay);
   ~LateScope();
   LateScope(const LateScope&) = delete;
   LateScope& operator=(const LateScope&) = delete;

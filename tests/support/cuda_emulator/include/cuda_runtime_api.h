@@ -51,7 +51,7 @@ cudaError_t cudaFree(void* address);
 inline cudaError_t cudaMallocAsync(void** address, size_t bytes, cudaStream_t) {
   return cudaMalloc(address, bytes);
 }
-inline cudaError_t cudaFreeAsync(void* address, cudaStream_t) { return cudaFree(address); }
+cudaError_t cudaFreeAsync(void* address, cudaStream_t stream);
 enum : unsigned { cudaHostAllocPortable = 1 };
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void* address);
