@@ -13,11 +13,11 @@ TEST_CASE("gpu memory: the line names each holder, and a context that was not me
                            .context_is_measured = true,
                            .others = 400 << 20};
   CHECK(to_string(memory) ==
-        "4.0 GiB in all, 3.0 GiB free, 0 B reserved, context 512.0 MiB, others 400.0 MiB");
+        "4 GiB in all, 3 GiB free, 0 B reserved, context 512 MiB, others 400 MiB");
   memory.context_is_measured = false;
   CHECK(to_string(memory) ==
-        "4.0 GiB in all, 3.0 GiB free, 0 B reserved, context, which was not "
-        "measured, and others 400.0 MiB");
+        "4 GiB in all, 3 GiB free, 0 B reserved, context, which was not "
+        "measured, and others 400 MiB");
 }
 
 #ifdef BRIM_EMULATED_GPU
