@@ -25,7 +25,7 @@ GpuMemory gpu_memory(Device device);
 /// The same where `reserved` bytes are tensors', by an account that need not be in force.
 GpuMemory gpu_memory(Device device, int64_t reserved);
 
-/// "79.1 GiB in all, 78.2 GiB free, 0 B reserved, context 512.0 MiB, others 400.0 MiB".
+/// "79.1 GiB in all, 78.2 GiB free, 0 B reserved, context 512 MiB, others 400 MiB".
 std::string to_string(const GpuMemory& memory);
 
 }  // namespace brim::memory

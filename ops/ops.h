@@ -1,6 +1,6 @@
 // Every op, for programs that use many; a source that uses few compiles faster with their headers.
-// All run on the CPU and the meta device, have images in NHWC, and take tensors by value: move in
-// what is not needed any more. Layers, which own their weights, are in nn/layers.h; what only
+// All run on the CPU, on GPUs and on the meta device, have images in NHWC, and take tensors by
+// value: move in what is not needed any more. Layers, which own their weights, are in nn/layers.h; what only
 // authors of ops need (op.h, broadcast.h, reuse.h, rows.h) is not part of this.
 #pragma once
 

@@ -57,7 +57,10 @@ TEST_CASE("plan for a card: the largest batch, in so many bytes, as a bound") {
 }
 
 TEST_CASE("plan for a card: a budget holds the context too, and is no larger than the card") {
-  if (!brim::cuda::built()) return;
+  if (!brim::cuda::built()) {
+    MESSAGE("skipped: plans for a card on CUDA (", brim::cuda::why_no_device(), ")");
+    return;
+  }
   const std::string batch = " --batch 32 --recompute off" + kModel;
   const json said = plan_json("--device t4-16gb" + batch);
   const auto peak = said["predicted_peak_bytes"].get<int64_t>(),

@@ -176,6 +176,22 @@ TEST_CASE("what tests left out is said before the last line") {
         std::string::npos);
 }
 
+TEST_CASE("every way in which a test says that it skips is counted") {
+  const std::string ways[] = {"halves on CUDA (no GPU)", "late work (no emulated GPU)",
+                              "cuDNN's engines (no library)", "there is a GPU",
+                              "abs on CUDA against the CPU (abs has no kernel on CUDA (yet))"};
+  const std::string told[] = {"on CUDA (no GPU)", "late work (no emulated GPU)",
+                              "cuDNN's engines (no library)", "there is a GPU",
+                              "on CUDA against the CPU (abs has no kernel on CUDA (yet))"};
+  std::string log = kPassed;
+  for (const std::string& way : ways) log += "t.cc:9: MESSAGE: skipped: " + way + "\n";
+  Finished run = test_run({{log, true}}, 0);
+  CAPTURE(run.out);
+  for (const std::string& line : told)
+    CHECK(run.out.find("      1 " + line + "\n") != std::string::npos);
+  CHECK(run.out.find("0 skipped") == std::string::npos);
+}
+
 TEST_CASE("the cache of builds loses what was read longest ago, down to a size") {
   TempFolder folder;
   folder.make_folder("cache/cas");

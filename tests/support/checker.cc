@@ -60,7 +60,8 @@ class Checker {
     step("empty batch", [&] { check_empty_batch(); });
   }
 
-  /// The same op on a GPU; values against the CPU's reference. The order of threads has no say.
+  /// The same op on a GPU; values against the CPU's reference. The order of threads has no say, nor
+  /// has the layout of inputs; a batch of none works there too.
   void run_on(Device device) {
     device_ = device;
     step("inputs", [&] {
@@ -70,11 +71,14 @@ class Checker {
       // Each buffer an allocation of its own: what lies beyond it is nobody's.
       memory::AccountScope apart(std::make_shared<memory::Account>(
           device, memory::cuda_source(device), memory::planner_named("direct")));
-      first_ = execute_there();
+      first_ = execute_on_device(on_device(inputs_, device_));
       check_reference();
       check_gradients();
       for (const auto& [name, run_so] : other_thread_orders())
-        run_so([&, name = name] { same_bits(name, execute_there()); });
+        run_so(
+            [&, name = name] { same_bits(name, execute_on_device(on_device(inputs_, device_))); });
+      check_empty_batch();
+      check_layouts_there();
     });
   }
 
@@ -106,9 +110,10 @@ class Checker {
       if (auto text = bit_difference(got.grads[i], first_.grads[i]); !text.empty())
         fault("{}: gradient of input {} differs: {}", when, i, text);
   }
-  Execution execute_there() {
+  // Of inputs that are there; what comes out is back on the CPU.
+  Execution execute_on_device(const Tensors& inputs) {
     OpCounter counter;
-    Execution there = execute(sample_, on_device(inputs_, device_));
+    Execution there = execute(sample_, inputs);
     count(counter);
     return {on_device(there.outputs, Device::cpu()), on_device(there.weights, Device::cpu()),
             on_device(there.grads, Device::cpu())};
@@ -310,6 +315,22 @@ class Checker {
     }
   }
 
+  // All inputs at once: on an emulated GPU a run takes its time.
+  void check_layouts_there() {
+    auto run_with = [&](auto layout) {
+      return execute_on_device(changed(on_device(inputs_, device_), layout));
+    };
+    same_bits("inputs with gaps", run_with(gapped));
+    same_bits("inputs transposed in memory", run_with(transposed));
+    Execution off_boundary = run_with(shifted);
+    if (libraries_see_alignment()) {
+      first_ = std::move(off_boundary);
+      check_reference();
+      return check_gradients();
+    }
+    same_bits("inputs off the 64-byte boundary", off_boundary);
+  }
+
   // Every request in turn, or a few dozen of them spread over the run.
   void check_refusals() {
     if (dtype_ != spec_.dtypes.front()) return;
@@ -340,7 +361,8 @@ class Checker {
       shape[0] = 0;
       input = empty(shape, {.dtype = input.dtype()});
     }
-    Execution run = execute(sample_, inputs);
+    Execution run =
+        device_.is_cpu() ? execute(sample_, inputs) : execute_on_device(on_device(inputs, device_));
     Tensors expected = sample_.reference(in_double(inputs));
     for (size_t k = 0; k < run.outputs.size(); ++k)
       if (run.outputs[k].shape() != expected[k].shape())

@@ -11,7 +11,8 @@ namespace brim::testing {
 void check_sample(const OpSpec& spec, const OpSample& sample, Dtype dtype,
                   std::vector<std::string>& faults);
 
-/// The same sample on another device: values and gradients against the same references.
+/// The same sample on another device: values and gradients against the same references, inputs in
+/// other layouts, a batch of none.
 void check_sample_on(Device device, const OpSpec& spec, const OpSample& sample, Dtype dtype,
                      std::vector<std::string>& faults);
 

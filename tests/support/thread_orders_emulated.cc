@@ -23,4 +23,6 @@ std::vector<std::pair<const char*, RunSo>> other_thread_orders() {
           {"threads shuffled", in_order(ThreadOrder::shuffled)}};
 }
 
+bool libraries_see_alignment() { return false; }
+
 }  // namespace brim::testing

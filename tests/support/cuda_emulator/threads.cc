@@ -18,7 +18,7 @@ namespace brim::cuda::emulator {
 namespace {
 
 constexpr unsigned kLanes = 32, kMaxThreads = 1024;
-constexpr size_t kMaxShared = 227 * 1024;   // of compute capability 9.0
+constexpr size_t kMaxShared = 48 * 1024;    // more is for those that ask (cudaFuncSetAttribute)
 constexpr size_t kStackBytes = 128 * 1024;  // of a fiber; AddressSanitizer's frames are large
 
 enum class State { ready, at_barrier, with_warp, done };
