@@ -4,9 +4,8 @@
 
 #ifdef BRIM_EMULATED_GPU
 
-#include <cuda_runtime_api.h>
-
 #include <cstring>
+#include <memory>
 
 #include "brim/base/cuda/driver.h"
 #include "brim/base/cuda/event.h"
@@ -15,6 +14,7 @@
 #include "brim/memory/cuda_source.h"
 #include "brim/memory/cuda_stream_order.h"
 #include "brim/memory/stream.h"
+#include "brim/tests/support/cuda_emulator/threads.h"
 #include "brim/tests/support/cuda_emulator/troubles.h"
 
 using namespace brim;

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <stdexcept>
-#include <vector>
 
 #include "brim/tests/support/cuda_emulator/troubles.h"
 
@@ -59,7 +58,7 @@ int copied(OtherStreams others, bool orders) {
   return *m.host;
 }
 
-/// The same, where the host waits for the stream that writes over the number when it is copied.
+/// The same, where the first then writes a 2 over it, and is all that the host waits for.
 int overwritten(OtherStreams others, bool orders) {
   Machine m;
   emulator::LateScope late(others);
@@ -74,7 +73,7 @@ int overwritten(OtherStreams others, bool orders) {
   return *m.host;
 }
 
-/// The same, where the stream that writes waits for the copy, which may come too early.
+/// The same, where the first then waits for the copy, which may have come too early.
 int copied_ahead(OtherStreams others, bool orders) {
   Machine m;
   emulator::LateScope late(others);
