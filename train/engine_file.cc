@@ -5,7 +5,7 @@
 
 #include "brim/io/atomic_file.h"
 #include "brim/io/input_file.h"
-#include "brim/ops/cuda/convolution.h"
+#include "brim/ops/cuda/engine_kind.h"
 #include "brim/train/kept_json.h"
 
 namespace brim {

@@ -9,6 +9,7 @@
 
 #include "brim/base/cuda/error.h"
 #include "brim/ops/cuda/engine.cuh"
+#include "brim/ops/cuda/engine_kind.h"
 
 namespace brim::cuda {
 namespace {

@@ -31,10 +31,6 @@ struct ConvolutionCall {
 /// What tables and files know it by: "forward float32 x 8x56x56x64 weight 128x3x3x64 ...".
 std::string name_of(const ConvolutionCall& call);
 
-/// What engines are of: the GPU's name and compute capability, and cuDNN's version. "" where there
-/// is no cuDNN to choose any.
-std::string engine_kind(Device device);
-
 /// Who asks: only for a plan, before there is one, may engines be timed.
 enum class AskedFor { run, plan };
 

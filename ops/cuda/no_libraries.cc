@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "brim/base/error.h"
+#include "brim/ops/cuda/engine_kind.h"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/cuda/warm_up.h"
 

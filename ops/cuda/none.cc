@@ -1,6 +1,6 @@
 // The build without the CUDA toolkit: nothing to enter.
 #include "brim/base/cuda/devices.h"
-#include "brim/ops/cuda/convolution.h"
+#include "brim/ops/cuda/engine_kind.h"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/cuda/warm_up.h"
 

@@ -26,11 +26,12 @@ constexpr Kernel<NoAttributes> broken{"test_broken"}, whole{"test_whole"};
 TEST_CASE("cuda wait: nothing is left to do when an op returns, and an error has its name") {
   REQUIRE(asked);
   register_kernel(broken, DeviceType::cuda, Dtype::float32,
-                  [](const KernelCall&, const NoAttributes&) {
-                    emulator::enqueue([] { throw std::out_of_range("an address"); });
+                  [](const KernelCall& call, const NoAttributes&) {
+                    emulator::enqueue(call.stream, [] { throw std::out_of_range("an address"); });
                   });
-  register_kernel(whole, DeviceType::cuda, Dtype::float32,
-                  [](const KernelCall&, const NoAttributes&) { emulator::enqueue([] {}); });
+  register_kernel(
+      whole, DeviceType::cuda, Dtype::float32,
+      [](const KernelCall& call, const NoAttributes&) { emulator::enqueue(call.stream, [] {}); });
   Tensor x = zeros({4}, {.device = Device::cuda()});
   emulator::LateScope late;
   launch(whole, {}, {x});

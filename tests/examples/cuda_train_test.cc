@@ -121,7 +121,7 @@ TEST_CASE("train on a GPU: its numbers are watched") {
   // Found from the largest gradient: without any it would be the most that there is.
   CHECK(seen["loss_scale"].get<double>() >= 1);
   CHECK(seen["loss_scale"].get<double>() < 0x1p24);
-  CHECK(seen["updates"] == 1);
+  CHECK(seen["updates"] == json::array({0}));
 }
 
 TEST_CASE("train on a GPU: says what the process holds there, and what its context grew by") {
