@@ -22,7 +22,8 @@ BRIM_HOST_DEVICE inline double clip_factor(double norm, double limit) {
 }
 
 /// The norm of all gradients as one vector, from the sums of the squares of each (`square_sum`), in
-/// their order. NaN where one of them has an element that is not finite, and only then.
+/// their order. NaN where one of them has an element that is not finite, and only then. The host
+/// leaves out parameters without a gradient, whose sum is 0: the same bits.
 BRIM_HOST_DEVICE inline double norm_of(const double* square_sums, int64_t count) {
   double total = 0;
   for (int64_t i = 0; i < count; ++i) total += square_sums[i];

@@ -175,15 +175,17 @@ void Optimizer::sum_squares(const Update& update) {
 }
 
 std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates) {
-  // Of those that have none.
-  if (updates.size() < parameters_.size()) fill(square_sums_, 0);
+  // The device adds up all of them, also those of parameters without a gradient.
+  if (cuda::is_recording() && updates.size() < parameters_.size()) fill(square_sums_, 0);
   for (const Update& update : updates) sum_squares(update);
   if (square_sums_.device().is_meta() || cuda::is_recording()) return {};
   const double* sums = square_sums();
   if (options_.check_finite)
     for (const Update& update : updates)
       if (std::isnan(sums[update.parameter])) return parameters_[update.parameter].name;
-  gradient_norm_ = norm_of(sums, std::ssize(parameters_));
+  double total = 0;
+  for (const Update& update : updates) total += sums[update.parameter];
+  gradient_norm_ = std::sqrt(total);
   return {};
 }
 
