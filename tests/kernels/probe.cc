@@ -37,7 +37,9 @@ int64_t matmul_scratch() {
 double sum_of_squares() {
   Tensor x = uniform({1000}, -1, 1, RandomKey{1});
   Tensor sum = empty({1}, {.dtype = Dtype::float64});
-  launch(kernel::square_sum, Dtype::float32, {x}, {sum});
+  optim::StepScalars scalars("probe", Device::cpu());
+  scalars.write({});
+  launch(kernel::square_sum, Dtype::float32, {x, scalars.buffer()}, {sum});
   return sum.item<double>();
 }
 
