@@ -115,8 +115,9 @@ void Optimizer::begin_update(const UpdateOptions& options, bool applied) {
 }
 
 void Optimizer::set_clip_factor() {
-  if (options_.clip.norm == kInfinity || !gradient_norm_) return;
-  values_.clip_factor = clip_factor(*gradient_norm_, options_.clip.norm);
+  if (options_.clip.norm == kInfinity) return;
+  // On the meta device, and while an update is recorded, nobody knows the norm.
+  if (gradient_norm_) values_.clip_factor = clip_factor(*gradient_norm_, options_.clip.norm);
   scalars_.write(values_);
 }
 
