@@ -155,11 +155,11 @@ TEST_CASE("trace: an update is made of the optimizer's kernels") {
   for (const memory::TraceOp& op : trace.ops)
     if (op.origin.phase == memory::Phase::update) ++kernels[op.origin.op];
   CAPTURE(named(kernels));
-  // Two updates of 8 parameters, with their rate and step once each; running statistics of two
-  // norms, to the shadows and back.
+  // Two updates of 8 parameters, with their rate and step, and once the norm is known the factor of
+  // the clip; running statistics of two norms, to the shadows and back.
   CHECK(kernels ==
         std::map<std::string, int>{
-            {"sgd", 2 * 8}, {"square_sum", 2 * 8}, {"step_scalars", 2}, {"copy", 2 * 2 * 4}});
+            {"sgd", 2 * 8}, {"square_sum", 2 * 8}, {"step_scalars", 2 * 2}, {"copy", 2 * 2 * 4}});
 }
 
 namespace {
