@@ -50,10 +50,8 @@ void CudaCopies::finish(uint64_t copy) noexcept {
 }
 
 void CudaCopiesOrder::finish(int) noexcept {
-  for (int stream : {kToHost, kToDevice}) try {
-      cuda::numbered_stream(device_, stream).synchronize();
-    } catch (const DeviceError&) {  // as above
-    }
+  streams_.finish(kToHost);
+  streams_.finish(kToDevice);
 }
 
 }  // namespace brim::autograd

@@ -8,7 +8,7 @@
 
 #include "brim/autograd/copy_engine.h"
 #include "brim/base/cuda/event.h"
-#include "brim/memory/stream.h"
+#include "brim/memory/cuda_stream_order.h"
 
 namespace brim::autograd {
 
@@ -31,12 +31,12 @@ class CudaCopies final : public CopyEngine {
 /// the copies both ways.
 class CudaCopiesOrder final : public memory::StreamOrder {
  public:
-  explicit CudaCopiesOrder(Device device) : device_(device) {}
+  explicit CudaCopiesOrder(Device device) : streams_(device) {}
   void wait(int, int) noexcept override {}
   void finish(int stream) noexcept override;
 
  private:
-  Device device_;
+  memory::CudaStreamOrder streams_;
 };
 
 }  // namespace brim::autograd

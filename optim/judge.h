@@ -1,11 +1,9 @@
-// What becomes of an update, judged by the squares of its gradients: whether it takes place, and
-// how far it is clipped. One formula for the host, which judges an update between `prepare` and
-// `commit`, and for a device, which judges one that was recorded (train/step_graph.h): there nobody
-// waits for the host in between.
+// What becomes of an update that was recorded (train/step_graph.h), judged on the device by the
+// squares of its gradients: whether it takes place, and how far it is clipped. Nobody waits for the
+// host then, which judges any other update between `prepare` and `commit` (optimizer.cc): the same
+// sums in the same order, so the same bits.
 #pragma once
 
-#include <cmath>
-#include <cstdint>
 #include <limits>
 
 #include "brim/base/host_device.h"
@@ -19,15 +17,6 @@ BRIM_HOST_DEVICE inline double clip_factor(double norm, double limit) {
   if (limit == std::numeric_limits<double>::infinity()) return 1;
   const double factor = limit / (norm + 1e-6);
   return factor > 1 ? 1 : factor;
-}
-
-/// The norm of all gradients as one vector, from the sums of the squares of each (`square_sum`), in
-/// their order. NaN where one of them has an element that is not finite, and only then. The host
-/// leaves out parameters without a gradient, whose sum is 0: the same bits.
-BRIM_HOST_DEVICE inline double norm_of(const double* square_sums, int64_t count) {
-  double total = 0;
-  for (int64_t i = 0; i < count; ++i) total += square_sums[i];
-  return std::sqrt(total);
 }
 
 /// Places in what `judge_update` leaves behind.

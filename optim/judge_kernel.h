@@ -1,10 +1,21 @@
 // The body of `judge_update`, for every device. For kernels.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
+
 #include "brim/optim/judge.h"
 #include "brim/optim/step_scalars.h"
 
 namespace brim::optim {
+
+/// The norm of all gradients as one vector, from the sums of the squares of each (`square_sum`), in
+/// their order. NaN where one of them has an element that is not finite, and only then.
+BRIM_HOST_DEVICE inline double norm_of(const double* square_sums, int64_t count) {
+  double total = 0;
+  for (int64_t i = 0; i < count; ++i) total += square_sums[i];
+  return std::sqrt(total);
+}
 
 struct JudgeUpdate {
   const double* square_sums;

@@ -101,16 +101,19 @@ void Optimizer::prepare(const UpdateOptions& options) {
     raise_not_finite(*parameter);
 }
 
-// The numbers of the step, where kernels read them; those of clipping by norm follow.
-void Optimizer::begin_update(const UpdateOptions& options, bool applied) {
+void Optimizer::set_numbers(const UpdateOptions& options) {
   gradient_norm_.reset();
   options_ = options;
   values_ = {.rate = options.rate,
              .loss_scale = options.loss_scale,
              .step = steps_ + 1,
              .clip_value = options.clip.value,
-             .clip_norm = options.clip.norm,
-             .applied = applied};
+             .clip_norm = options.clip.norm};
+}
+
+// The numbers of the step, where kernels read them; those of clipping by norm follow.
+void Optimizer::begin_update(const UpdateOptions& options) {
+  set_numbers(options);
   scalars_.write(values_);
 }
 
@@ -193,7 +196,9 @@ std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates
 void Optimizer::begin_replay(const UpdateOptions& options) {
   cancel();
   require_valid(name_, options);
-  begin_update(options, /*applied=*/false);
+  set_numbers(options);
+  values_.applied = false;
+  scalars_.write(values_);
 }
 
 void Optimizer::judge_on_device(const Tensor& loss, const Tensor& verdict, const Tensor& rest) {

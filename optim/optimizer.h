@@ -142,7 +142,8 @@ class Optimizer {
   };
   void require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const;
   std::vector<Update> take_gradients();
-  void begin_update(const UpdateOptions& options, bool applied = true);
+  void set_numbers(const UpdateOptions& options);
+  void begin_update(const UpdateOptions& options);
   void set_clip_factor();
   void sum_squares(const Update& update);
   std::optional<std::string> measure(const std::vector<Update>& updates);

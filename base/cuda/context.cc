@@ -21,16 +21,6 @@ std::map<int, Context>& contexts() {
   return *contexts;
 }
 
-void warm(const std::function<void()>& warm_up) {
-  if (!warm_up) return;
-  try {
-    warm_up();
-  } catch (const AllocationError&) {
-    throw;
-  } catch (const DeviceError&) {  // an op that wants the library says so
-  }
-}
-
 Context open(Device device, const std::function<void()>& warm_up) {
   require_device("cuda", device);
   const std::optional<int64_t> before = free_without_context(device);
@@ -40,7 +30,7 @@ Context open(Device device, const std::function<void()>& warm_up) {
     check(cudaFree(nullptr), "cudaFree");  // opens the context
     context.kernels = load_kernels(device);
     open_libraries(device);
-    warm(warm_up);
+    if (warm_up) leave_to_ops(warm_up);
   } catch (const AllocationError& error) {
     raise<DeviceError>("cuda", "{} has too little free memory for the runtime's context: {}",
                        to_string(device), error.what());

@@ -6,7 +6,6 @@
 
 #include "brim/base/cuda/cublaslt.cuh"
 #include "brim/base/cuda/cudnn.cuh"
-#include "brim/base/cuda/error.h"
 #include "brim/base/cuda/library.h"
 
 namespace brim::cuda {
@@ -32,16 +31,6 @@ Nvml load_nvml() {
   return table;
 }
 
-template <class Open>
-void open_if_there(const Open& open) {
-  try {
-    open();
-  } catch (const AllocationError&) {
-    throw;
-  } catch (const DeviceError&) {  // an op that wants it says so
-  }
-}
-
 }  // namespace
 
 std::optional<int64_t> free_without_context(Device device) {
@@ -62,8 +51,8 @@ std::optional<int64_t> free_without_context(Device device) {
 }
 
 void open_libraries(Device device) {
-  open_if_there([&] { cublaslt_handle(device); });
-  open_if_there([&] { cudnn_handle(device); });
+  leave_to_ops([&] { cublaslt_handle(device); });
+  leave_to_ops([&] { cudnn_handle(device); });
 }
 
 }  // namespace brim::cuda

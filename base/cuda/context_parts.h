@@ -5,12 +5,24 @@
 #include <cstdint>
 #include <optional>
 
+#include "brim/base/cuda/error.h"
 #include "brim/base/device.h"
 
 namespace brim::cuda {
 
 /// Of the GPU, asked without a context there; nothing where nobody tells.
 std::optional<int64_t> free_without_context(Device device);
+
+/// Runs it. A library that is missing, or fails, is left to the op that wants it.
+template <class Work>
+void leave_to_ops(const Work& work) {
+  try {
+    work();
+  } catch (const AllocationError&) {
+    throw;
+  } catch (const DeviceError&) {  // an op that wants it says so
+  }
+}
 
 /// The handles of cuBLASLt and cuDNN, of what is there of them. Throws `AllocationError`.
 void open_libraries(Device device);

@@ -5,11 +5,11 @@
 #include <array>
 #include <map>
 #include <mutex>
-#include <set>
 
 #include "brim/base/cuda/error.h"
 #include "brim/ops/cuda/engine.cuh"
 #include "brim/ops/cuda/engine_kind.h"
+#include "brim/ops/cuda/without.h"
 
 namespace brim::cuda {
 namespace {
@@ -127,22 +127,9 @@ const Convolution& find_convolution(const ConvolutionCall& call, Device device, 
   return found->second;
 }
 
-// Asked at every launch: cuDNN goes through its engines once, also where it has none.
 bool has_convolution(const ConvolutionCall& call, Device device, AskedFor purpose) {
-  static std::mutex mutex;
-  static auto* without = new std::set<Key>;
-  const Key key = key_of(call, device);
-  if (std::lock_guard lock(mutex); without->contains(key)) return false;
-  try {
-    find_convolution(call, device, purpose);
-    return true;
-  } catch (const AllocationError&) {
-    throw;  // what memory is left must not choose
-  } catch (const DeviceError&) {
-    std::lock_guard lock(mutex);
-    without->insert(key);
-    return false;
-  }
+  static auto* without = new Without<Key>;
+  return without->finds(key_of(call, device), [&] { find_convolution(call, device, purpose); });
 }
 
 int64_t workspace_bytes(const Convolution& convolution) { return convolution.workspace_bytes(); }

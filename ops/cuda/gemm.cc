@@ -4,11 +4,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include "brim/base/cuda/cublaslt.cuh"
-#include "brim/base/cuda/error.h"
+#include "brim/ops/cuda/without.h"
 #include "brim/ops/cuda/workspace.h"
 
 namespace brim::cuda {
@@ -175,22 +174,9 @@ const GemmPlan& find_plan(const Gemm& gemm, Device device) {
   return found->second;
 }
 
-// Asked at every launch: cuBLASLt says once that it has none.
 bool has_plan(const Gemm& gemm, Device device) {
-  static std::mutex mutex;
-  static auto* without = new std::set<std::pair<int, Gemm>>;
-  const std::pair key(device.index, gemm);
-  if (std::lock_guard lock(mutex); without->contains(key)) return false;
-  try {
-    find_plan(gemm, device);
-    return true;
-  } catch (const AllocationError&) {
-    throw;  // what memory is left must not choose
-  } catch (const DeviceError&) {
-    std::lock_guard lock(mutex);
-    without->insert(key);
-    return false;
-  }
+  static auto* without = new Without<std::pair<int, Gemm>>;
+  return without->finds({device.index, gemm}, [&] { find_plan(gemm, device); });
 }
 
 int64_t workspace_bytes(const GemmPlan& plan) { return plan.workspace_bytes(); }

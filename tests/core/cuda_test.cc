@@ -3,18 +3,13 @@
 
 #include "brim/base/cuda/devices.h"
 #include "brim/core/kernels.h"
+#include "brim/tests/support/cuda_skip.h"
 
 using namespace brim;
 
 namespace {
 
 // Says so and returns true where there is no GPU.
-bool skipped(const char* what) {
-  std::string why = cuda::why_no_device();
-  if (!why.empty()) MESSAGE("skipped: ", std::string(what), " on CUDA against the CPU (", why, ")");
-  return !why.empty();
-}
-
 Tensor on_cpu(const Tensor& tensor) { return convert_to(tensor, {.dtype = tensor.dtype()}); }
 
 }  // namespace
@@ -31,7 +26,7 @@ TEST_CASE(
 }
 
 TEST_CASE("cuda: elements go there and back, converted, through any strides") {
-  if (skipped("copies")) return;
+  if (testing::skipped_on_cuda("copies")) return;
   Device device = Device::cuda();
   Tensor x = from_vector<double>({1, -2.5, 3, 4, 5, 6}, {2, 3});
   for (int i = 0; i < kDtypes; ++i) {
@@ -49,7 +44,7 @@ TEST_CASE("cuda: elements go there and back, converted, through any strides") {
 }
 
 TEST_CASE("cuda: filling, counting, drawing and adding give what the CPU gives") {
-  if (skipped("fills")) return;
+  if (testing::skipped_on_cuda("fills")) return;
   TensorOptions there{.dtype = Dtype::float32, .device = Device::cuda()};
   CHECK(full({1000}, 3, there).to_vector<float>() == std::vector<float>(1000, 3));
   CHECK(arange(70'000, {Dtype::int64, there.device}).to_vector<int64_t>() ==

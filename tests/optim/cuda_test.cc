@@ -12,6 +12,7 @@
 #include "brim/optim/adamw.h"
 #include "brim/optim/ema.h"
 #include "brim/optim/sgd.h"
+#include "brim/tests/support/cuda_skip.h"
 
 using namespace brim;
 
@@ -20,13 +21,6 @@ namespace {
 constexpr int kSteps = 4;
 constexpr double kRate = 0.1;
 constexpr int64_t kElements = 3 * 700;
-
-// Says so and returns true where there is no GPU.
-bool skipped() {
-  std::string why = cuda::why_no_device();
-  if (!why.empty()) MESSAGE("skipped: optimizers on CUDA (", why, ")");
-  return !why.empty();
-}
 
 using MakeOptimizer =
     std::function<std::unique_ptr<optim::Optimizer>(std::vector<nn::NamedTensor>)>;
@@ -71,7 +65,7 @@ void check_alike(Dtype dtype, double apart, const MakeOptimizer& make) {
 }  // namespace
 
 TEST_CASE("cuda: sgd updates with the bits of the CPU") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("optimizers")) return;
   for (Dtype dtype : {Dtype::float32, Dtype::float64})
     for (const optim::SgdOptions& options : {optim::SgdOptions{},
                                              {.momentum = 0.9, .weight_decay = 0.01},
@@ -85,7 +79,7 @@ TEST_CASE("cuda: sgd updates with the bits of the CPU") {
 // the step and the root, may round to a neighbour. A direction, m / sqrt(v), is at most (1 - beta1)
 // / sqrt(1 - beta2) = 3.2; the parameter, below 2, is rounded once more.
 TEST_CASE("cuda: adamw updates as the CPU does, but for the last bits of two numbers") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("optimizers")) return;
   for (Dtype dtype : {Dtype::float32, Dtype::float64}) {
     const double bit = dtype == Dtype::float32 ? 0x1p-23 : 0x1p-52;
     check_alike(dtype, kSteps * bit * (2 * 3.2 * kRate + 2), [](auto parameters) {
@@ -95,7 +89,7 @@ TEST_CASE("cuda: adamw updates as the CPU does, but for the last bits of two num
 }
 
 TEST_CASE("cuda: state and parameters in bfloat16 are rounded with the bits of the CPU") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("optimizers")) return;
   const auto sgd = [](auto parameters) {
     return std::make_unique<optim::Sgd>(
         std::move(parameters),
@@ -107,7 +101,7 @@ TEST_CASE("cuda: state and parameters in bfloat16 are rounded with the bits of t
 
 // Sizes around those of a block and of a kernel's arguments.
 TEST_CASE("cuda: all parameters are updated by few kernels, with the bits of each by itself") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("optimizers")) return;
   auto updated_on = [](Device device) {
     std::vector<nn::NamedTensor> parameters;
     for (int64_t i = 0; i < 60; ++i) {
@@ -137,7 +131,7 @@ TEST_CASE("cuda: all parameters are updated by few kernels, with the bits of eac
 }
 
 TEST_CASE("cuda: a gradient that is not finite is found, and the update refused") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("optimizers")) return;
   Tensor p = zeros({1000}, {.device = Device::cuda()}).set_requires_grad();
   optim::Sgd sgd({{"p", p}});
   Tensor bad = zeros({1000});
@@ -149,7 +143,7 @@ TEST_CASE("cuda: a gradient that is not finite is found, and the update refused"
 }
 
 TEST_CASE("cuda: averages follow the weights and change places with them") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("optimizers")) return;
   nn::CreationScope creation({.device = Device::cuda()});
   nn::Linear linear(3, 2);
   nn::initialize(linear, 1);

@@ -11,6 +11,7 @@
 #include "brim/optim/adamw.h"
 #include "brim/optim/ema.h"
 #include "brim/optim/sgd.h"
+#include "brim/tests/support/cuda_skip.h"
 
 using namespace brim;
 
@@ -21,10 +22,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// The CPU, and a GPU where there is one, emulated or not.
 std::vector<Device> devices() {
-  const std::string why = cuda::why_no_device();
-  if (why.empty()) return {Device::cpu(), Device::cuda()};
-  MESSAGE("skipped: optimizers on CUDA (", why, ")");
-  return {Device::cpu()};
+  if (testing::skipped_on_cuda("optimizers")) return {Device::cpu()};
+  return {Device::cpu(), Device::cuda()};
 }
 
 Tensor number_on(Device device, double value) {

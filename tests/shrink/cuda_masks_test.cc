@@ -12,17 +12,11 @@
 #include "brim/ops/mul.h"
 #include "brim/ops/sum.h"
 #include "brim/shrink/weight_masks.h"
+#include "brim/tests/support/cuda_skip.h"
 
 using namespace brim;
 
 namespace {
-
-// Says so and returns true where there is no GPU.
-bool skipped() {
-  std::string why = cuda::why_no_device();
-  if (!why.empty()) MESSAGE("skipped: weight masks on CUDA (", why, ")");
-  return !why.empty();
-}
 
 /// Weight and gradient of a layer that was pruned twice, and then its mask.
 struct Pruned {
@@ -45,7 +39,7 @@ Pruned pruned_on(Device device) {
 }  // namespace
 
 TEST_CASE("cuda: a mask makes zeros, of NaN too, and leaves the other bits") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("weight masks")) return;
   for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16}) {
     const Tensor values = uniform({3, 700}, -1, 1, RandomKey{5});
     values.data<float>()[0] = values.data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
@@ -67,7 +61,7 @@ TEST_CASE("cuda: a mask makes zeros, of NaN too, and leaves the other bits") {
 }
 
 TEST_CASE("cuda: layers are pruned as on the CPU, and their gradients masked") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("weight masks")) return;
   const Pruned here = pruned_on(Device::cpu()), there = pruned_on(Device::cuda());
   CHECK(there.mask == here.mask);
   CHECK(there.weight == here.weight);

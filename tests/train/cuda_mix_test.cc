@@ -6,18 +6,12 @@
 #include <vector>
 
 #include "brim/base/cuda/devices.h"
+#include "brim/tests/support/cuda_skip.h"
 #include "brim/train/mix.h"
 
 using namespace brim;
 
 namespace {
-
-// Says so and returns true where there is no GPU.
-bool skipped() {
-  std::string why = cuda::why_no_device();
-  if (!why.empty()) MESSAGE("skipped: mix on CUDA (", why, ")");
-  return !why.empty();
-}
 
 Tensor on(Device device, const Tensor& tensor) {
   return convert_to(tensor, {.dtype = tensor.dtype(), .device = device});
@@ -33,7 +27,7 @@ std::vector<uint8_t> mixed_on(Device device, const Shape& shape, const Mix& mix)
 }  // namespace
 
 TEST_CASE("cuda mix: images have the bytes of the CPU") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("mix")) return;
   std::vector<Mix> mixes;
   for (double share : {0.0, 0.25, 0.7, 1.0})
     mixes.push_back({.share = std::round(share * 65536) / 65536});
@@ -51,7 +45,7 @@ TEST_CASE("cuda mix: images have the bytes of the CPU") {
 }
 
 TEST_CASE("cuda mix: labels have the targets of the CPU, also ignored ones") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("mix")) return;
   const Tensor labels = from_vector<int64_t>({2, 0, -100, 1, -100, -100, 1, 3, 0, 3, 2}, {11});
   for (Dtype dtype : {Dtype::float32, Dtype::float64})
     for (double smoothing : {0.0, 0.1, 1.0})
@@ -66,7 +60,7 @@ TEST_CASE("cuda mix: labels have the targets of the CPU, also ignored ones") {
 }
 
 TEST_CASE("cuda mix: a label that is no class makes its row and its partner's NaN") {
-  if (skipped()) return;
+  if (testing::skipped_on_cuda("mix")) return;
   const Tensor labels = from_vector<int64_t>({0, 3, 1, 0, 2, -1, 1, 0}, {8});
   const auto targets =
       mix_labels(on(Device::cuda(), labels), 3, {.share = 0.75}).to_vector<double>();

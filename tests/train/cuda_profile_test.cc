@@ -11,6 +11,7 @@
 #include "brim/nn/creation.h"
 #include "brim/optim/sgd.h"
 #include "brim/tests/support/cuda_libraries.h"
+#include "brim/tests/support/cuda_skip.h"
 #include "brim/tests/train/plain_net.h"
 #include "brim/tests/train/planned_training.h"
 #include "brim/tests/train/small_net.h"
@@ -22,12 +23,7 @@ using namespace brim::testing;
 
 namespace {
 
-bool skipped(const char* what) {
-  use_plain_cuda_libraries();
-  std::string why = cuda::why_no_device();
-  if (!why.empty()) MESSAGE("skipped: ", std::string(what), " on CUDA against the CPU (", why, ")");
-  return !why.empty();
-}
+bool skipped(const char* what) { return use_plain_cuda_libraries(), skipped_on_cuda(what); }
 
 struct Outcome {
   std::vector<float> values;

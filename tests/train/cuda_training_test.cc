@@ -8,6 +8,7 @@
 #include "brim/autograd/offload_all.h"
 #include "brim/base/cuda/devices.h"
 #include "brim/tests/support/cuda_libraries.h"
+#include "brim/tests/support/cuda_skip.h"
 #include "brim/tests/support/fake_driver.h"
 #include "brim/tests/support/temp_folder.h"
 #include "brim/tests/train/plain_net.h"
@@ -23,12 +24,7 @@ using namespace brim::testing;
 
 namespace {
 
-bool skipped(const char* what) {
-  use_plain_cuda_libraries();
-  std::string why = cuda::why_no_device();
-  if (!why.empty()) MESSAGE("skipped: ", std::string(what), " on CUDA against the CPU (", why, ")");
-  return !why.empty();
-}
+bool skipped(const char* what) { return use_plain_cuda_libraries(), skipped_on_cuda(what); }
 
 TrainingCase case_on(Device device, const std::string& optimizer) {
   return {.model = "resnet20", .size = 16, .batch = 3, .optimizer = optimizer, .device = device};

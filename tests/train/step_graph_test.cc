@@ -11,6 +11,7 @@
 #include "brim/base/cuda/devices.h"
 #include "brim/memory/pinned_source.h"
 #include "brim/tests/support/cuda_libraries.h"
+#include "brim/tests/support/cuda_skip.h"
 #include "brim/tests/support/errors.h"
 #include "brim/tests/train/plain_net.h"
 #include "brim/tests/train/planned_training.h"
@@ -21,12 +22,7 @@ using namespace brim::testing;
 
 namespace {
 
-bool skipped(const char* what) {
-  use_plain_cuda_libraries();
-  std::string why = cuda::why_no_device();
-  if (!why.empty()) MESSAGE("skipped: ", std::string(what), " on CUDA against the CPU (", why, ")");
-  return !why.empty();
-}
+bool skipped(const char* what) { return use_plain_cuda_libraries(), skipped_on_cuda(what); }
 
 /// Gives the lowest bytes of a region that are free: what is planned anew begins where it was.
 class LowSource final : public memory::Source {

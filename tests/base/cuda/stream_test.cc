@@ -12,6 +12,7 @@
 #include "brim/base/cuda/event.h"
 #include "brim/base/cuda/memory.h"
 #include "brim/base/error.h"
+#include "brim/tests/support/cuda_skip.h"
 
 using namespace brim;
 
@@ -23,12 +24,6 @@ static_assert(!std::is_copy_constructible_v<cuda::Event>);
 namespace {
 
 // Says so and returns true where there is no GPU.
-bool skipped(const char* what) {
-  std::string why = cuda::why_no_device();
-  if (!why.empty()) MESSAGE("skipped: ", std::string(what), " on CUDA against the CPU (", why, ")");
-  return !why.empty();
-}
-
 }  // namespace
 
 TEST_CASE("cuda stream: a GPU that is not there is refused") {
@@ -42,7 +37,7 @@ TEST_CASE("cuda stream: a GPU that is not there is refused") {
 }
 
 TEST_CASE("cuda stream: bytes go to the device and come back") {
-  if (skipped("streams")) return;
+  if (testing::skipped_on_cuda("streams")) return;
   Device device = Device::cuda();
   std::vector<int32_t> sent(1000, 7), received(1000);
   auto bytes = static_cast<int64_t>(sent.size() * sizeof(int32_t));
@@ -57,7 +52,7 @@ TEST_CASE("cuda stream: bytes go to the device and come back") {
 }
 
 TEST_CASE("cuda event: done once its stream is, and ordered in time") {
-  if (skipped("events")) return;
+  if (testing::skipped_on_cuda("events")) return;
   Device device = Device::cuda();
   cuda::Stream first(device), second(device);
   cuda::Event begin(device, {.timed = true}), end(device, {.timed = true});

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "brim/base/cuda/devices.h"
-#include "brim/base/cuda/library.h"
 #include "brim/base/error.h"
 #include "brim/ops/cuda/workspace.h"
+#include "brim/tests/support/cudnn_skip.h"
 #include "brim/tests/support/described_gpu.h"
 
 using namespace brim;
@@ -41,21 +41,10 @@ cuda::ConvolutionCall call_of(const Sample& sample, ConvPass pass, Dtype dtype) 
       .shape = ConvShape(sample.x, sample.weight, y, sample.options), .pass = pass, .dtype = dtype};
 }
 
-// Says so and returns true where the library is missing: brim is built with its headers alone.
-bool skipped() {
-  try {
-    cuda::Library("libcudnn.so.9");
-    return false;
-  } catch (const DeviceError& error) {
-    MESSAGE("skipped: cuDNN's engines (", error.what(), ")");
-    return true;
-  }
-}
-
 }  // namespace
 
 TEST_CASE("cuda convolution: there is a deterministic engine for every pass, below the cap") {
-  if (skipped()) return;
+  if (testing::skipped_without_cudnn()) return;
   for (const Sample& sample : kSamples)
     for (ConvPass pass : {ConvPass::forward, ConvPass::backward_data, ConvPass::backward_weight})
       for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16}) {
@@ -72,7 +61,7 @@ TEST_CASE("cuda convolution: there is a deterministic engine for every pass, bel
 }
 
 TEST_CASE("cuda convolution: there is one that adds a bias to halves before it rounds them") {
-  if (skipped()) return;
+  if (testing::skipped_without_cudnn()) return;
   for (const Sample& sample : kSamples)
     for (Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
       CAPTURE(sample.name);
@@ -86,7 +75,7 @@ TEST_CASE("cuda convolution: there is one that adds a bias to halves before it r
 }
 
 TEST_CASE("cuda convolution: shapes that do not go together are cuDNN's error, named") {
-  if (skipped()) return;
+  if (testing::skipped_without_cudnn()) return;
   cuda::ConvolutionCall call = call_of(kSamples[1], ConvPass::forward, Dtype::float32);
   call.shape.p += 1;
   CHECK_THROWS_WITH_AS(cuda::choose_engine(call, kDescribedGpu),
@@ -154,7 +143,7 @@ EngineTimer favouring(size_t best, size_t& most) {
 }  // namespace
 
 TEST_CASE("cuda convolution: an engine is rebuilt from what was kept of it") {
-  if (skipped()) return;
+  if (testing::skipped_without_cudnn()) return;
   for (const Sample& sample : kSamples)
     for (ConvPass pass : kPasses)
       for (Dtype dtype : {Dtype::float32, Dtype::float16}) {
@@ -177,7 +166,7 @@ TEST_CASE("cuda convolution: an engine is rebuilt from what was kept of it") {
 }
 
 TEST_CASE("cuda convolution: what was kept and does not fit is chosen anew") {
-  if (skipped()) return;
+  if (testing::skipped_without_cudnn()) return;
   const auto call = call_of(kSamples[1], ConvPass::forward, Dtype::float32);
   const EngineChoice choice = cuda::choose_engine(call, kDescribedGpu);
   auto with = [&](auto change) {
@@ -196,7 +185,7 @@ TEST_CASE("cuda convolution: what was kept and does not fit is chosen anew") {
 }
 
 TEST_CASE("cuda convolution: no kept engine is less exact than what is asked for") {
-  if (skipped()) return;
+  if (testing::skipped_without_cudnn()) return;
   int differ = 0;
   for (const Sample& sample : kSamples)
     for (ConvPass pass : kPasses) {
@@ -216,7 +205,7 @@ TEST_CASE("cuda convolution: no kept engine is less exact than what is asked for
 }
 
 TEST_CASE("cuda convolution: the fastest engine is taken, and taken again") {
-  if (skipped()) return;
+  if (testing::skipped_without_cudnn()) return;
   auto call = call_of(kSamples[1], ConvPass::forward, Dtype::float16);
   call.benchmark = true;
   size_t most = 0;
@@ -240,7 +229,7 @@ TEST_CASE("cuda convolution: the fastest engine is taken, and taken again") {
 }
 
 TEST_CASE("cuda convolution: where nothing can be timed the heuristics choose, and that is kept") {
-  if (skipped()) return;
+  if (testing::skipped_without_cudnn()) return;
   auto call = call_of(kSamples[1], ConvPass::forward, Dtype::float16);
   const EngineChoice plain = cuda::choose_engine(call, kDescribedGpu);
   call.benchmark = true;

@@ -1,7 +1,10 @@
+// CUDA's runtime on the host: devices, memory, copies, and the troubles that it can be told to
+// have. Streams, events and graphs are in runtime_streams.cc.
+#include "brim/tests/support/cuda_emulator/runtime.h"
+
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -20,24 +23,10 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-struct CUstream_st {
-  std::shared_ptr<brim::cuda::emulator::StreamQueue> queue = brim::cuda::emulator::new_queue();
-};
-struct CUevent_st {
-  bool timed = false;
-  brim::cuda::emulator::Mark place;
-  std::chrono::steady_clock::time_point mark;
-};
-struct CUgraph_st {
-  std::vector<std::function<void()>> work;
-};
-struct CUgraphExec_st {
-  std::vector<std::function<void()>> work;
-};
-
 namespace {
 
 namespace emulator = brim::cuda::emulator;
+using emulator::failed, emulator::state;
 
 constexpr size_t kTotal = size_t{4} << 30;
 constexpr size_t kGuard = 64;  // bytes behind each allocation that are nobody's
@@ -81,14 +70,8 @@ void release(void* address, [[maybe_unused]] size_t bytes) {
 
 thread_local cudaError_t last_error = cudaSuccess;
 
-cudaError_t failed(cudaError_t error) { return last_error = error; }
-
-thread_local CUgraph_st* recording = nullptr;
-thread_local bool recording_waited = false;
-
 /// What troubles.h says.
 struct Troubles {
-  bool is_late = false;
   int pinned_fails_in = 0, pinned_error = 0;
   size_t others = 0, others_then = 0;
   int others_in = 0;
@@ -119,21 +102,6 @@ bool is_ours(const void* address) {
   return address < static_cast<const char*>(begin) + bytes;
 }
 
-const std::shared_ptr<emulator::StreamQueue>& queue_of(cudaStream_t stream) {
-  static auto* unnamed = new CUstream_st;
-  return stream == nullptr ? unnamed->queue : stream->queue;
-}
-
-cudaError_t state() { return emulator::is_lost() ? failed(cudaErrorIllegalAddress) : cudaSuccess; }
-
-// What a recording does not allow.
-cudaError_t waits_in_recording() {
-  recording_waited = true;
-  return failed(cudaErrorStreamCaptureUnsupported);
-}
-
-bool is_queued() { return troubles().is_late && recording == nullptr; }
-
 // The bytes are nobody's from now on, and are the host's again by what `then` does with it.
 cudaError_t forget(void* address, const std::function<void(std::function<void()>)>& then) {
   size_t bytes = 0;
@@ -152,22 +120,10 @@ cudaError_t forget(void* address, const std::function<void(std::function<void()>
 
 }  // namespace
 
-void brim::cuda::emulator::enqueue(void* stream, std::function<void()> work) {
-  if (recording != nullptr) return recording->work.push_back(std::move(work));
-  if (!troubles().is_late) return work();
-  add(*queue_of(static_cast<cudaStream_t>(stream)), std::move(work));
-}
+cudaError_t brim::cuda::emulator::failed(cudaError_t error) { return last_error = error; }
 
-brim::cuda::emulator::LateScope::LateScope(OtherStreams others) {
-  set_other_streams(others);
-  troubles().is_late = true;
-}
-
-brim::cuda::emulator::LateScope::~LateScope() {
-  run_all();
-  forgive();
-  troubles().is_late = false;
-  last_error = cudaSuccess;
+cudaError_t brim::cuda::emulator::state() {
+  return is_lost() ? failed(cudaErrorIllegalAddress) : cudaSuccess;
 }
 
 size_t brim::cuda::emulator::pinned_bytes() {
@@ -280,7 +236,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  if (recording != nullptr) return waits_in_recording();
+  if (emulator::is_recording()) return emulator::refuse_to_wait();
   emulator::run_all();
   return state();
 }
@@ -306,7 +262,7 @@ cudaError_t cudaFree(void* address) {
 }
 
 cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
-  if (address == nullptr || !is_queued()) return cudaFree(address);
+  if (address == nullptr || !emulator::is_queued()) return cudaFree(address);
   return forget(address, [stream](std::function<void()> done) {
     emulator::enqueue(stream, std::move(done));
   });
@@ -357,7 +313,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   if (emulator::is_lost()) return failed(cudaErrorIllegalAddress);
-  if (is_queued() && !is_ours(from) && !is_pinned(from)) {
+  if (emulator::is_queued() && !is_ours(from) && !is_pinned(from)) {
     const auto* begin = static_cast<const char*>(from);
     emulator::enqueue(stream, [to, staged = std::vector<char>(begin, begin + bytes)] {
       std::memcpy(to, staged.data(), staged.size());
@@ -365,101 +321,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
     return cudaSuccess;
   }
   emulator::enqueue(stream, [=] { std::memmove(to, from, bytes); });
-  return is_queued() && !is_ours(to) && !is_pinned(to) ? cudaStreamSynchronize(stream)
-                                                       : cudaSuccess;
+  return emulator::is_queued() && !is_ours(to) && !is_pinned(to) ? cudaStreamSynchronize(stream)
+                                                                 : cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t stream) {
   emulator::enqueue(stream, [=] { std::memset(to, byte, bytes); });
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new CUstream_st;
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (recording != nullptr) return waits_in_recording();
-  emulator::run_to(emulator::end_of(queue_of(stream)));
-  return state();
-}
-
-// For what was recorded last, whatever becomes of the event.
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  if (is_queued()) emulator::add_wait(*queue_of(stream), event->place);
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  *event = new CUevent_st{.timed = (flags & cudaEventDisableTiming) == 0, .place = {}, .mark = {}};
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  event->mark = std::chrono::steady_clock::now();
-  event->place = is_queued() ? emulator::end_of(queue_of(stream)) : emulator::Mark{};
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  emulator::run_to(event->place);
-  return state();
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return emulator::is_reached(event->place) ? cudaSuccess : failed(cudaErrorNotReady);
-}
-
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  if (!begin->timed || !end->timed) return failed(cudaErrorInvalidResourceHandle);
-  if (!emulator::is_reached(begin->place) || !emulator::is_reached(end->place))
-    return failed(cudaErrorNotReady);
-  *milliseconds = std::chrono::duration<float, std::milli>(end->mark - begin->mark).count();
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  if (recording != nullptr) return failed(cudaErrorStreamCaptureUnsupported);
-  recording = new CUgraph_st;
-  recording_waited = false;
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-  *graph = std::exchange(recording, nullptr);
-  if (*graph == nullptr) return failed(cudaErrorInvalidValue);
-  if (!recording_waited) return cudaSuccess;
-  delete std::exchange(*graph, nullptr);
-  return failed(cudaErrorStreamCaptureInvalidated);
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
-  *made = new CUgraphExec_st{graph->work};
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete graph;
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
-  for (const std::function<void()>& work : graph->work) emulator::enqueue(stream, work);
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
-  delete graph;
   return cudaSuccess;
 }

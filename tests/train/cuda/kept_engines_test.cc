@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "brim/base/cuda/library.h"
 #include "brim/base/error.h"
 #include "brim/ops/cuda/convolution.h"
+#include "brim/tests/support/cudnn_skip.h"
 #include "brim/tests/support/described_gpu.h"
 #include "brim/tests/support/temp_folder.h"
 #include "brim/train/engine_file.h"
@@ -17,17 +17,6 @@ using namespace brim::testing;
 namespace {
 
 constexpr const char* kKind = "NVIDIA H200, 9.0, cuDNN 9";
-
-// Says so and returns true where the library is missing: brim is built with its headers alone.
-bool skipped() {
-  try {
-    cuda::Library("libcudnn.so.9");
-    return false;
-  } catch (const DeviceError& error) {
-    MESSAGE("skipped: cuDNN's engines (", error.what(), ")");
-    return true;
-  }
-}
 
 std::vector<cuda::ConvolutionCall> calls() {
   std::vector<cuda::ConvolutionCall> all;
@@ -44,7 +33,7 @@ std::vector<cuda::ConvolutionCall> calls() {
 }  // namespace
 
 TEST_CASE("kept engines: chosen, written, read and rebuilt they are the same") {
-  if (skipped()) return;
+  if (skipped_without_cudnn()) return;
   TempFolder folder;
   const EngineFileOptions options{.folder = folder.path(), .kind = kKind};
   const Device first = Device::cuda(100), second = Device::cuda(101);
@@ -70,7 +59,7 @@ TEST_CASE("kept engines: chosen, written, read and rebuilt they are the same") {
 }
 
 TEST_CASE("kept engines: without the file they are chosen anew") {
-  if (skipped()) return;
+  if (skipped_without_cudnn()) return;
   TempFolder folder;
   std::vector<std::string> said;
   const EngineFileOptions options{.folder = folder.path(),
