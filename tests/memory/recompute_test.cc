@@ -64,7 +64,8 @@ TEST_CASE("small graphs: never above the budget, and near the best of all plans"
   CHECK(gap / problems < 0.03);
 }
 
-TEST_CASE("what everyone knows of networks: half the bytes for a tenth of the time") {
+TEST_CASE("what everyone knows of networks: half the bytes for a tenth of the time" *
+          doctest::skip(is_instrumented())) {
   for (const char* network : {"resnet50", "mobilenet_v2", "densenet121", "unet"}) {
     CAPTURE(network);
     RecomputeGraph graph = network_graph(network, 64);

@@ -9,6 +9,7 @@
 #include "brim/base/random.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/tests/support/instrumented.h"
 #include "brim/tests/train/planned_training.h"
 #include "brim/train/training_plan.h"
 
@@ -73,14 +74,16 @@ TEST_CASE("random budgets: the batch runs in them as predicted, ten larger ones 
     const int64_t least = predicted(c, "arena").peak_reserved;
     c.batch = 24;
     const int64_t most = predicted(c, "arena").peak_reserved;
-    for (const char* planner : {"arena", "arena", "arena", "caching", "direct"}) {
+    for (const char* planner : {"arena", "caching", "direct", "arena", "arena"}) {
+      if (is_instrumented() && planner != std::string("caching")) continue;
       int64_t spread = static_cast<int64_t>(random.below(static_cast<uint64_t>(most - least)));
       check_budget(c, planner, least + least / 5 + spread);
     }
   }
 }
 
-TEST_CASE("near its limit caching fits more than without one, and never less") {
+TEST_CASE("near its limit caching fits more than without one, and never less" *
+          doctest::skip(is_instrumented())) {
   RandomStream random{RandomKey{4}};
   int more = 0;
   for (const char* model : {"resnet20", "mobilenet_v2"}) {
