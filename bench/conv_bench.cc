@@ -1,9 +1,9 @@
-// Convolutions of ResNet-50 (batch 16) and MobileNet V2 (batch 32) at 224x224 and of ResNet-20
-// (batch 64) at 32x32, layer by layer: milliseconds and GFLOP/s (depthwise: GB/s of activations) of
-// the three passes, as the kernel table runs them, and beside them through brim's own matrix
-// products (`generic`).
+// Convolutions of ResNet-50 (batch 16) and MobileNet V2 (batch 32) at 224x224, of ResNet-20
+// (batch 64) at 32x32 and of ResNet-18 (batch 1) at 64x64, layer by layer: milliseconds and GFLOP/s
+// (depthwise: GB/s of activations) of the three passes, as the kernel table runs them, and beside
+// them through brim's own matrix products (`generic`).
 //
-//   conv_bench [resnet50|mobilenet_v2|resnet20|all] [runs] [part of a layer's name]
+//   conv_bench [resnet50|mobilenet_v2|resnet20|resnet18|all] [runs] [part of a layer's name]
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -100,6 +100,22 @@ std::vector<Layer> resnet20() {
       add(model, layer(64, size, in, width, 3, stride));
       size /= stride;
       add(model, layer(64, size, width, width, 3, 1));
+      in = width;
+    }
+  return model;
+}
+
+/// The last stages have few pixels, and move weights (ops/cpu/few_pixels.h).
+std::vector<Layer> resnet18() {
+  std::vector<Layer> model{layer(1, 64, 3, 64, 7, 2)};
+  int64_t in = 64, size = 16;
+  for (int64_t width : {64, 128, 256, 512})
+    for (int block = 0; block < 2; ++block) {
+      const int64_t stride = width / in;
+      add(model, layer(1, size, in, width, 3, stride));
+      if (stride > 1) add(model, layer(1, size, in, width, 1, stride));
+      size /= stride;
+      add(model, layer(1, size, width, width, 3, 1));
       in = width;
     }
   return model;
@@ -207,7 +223,9 @@ int main_with(const std::string& model, int runs, const char* part) {
   if (wanted("resnet50")) bench.run("ResNet-50, batch 16", resnet50(), part);
   if (wanted("mobilenet_v2")) bench.run("MobileNet V2, batch 32", mobilenet_v2(), part);
   if (wanted("resnet20")) bench.run("ResNet-20, batch 64", resnet20(), part);
-  if (!known) fmt::print(stderr, "conv_bench: expected resnet50, mobilenet_v2, resnet20 or all\n");
+  if (wanted("resnet18")) bench.run("ResNet-18, batch 1", resnet18(), part);
+  if (!known)
+    fmt::print(stderr, "conv_bench: expected resnet50, mobilenet_v2, resnet20, resnet18 or all\n");
   return known ? 0 : 1;
 }
 

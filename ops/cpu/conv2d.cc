@@ -7,6 +7,7 @@
 #include "brim/ops/cpu/conv2d_slices.h"
 #include "brim/ops/cpu/conv2d_weight.h"
 #include "brim/ops/cpu/depthwise.h"
+#include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/onednn.h"
 
@@ -39,6 +40,7 @@ template <class T>
 int64_t forward_scratch(const KernelCall& call, const Conv2dOptions& options) {
   ConvShape shape = forward_shape(call, options);
   if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
+  if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
   if (auto* convolution = library<T>(shape, Pass::forward, call.in[2].present))
     return onednn::scratch_bytes(*convolution);
   return conv2d_generic_scratch<T>(shape);
@@ -51,6 +53,7 @@ void forward(const KernelCall& call, const Conv2dOptions& options) {
   const T* bias = call.in[2].present ? call.in[2].as<T>() : nullptr;
   T* y = call.out[0].as<T>();
   if (shape.is_depthwise()) return depthwise(shape, x, weight, bias, y, call.scratch);
+  if (has_few_pixels(shape)) return few_pixels(shape, x, weight, bias, y, call.scratch);
   if constexpr (std::is_same_v<T, float>)
     if (auto* convolution = library<T>(shape, Pass::forward, bias != nullptr))
       return onednn::run(*convolution, x, weight, bias, y, call.scratch);
@@ -133,6 +136,7 @@ void register_for() {
 template <class T>
 int64_t conv2d_slice_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<T>(shape);
+  if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
   if (auto* convolution = library<T>(shape, Pass::backward_weight))
     return onednn::scratch_bytes(*convolution);
   if (has_weight_tiles<T>(shape)) return conv2d_tiled_backward_weight_scratch<T>(shape);
@@ -143,6 +147,7 @@ template <class T>
 void conv2d_slice_gradient(const ConvShape& shape, const T* x, const T* dy, T* dweight,
                            void* scratch) {
   if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, scratch);
+  if (has_few_pixels(shape)) return few_pixels_backward_weight(shape, x, dy, dweight, scratch);
   if constexpr (std::is_same_v<T, float>)
     if (auto* convolution = library<T>(shape, Pass::backward_weight))
       return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);
@@ -154,6 +159,7 @@ void conv2d_slice_gradient(const ConvShape& shape, const T* x, const T* dy, T* d
 template <class T>
 int64_t conv2d_backward_data_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
+  if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
   if (auto* convolution = library<T>(shape, Pass::backward_data))
     return onednn::scratch_bytes(*convolution);
   return conv2d_generic_backward_data_scratch<T>(shape);
@@ -163,6 +169,7 @@ template <class T>
 void conv2d_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                           void* scratch) {
   if (shape.is_depthwise()) return depthwise_backward_data(shape, dy, weight, dx, scratch);
+  if (has_few_pixels(shape)) return few_pixels_backward_data(shape, dy, weight, dx, scratch);
   if constexpr (std::is_same_v<T, float>)
     if (auto* convolution = library<T>(shape, Pass::backward_data))
       return onednn::run(*convolution, dy, weight, nullptr, dx, scratch);

@@ -10,9 +10,11 @@
 #include "brim/autograd/backward.h"
 #include "brim/base/parallel.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/ops/concat.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/onednn.h"
+#include "brim/ops/slice.h"
 #include "brim/tests/support/compare.h"
 
 namespace brim {
@@ -38,14 +40,16 @@ Tensor map(const Tensor& x, double (*f)(double)) {
   return from_vector(values, x.shape());
 }
 
-/// A float32 sum of n products, added one after the other, has partial sums that walk at random up
-/// to R = sqrt(sum of squares), or steadily up to the result f; each addition rounds off up to
-/// u |partial sum|, about u |partial sum| / sqrt(3) on average. Five deviations of the whole are
-/// below 2 u sqrt(n) (R + |f|); 4 u covers what else is rounded.
-void check_sums(const Tensor& got, const Tensor& expected, const Tensor& squares, double n) {
+/// A sum of n products with unit roundoff u, that of float32 unless another is named, added one
+/// after the other, has partial sums that walk at random up to R = sqrt(sum of squares), or
+/// steadily up to the result f; each addition rounds off up to u |partial sum|, about u |partial
+/// sum| / sqrt(3) on average. Five deviations of the whole are below 2 u sqrt(n) (R + |f|); 4 u
+/// covers what else is rounded.
+void check_sums(const Tensor& got, const Tensor& expected, const Tensor& squares, double n,
+                double u = 0x1p-24) {
   auto values = expected.to_vector<double>(), allowed = squares.to_vector<double>();
   for (size_t i = 0; i < values.size(); ++i)
-    allowed[i] = 0x1p-24 * (4 + 2 * std::sqrt(n)) * (std::sqrt(allowed[i]) + std::abs(values[i]));
+    allowed[i] = u * (4 + 2 * std::sqrt(n)) * (std::sqrt(allowed[i]) + std::abs(values[i]));
   CHECK(testing::worst_error(got, values, allowed) == "");
 }
 
@@ -105,10 +109,58 @@ TEST_CASE("conv2d: layers of MobileNet V2, float32 against float64") {
   check_layer({{1, 20, 20, 40}, {40, 5, 5, 1}, window(2, 2, 40)});
 }
 
+TEST_CASE("conv2d: layers of ResNet with a few pixels, float32 against float64") {
+  check_layer({{1, 4, 4, 256}, {256, 3, 3, 256}, window(1, 1)});
+  check_layer({{1, 4, 4, 256}, {512, 1, 1, 256}, window(2, 0)});
+  check_layer({{1, 2, 2, 512}, {512, 3, 3, 512}, window(1, 1)});
+}
+
+// Small batches have kernels of their own (ops/cpu/few_pixels.h), the larger one has not.
+TEST_CASE("conv2d: an image's results are those that it has in a larger batch") {
+  const std::vector<Layer> layers = {
+      {{1, 2, 2, 128}, {68, 3, 3, 128}, window(1, 1)},
+      {{1, 3, 5, 90}, {83, 3, 3, 90}, window(1, 1)},
+      {{2, 4, 4, 96}, {80, 3, 3, 96}, window(2, 1)},
+      {{3, 2, 2, 264}, {258, 1, 1, 264}, window(1, 0)},
+      {{1, 5, 4, 101}, {80, 3, 3, 101}, {.padding = 1, .dilation = 2}},
+      {{5, 3, 3, 91}, {81, 3, 3, 91}, window(1, 0)}};
+  for (const Layer& layer : layers) {
+    CAPTURE(to_string(layer.x));
+    const TensorOptions options{.dtype = Dtype::float64};
+    const Tensor weight = normal(layer.weight, 1, RandomKey{2}, options);
+    auto padded = [](const Tensor& t) {
+      Shape rest = t.shape();
+      rest[0] = 20;
+      return concat({t, zeros(rest, {.dtype = t.dtype()})}, 0);
+    };
+    auto of_batch = [&](const Tensor& x, const Tensor& w, const Tensor& dy) {
+      Results all = differentiate(padded(x), w, padded(dy), layer.options);
+      const SliceOptions first{.end = x.size(0)};
+      return Results{slice(all.y, 0, first), slice(all.dx, 0, first), all.dweight};
+    };
+    const Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
+    const ConvShape z(layer.x, layer.weight, shape, layer.options);
+    REQUIRE(z.pixels() <= 16);
+    const Tensor x = normal(layer.x, 1, RandomKey{1}, options);
+    const Tensor dy = normal(shape, 1, RandomKey{3}, options);
+    const Results got = differentiate(x, weight, dy, layer.options);
+    const Results expected = of_batch(x, weight, dy);
+    auto square = [](double v) { return v * v; };
+    const Results squares = of_batch(map(x, square), map(weight, square), map(dy, square));
+    constexpr double kBoth = 2 * 0x1p-53;  // sums that are both rounded
+    check_sums(got.y, expected.y, squares.y, static_cast<double>(z.window()), kBoth);
+    check_sums(got.dx, expected.dx, squares.dx, static_cast<double>(z.r * z.s * z.group_outputs()),
+               kBoth);
+    check_sums(got.dweight, expected.dweight, squares.dweight, static_cast<double>(z.pixels()),
+               kBoth);
+  }
+}
+
 TEST_CASE("conv2d: the same bits in every run") {
   std::vector<Layer> layers = {{{2, 28, 28, 32}, {48, 3, 3, 32}, window(1, 1)},
                                {{2, 28, 28, 40}, {56, 1, 1, 40}, window(1, 0)},
-                               {{2, 28, 28, 48}, {48, 3, 3, 1}, window(2, 1, 48)}};
+                               {{2, 28, 28, 48}, {48, 3, 3, 1}, window(2, 1, 48)},
+                               {{1, 3, 3, 96}, {96, 3, 3, 96}, window(1, 1)}};
   for (Dtype dtype : {Dtype::float32, Dtype::float64})
     for (const Layer& layer : layers) {
       TensorOptions options{.dtype = dtype};

@@ -1,0 +1,31 @@
+// Convolutions of a few output pixels, as the last ones of a network have with a small batch. All
+// their time goes into moving the weights, so each pass reads or writes these once, in order, where
+// they lie; a library first copies them into an order of its own. The pixels under each window are
+// copied side by side (im2col), which is little. For more pixels see ops/cpu/conv2d.cc.
+#pragma once
+
+#include "brim/ops/conv_shape.h"
+
+namespace brim::cpu {
+
+/// Few enough pixels, and weights enough to outweigh copying windows (bench/conv_bench.cc,
+/// "few pixels"). Of one group.
+bool has_few_pixels(const ConvShape& shape);
+
+// T: float or double. Sums are in T: over windows in as many parts as a vector has elements, over
+// outputs and pixels in order. They do not depend on the number of threads.
+
+/// Of all three passes.
+template <class T>
+int64_t few_pixels_scratch(const ConvShape& shape);
+template <class T>
+void few_pixels(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
+                void* scratch);
+template <class T>
+void few_pixels_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
+                              void* scratch);
+template <class T>
+void few_pixels_backward_weight(const ConvShape& shape, const T* x, const T* dy, T* dweight,
+                                void* scratch);
+
+}  // namespace brim::cpu
