@@ -26,7 +26,10 @@ its own, and name it with --before; --no-torch leaves PyTorch out.
     git worktree remove --force ../before
 
 Both get the same --model, --batch, --size, --threads and --dtype; --brim-args go to this
-one alone. In the row `before`, a ratio below 1 says that this build is faster.
+one alone. OpenMP's threads wait as they do by default in all of them: they look out for
+work for some milliseconds and sleep then. With --passive they sleep at once, which costs
+more where a step is many short loops, and is kinder to what else runs. In the row
+`before`, a ratio below 1 says that this build is faster.
 
 A pruned model against the whole one, and PyTorch with as many weights masked:
 
@@ -82,6 +85,12 @@ class Server:
             self.seconds += seconds
             self.medians.append(statistics.median(seconds))
 
+    def peak(self):
+        """Bytes of tensors at the most, scratch included; of step_server alone."""
+        self.process.stdin.write("peak\n")
+        self.process.stdin.flush()
+        return int(self.answer())
+
     def stop(self):
         self.process.stdin.close()
         self.process.wait()
@@ -107,6 +116,7 @@ def arguments():
     p.add_argument("--compiled", action="store_true", help="also torch.compile (tuned, if --tuned)")
     p.add_argument("--masked", type=float, metavar="SHARE",
                    help="also PyTorch with so many weights masked (torch.nn.utils.prune)")
+    p.add_argument("--passive", action="store_true", help="OMP_WAIT_POLICY=passive for all")
     p.add_argument("--json", help="file for all numbers")
     return p.parse_args()
 
@@ -114,25 +124,25 @@ def arguments():
 def start(a):
     """The programs to compare, brim first. One warms up at a time."""
     common = ["--model", a.model, "--batch", str(a.batch), "--size", str(a.size), "--threads", str(a.threads)]
-    quiet = {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": str(a.threads)}
+    env = {"OMP_NUM_THREADS": str(a.threads), **({"OMP_WAIT_POLICY": "passive"} if a.passive else {})}
     dtype = ["--dtype", a.dtype]
     torch = [a.python, os.path.join(HERE, "peers", "torch_step.py"), "--serve", *common, *dtype]
     wanted = []
     if not a.no_brim:
-        wanted.append(("brim", [a.brim, *common, *shlex.split(a.brim_args), *dtype], quiet))
+        wanted.append(("brim", [a.brim, *common, *shlex.split(a.brim_args), *dtype], env))
         if a.dtype != "f32":
-            wanted.append(("brim f32", [a.brim, *common, *shlex.split(a.brim_args)], quiet))
+            wanted.append(("brim f32", [a.brim, *common, *shlex.split(a.brim_args)], env))
     if a.before:
         # One of before there was --dtype has float32 alone.
-        wanted.append(("before", [a.before, *common, *(dtype if a.dtype != "f32" else [])], quiet))
+        wanted.append(("before", [a.before, *common, *(dtype if a.dtype != "f32" else [])], env))
     if not a.no_torch:
-        wanted.append(("torch", torch, quiet))
+        wanted.append(("torch", torch, env))
     if a.masked:
-        wanted.append(("torch masked", [*torch, "--masked", str(a.masked)], quiet))
+        wanted.append(("torch masked", [*torch, "--masked", str(a.masked)], env))
     if a.tuned:
-        wanted.append(("torch tuned", torch, {**quiet, **TUNED}))
+        wanted.append(("torch tuned", torch, {**env, **TUNED}))
     if a.compiled:
-        wanted.append(("torch compiled", [*torch, "--compile"], {**quiet, **(TUNED if a.tuned else {})}))
+        wanted.append(("torch compiled", [*torch, "--compile"], {**env, **(TUNED if a.tuned else {})}))
     return [Server(*w) for w in wanted]
 
 

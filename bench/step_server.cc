@@ -1,6 +1,7 @@
 // Runs training steps on demand, so that a driver can alternate it with other programs: prints
-// `ready` when warm, then answers each line `step N` with one line of N space-separated seconds.
-// The same problem as peers/torch_step.py: random normalised images, SGD with momentum.
+// `ready` when warm, then answers each line `step N` with one line of N space-separated seconds,
+// and `peak` with the bytes that were live at the most. The same problem as peers/torch_step.py:
+// random normalised images, SGD with momentum.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
@@ -54,7 +55,12 @@ void serve(const Options& options) {
   for (int i = 0; i < options.warmup; ++i) timed_step();
   std::cout << "ready" << std::endl;
   std::string command;
-  for (int count = 0; std::cin >> command >> count;) {
+  for (int count = 0; std::cin >> command;) {
+    if (command == "peak") {
+      std::cout << memory::account(Device::cpu())->stats().peak_live << std::endl;
+      continue;
+    }
+    std::cin >> count;
     for (int i = 0; i < count; ++i) std::cout << (i > 0 ? " " : "") << timed_step();
     std::cout << std::endl;
   }

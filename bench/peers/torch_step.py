@@ -5,7 +5,7 @@ The protocol is that of bench/step_server, so that a driver can let the two take
 turns: prints `ready` when warm; then, for each line `step N` on standard input,
 runs N steps and answers with one line of N numbers, the seconds of each. `quit`
 or the end of the input ends it. Waiting costs nothing: the process sleeps in
-read, and its OpenMP threads sleep too (OMP_WAIT_POLICY is set to passive below).
+read, and its OpenMP threads sleep too after some milliseconds.
 
 Without --serve it runs --warmup and --steps steps and prints one summary line.
 
@@ -68,9 +68,8 @@ def serve(step):
 
 def main():
     a = arguments()
-    # Both before torch is imported, which starts OpenMP.
+    # Before torch is imported, which starts OpenMP.
     os.environ.setdefault("OMP_NUM_THREADS", str(a.threads))
-    os.environ["OMP_WAIT_POLICY"] = "passive"
     step = make_step(a)
     timed(step, a.warmup)
     if a.serve:
