@@ -8,6 +8,7 @@
 #include "brim/ops/cpu/conv2d_weight.h"
 #include "brim/ops/cpu/depthwise.h"
 #include "brim/ops/cpu/few_pixels.h"
+#include "brim/ops/cpu/narrow_weight.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/onednn.h"
 
@@ -137,6 +138,7 @@ template <class T>
 int64_t conv2d_slice_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<T>(shape);
   if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
+  if (has_narrow_weight<T>(shape)) return narrow_backward_weight_scratch<T>(shape);
   if (auto* convolution = library<T>(shape, Pass::backward_weight))
     return onednn::scratch_bytes(*convolution);
   if (has_weight_tiles<T>(shape)) return conv2d_tiled_backward_weight_scratch<T>(shape);
@@ -148,6 +150,7 @@ void conv2d_slice_gradient(const ConvShape& shape, const T* x, const T* dy, T* d
                            void* scratch) {
   if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, scratch);
   if (has_few_pixels(shape)) return few_pixels_backward_weight(shape, x, dy, dweight, scratch);
+  if (has_narrow_weight<T>(shape)) return narrow_backward_weight(shape, x, dy, dweight, scratch);
   if constexpr (std::is_same_v<T, float>)
     if (auto* convolution = library<T>(shape, Pass::backward_weight))
       return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);

@@ -13,7 +13,10 @@
 #include "brim/ops/concat.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/matmul.h"
 #include "brim/ops/onednn.h"
+#include "brim/ops/permute.h"
+#include "brim/ops/reshape.h"
 #include "brim/ops/slice.h"
 #include "brim/tests/support/compare.h"
 
@@ -156,11 +159,37 @@ TEST_CASE("conv2d: an image's results are those that it has in a larger batch") 
   }
 }
 
+// Those of few channels on one side have a kernel of their own (ops/cpu/narrow_weight.h).
+TEST_CASE("conv2d: the weight gradient of a 1x1 window is the product dy^T x") {
+  const std::vector<Layer> layers = {{{1, 33, 40, 16}, {96, 1, 1, 16}, window(1, 0)},
+                                     {{2, 30, 30, 144}, {24, 1, 1, 144}, window(1, 0)},
+                                     {{5, 37, 30, 32}, {16, 1, 1, 32}, window(1, 0)},
+                                     {{1, 36, 36, 8}, {8, 1, 1, 8}, window(1, 0)}};
+  for (const Layer& layer : layers) {
+    CAPTURE(to_string(layer.x));
+    const TensorOptions options{.dtype = Dtype::float64};
+    const Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
+    const ConvShape z(layer.x, layer.weight, shape, layer.options);
+    const Tensor x = normal(layer.x, 1, RandomKey{1}, options);
+    const Tensor dy = normal(shape, 1, RandomKey{3}, options);
+    auto product = [&](const Tensor& x, const Tensor& dy) {
+      Tensor rows = permute(reshape(dy, {z.pixels(), z.k}), {1, 0});
+      return reshape(matmul(rows, reshape(x, {z.pixels(), z.c})), layer.weight);
+    };
+    auto square = [](double v) { return v * v; };
+    const Tensor weight = normal(layer.weight, 1, RandomKey{2}, options);
+    check_sums(differentiate(x, weight, dy, layer.options).dweight, product(x, dy),
+               product(map(x, square), map(dy, square)), static_cast<double>(z.pixels()),
+               2 * 0x1p-53);
+  }
+}
+
 TEST_CASE("conv2d: the same bits in every run") {
   std::vector<Layer> layers = {{{2, 28, 28, 32}, {48, 3, 3, 32}, window(1, 1)},
                                {{2, 28, 28, 40}, {56, 1, 1, 40}, window(1, 0)},
                                {{2, 28, 28, 48}, {48, 3, 3, 1}, window(2, 1, 48)},
-                               {{1, 3, 3, 96}, {96, 3, 3, 96}, window(1, 1)}};
+                               {{1, 3, 3, 96}, {96, 3, 3, 96}, window(1, 1)},
+                               {{3, 28, 28, 144}, {24, 1, 1, 144}, window(1, 0)}};
   for (Dtype dtype : {Dtype::float32, Dtype::float64})
     for (const Layer& layer : layers) {
       TensorOptions options{.dtype = dtype};

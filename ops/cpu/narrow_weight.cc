@@ -1,0 +1,126 @@
+#include "brim/ops/cpu/narrow_weight.h"
+
+#include <algorithm>
+
+#include "brim/base/parallel.h"
+#include "brim/core/launch.h"
+#include "brim/ops/cpu/vector.h"
+
+namespace brim::cpu {
+namespace {
+
+// A tile's sums, with a vector of each column of it and a number, fill the registers.
+constexpr int kNarrow = kVectorBytes == 64 ? 8 : 4;
+constexpr int kVectors = 3;
+constexpr int64_t kBlock = 64;  // pixels whose sums are in T, and which the caches keep
+
+template <class T>
+class NarrowWeight {
+ public:
+  NarrowWeight(const ConvShape& shape, void* scratch)
+      : x_is_wide_(shape.c > shape.k),
+        pixels_(shape.pixels()),
+        wide_(std::max(shape.c, shape.k)),
+        narrow_(std::min(shape.c, shape.k)),
+        pieces_(std::clamp<int64_t>(pixels_ / kPixelsOfPiece, 1, kMostPieces)),
+        cursor_(scratch),
+        totals_(cursor_.take<double>(pieces_ * wide_ * narrow_)) {}
+
+  int64_t scratch_bytes() const { return cursor_.used(); }
+
+  void run(const T* x, const T* dy, T* dweight) const {
+    const T *wide = x_is_wide_ ? x : dy, *narrow = x_is_wide_ ? dy : x;
+    std::fill_n(totals_, pieces_ * wide_ * narrow_, 0.0);
+    parallel_pieces(pixels_, pieces_, [&](int64_t piece, int64_t begin, int64_t end) {
+      double* totals = totals_ + piece * wide_ * narrow_;
+      for (int64_t at = begin; at < end; at += kBlock)
+        add_block(wide + at * wide_, narrow + at * narrow_, std::min(kBlock, end - at), totals);
+    });
+    for (int64_t n = 0; n < narrow_; ++n)
+      for (int64_t w = 0; w < wide_; ++w) {
+        double total = 0;
+        for (int64_t piece = 0; piece < pieces_; ++piece)
+          total += totals_[(piece * narrow_ + n) * wide_ + w];
+        dweight[x_is_wide_ ? n * wide_ + w : w * narrow_ + n] = static_cast<T>(total);
+      }
+  }
+
+ private:
+  using V = Vector<T>;
+  static constexpr int64_t kMostPieces = 8, kPixelsOfPiece = 256;
+
+  void add_block(const T* wide, const T* narrow, int64_t pixels, double* totals) const {
+    for (int64_t w = 0; w < wide_;) {
+      const int64_t left = (wide_ - w) / kLanes<V>;
+      for (int64_t n = 0; n < narrow_; n += kNarrow) {
+        double* to = totals + n * wide_ + w;
+        if (left >= kVectors)
+          add_tile<kVectors>(wide + w, narrow + n, pixels, to);
+        else if (left == 2)
+          add_tile<2>(wide + w, narrow + n, pixels, to);
+        else
+          add_tile<1>(wide + w, narrow + n, pixels, to);
+      }
+      w += std::min<int64_t>(left, kVectors) * kLanes<V>;
+    }
+  }
+
+  template <int kV>
+  void add_tile(const T* wide, const T* narrow, int64_t pixels, double* totals) const {
+    V sums[kNarrow][kV] = {};
+    for (int64_t m = 0; m < pixels; ++m, wide += wide_, narrow += narrow_) {
+      // What the next block wants, while this one has the time.
+      for (int v = 0; v < kV; ++v) __builtin_prefetch(wide + kBlock * wide_ + v * kLanes<V>);
+      V columns[kV];
+      for (int v = 0; v < kV; ++v) columns[v] = load<V>(wide + v * kLanes<V>);
+      for (int n = 0; n < kNarrow; ++n) {
+        const V row = broadcast<V>(narrow[n]);
+        for (int v = 0; v < kV; ++v) sums[n][v] = fma(row, columns[v], sums[n][v]);
+      }
+    }
+    T stored[kNarrow][kV * kLanes<V>];
+    for (int n = 0; n < kNarrow; ++n)
+      for (int v = 0; v < kV; ++v) store(stored[n] + v * kLanes<V>, sums[n][v]);
+    for (int n = 0; n < kNarrow; ++n)
+      for (int i = 0; i < kV * kLanes<V>; ++i)
+        totals[n * wide_ + i] += static_cast<double>(stored[n][i]);
+  }
+
+  bool x_is_wide_;
+  int64_t pixels_, wide_, narrow_, pieces_;
+  ScratchCursor cursor_;
+  double* totals_;  // [pieces][narrow][wide]
+};
+
+}  // namespace
+
+template <class T>
+bool has_narrow_weight(const ConvShape& shape) {
+  constexpr int64_t kFewPixels = 1024, kMostNarrow = 32, kMostWide = 256;
+  const int64_t narrow = std::min(shape.c, shape.k), wide = std::max(shape.c, shape.k);
+  return shape.groups == 1 && shape.r == 1 && shape.s == 1 && shape.stride.h == 1 &&
+         shape.stride.w == 1 && shape.padding.h == 0 && shape.padding.w == 0 &&
+         shape.pixels() >= kFewPixels && narrow > 0 && narrow <= kMostNarrow && wide <= kMostWide &&
+         narrow % kNarrow == 0 && wide % kLanes<Vector<T>> == 0;
+}
+
+template <class T>
+int64_t narrow_backward_weight_scratch(const ConvShape& shape) {
+  return NarrowWeight<T>(shape, nullptr).scratch_bytes();
+}
+
+template <class T>
+void narrow_backward_weight(const ConvShape& shape, const T* x, const T* dy, T* dweight,
+                            void* scratch) {
+  NarrowWeight<T>(shape, scratch).run(x, dy, dweight);
+}
+
+#define BRIM_INSTANTIATE(T)                                             \
+  template bool has_narrow_weight<T>(const ConvShape&);                 \
+  template int64_t narrow_backward_weight_scratch<T>(const ConvShape&); \
+  template void narrow_backward_weight(const ConvShape&, const T*, const T*, T*, void*);
+BRIM_INSTANTIATE(float)
+BRIM_INSTANTIATE(double)
+#undef BRIM_INSTANTIATE
+
+}  // namespace brim::cpu
