@@ -4,6 +4,7 @@
 // them through brim's own matrix products (`generic`).
 //
 //   conv_bench [resnet50|mobilenet_v2|resnet20|resnet18|all] [runs] [part of a layer's name]
+//   [f32|bf16]
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -150,7 +151,7 @@ class Bytes {
 
 class Bench {
  public:
-  explicit Bench(int runs) : runs_(runs) {}
+  Bench(int runs, Dtype dtype) : runs_(runs), dtype_(dtype) {}
 
   void run(const char* title, const std::vector<Layer>& model, const char* part) {
     fmt::print("{}\n{:<22} n {:>33} {:>27} {:>27}\n", title, "layer",
@@ -175,8 +176,10 @@ class Bench {
       fmt::print("{:>28}", "-");
       return 0;
     }
-    Tensor x = normal(one.x, 1, RandomKey{1}), weight = normal(one.weight, 1, RandomKey{2});
-    Tensor y = normal(shape, 1, RandomKey{3});
+    const TensorOptions options{.dtype = dtype_};
+    Tensor x = normal(one.x, 1, RandomKey{1}, options);
+    Tensor weight = normal(one.weight, 1, RandomKey{2}, options);
+    Tensor y = normal(shape, 1, RandomKey{3}, options);
     double time = seconds(
         [&] {
           if (pass == 0) launch(kernel::conv2d, {x, weight, Tensor()}, {y}, one.options);
@@ -184,10 +187,11 @@ class Bench {
           if (pass == 2) launch(kernel::conv2d_backward_weight, {x, y}, {weight}, one.options);
         },
         runs_);
-    double work = z.is_depthwise() ? 4.0 * static_cast<double>(x.numel() + y.numel())
+    const double bytes = static_cast<double>(size_of(dtype_));
+    double work = z.is_depthwise() ? bytes * static_cast<double>(x.numel() + y.numel())
                                    : 2.0 * static_cast<double>(y.numel() * z.window());
     fmt::print("{:>9.2f} {:>7.1f}", time * 1e3, work / time * 1e-9);
-    if (z.is_depthwise()) {
+    if (z.is_depthwise() || dtype_ != Dtype::float32) {
       fmt::print("{:>11}", "");
     } else {
       fmt::print("{:>9.2f}  ",
@@ -211,15 +215,16 @@ class Bench {
   }
 
   int runs_;
+  Dtype dtype_;
 };
 
-int main_with(const std::string& model, int runs, const char* part) {
+int main_with(const std::string& model, int runs, const char* part, Dtype dtype) {
   bool known = model == "all";
   auto wanted = [&](const char* name) {
     known = known || model == name;
     return model == "all" || model == name;
   };
-  Bench bench(std::max(runs, 1));
+  Bench bench(std::max(runs, 1), dtype);
   if (wanted("resnet50")) bench.run("ResNet-50, batch 16", resnet50(), part);
   if (wanted("mobilenet_v2")) bench.run("MobileNet V2, batch 32", mobilenet_v2(), part);
   if (wanted("resnet20")) bench.run("ResNet-20, batch 64", resnet20(), part);
@@ -233,6 +238,7 @@ int main_with(const std::string& model, int runs, const char* part) {
 }  // namespace brim
 
 int main(int argc, char** argv) {
-  return brim::main_with(argc > 1 ? argv[1] : "all", argc > 2 ? std::atoi(argv[2]) : 5,
-                         argc > 3 ? argv[3] : "");
+  return brim::main_with(
+      argc > 1 ? argv[1] : "all", argc > 2 ? std::atoi(argv[2]) : 5, argc > 3 ? argv[3] : "",
+      argc > 4 && std::strcmp(argv[4], "bf16") == 0 ? brim::Dtype::bfloat16 : brim::Dtype::float32);
 }

@@ -1,10 +1,12 @@
-// Convolutions of halves: oneDNN's in bfloat16 where the processor has instructions for it. Else
-// the launch widens x and y; a weight gradient widens slice by slice.
+// Convolutions of halves: depthwise ones by brim's own kernels, others by oneDNN in bfloat16 where
+// the processor has instructions for it. Else the launch widens x and y; a weight gradient widens
+// slice by slice.
 #include <type_traits>
 
 #include "brim/core/half_simd.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/cpu/conv2d_slices.h"
+#include "brim/ops/cpu/depthwise.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/onednn.h"
 
@@ -13,40 +15,48 @@ namespace {
 
 using onednn::Pass;
 
-/// oneDNN's for halves of `S`, or null. Depthwise ones are left to brim's own float32 kernels, as
-/// they are in float32.
+/// oneDNN's for halves of `S`, or null.
 template <class S>
 const onednn::Primitive* library(const ConvShape& shape, Pass pass, bool with_bias = false) {
-  if (!std::is_same_v<S, BFloat16> || !onednn::has_bfloat16() || shape.is_depthwise())
-    return nullptr;
-  if (is_empty(shape)) return nullptr;
+  if (!std::is_same_v<S, BFloat16> || !onednn::has_bfloat16() || is_empty(shape)) return nullptr;
   return onednn::find_convolution(shape, pass, with_bias, Dtype::bfloat16);
 }
 
-const onednn::Primitive* forward_library(const KernelCall& call, const Conv2dOptions& options) {
-  return library<BFloat16>(forward_shape(call, options), Pass::forward, call.in[2].present);
+ConvShape shape_of(Pass pass, const KernelCall& call, const Conv2dOptions& options) {
+  return pass == Pass::forward ? forward_shape(call, options) : data_shape(call, options);
 }
-const onednn::Primitive* data_library(const KernelCall& call, const Conv2dOptions& options) {
-  return library<BFloat16>(data_shape(call, options), Pass::backward_data);
-}
-
-template <auto kLibrary>
-void run_library(const KernelCall& call, const Conv2dOptions& options) {
-  const bool with_bias = call.in.size() > 2 && call.in[2].present;
-  onednn::run(*kLibrary(call, options), call.in[0].data, call.in[1].data,
-              with_bias ? call.in[2].data : nullptr, call.out[0].data, call.scratch);
+template <class S>
+const onednn::Primitive* library(Pass pass, const KernelCall& call, const Conv2dOptions& options) {
+  const bool with_bias = pass == Pass::forward && call.in[2].present;
+  return library<S>(shape_of(pass, call, options), pass, with_bias);
 }
 
-template <auto kLibrary>
-void register_library(const Kernel<Conv2dOptions>& kernel) {
-  register_kernel(
-      kernel, DeviceType::cpu, Dtype::bfloat16, run_library<kLibrary>,
-      [](const KernelCall& call, const Conv2dOptions& options) {
-        return onednn::scratch_bytes(*kLibrary(call, options));
-      },
-      [](const KernelCall& call, const Conv2dOptions& options) {
-        return kLibrary(call, options) != nullptr;
-      });
+template <class S, Pass kPass>
+bool suits(const KernelCall& call, const Conv2dOptions& options) {
+  return shape_of(kPass, call, options).is_depthwise() ||
+         library<S>(kPass, call, options) != nullptr;
+}
+
+template <class S, Pass kPass>
+int64_t scratch(const KernelCall& call, const Conv2dOptions& options) {
+  const ConvShape shape = shape_of(kPass, call, options);
+  if (shape.is_depthwise()) return depthwise_scratch<S>(shape);
+  return onednn::scratch_bytes(*library<S>(kPass, call, options));
+}
+
+/// Forward, or the data gradient.
+template <class S, Pass kPass>
+void convolve(const KernelCall& call, const Conv2dOptions& options) {
+  const ConvShape shape = shape_of(kPass, call, options);
+  const S *from = call.in[0].as<S>(), *weight = call.in[1].as<S>(), *bias = nullptr;
+  S* to = call.out[0].as<S>();
+  if (kPass == Pass::forward && call.in[2].present) bias = call.in[2].as<S>();
+  if (!shape.is_depthwise())
+    onednn::run(*library<S>(kPass, call, options), from, weight, bias, to, call.scratch);
+  else if (kPass == Pass::forward)
+    depthwise(shape, from, weight, bias, to, call.scratch);
+  else
+    depthwise_backward_data(shape, from, weight, to, call.scratch);
 }
 
 template <class To, class From>
@@ -66,6 +76,7 @@ struct WideSlice {
 
 template <class S>
 int64_t slice_scratch(const ConvShape& shape) {
+  if (shape.is_depthwise()) return depthwise_backward_weight_scratch<S>(shape);
   if (const auto* convolution = library<S>(shape, Pass::backward_weight))
     return onednn::scratch_bytes(*convolution);
   ScratchCursor cursor(nullptr);
@@ -77,6 +88,7 @@ int64_t slice_scratch(const ConvShape& shape) {
 template <class S>
 void slice_gradient(const ConvShape& shape, const S* x, const S* dy, float* dweight,
                     void* scratch) {
+  if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, scratch);
   if (const auto* convolution = library<S>(shape, Pass::backward_weight))
     return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);
   ScratchCursor cursor(scratch);
@@ -128,7 +140,12 @@ class WeightGradient {
 };
 
 template <class S>
-void register_weight_gradient() {
+void register_for() {
+  register_kernel(kernel::conv2d, DeviceType::cpu, dtype_of<S>, convolve<S, Pass::forward>,
+                  scratch<S, Pass::forward>, suits<S, Pass::forward>);
+  register_kernel(kernel::conv2d_backward_data, DeviceType::cpu, dtype_of<S>,
+                  convolve<S, Pass::backward_data>, scratch<S, Pass::backward_data>,
+                  suits<S, Pass::backward_data>);
   register_kernel(
       kernel::conv2d_backward_weight, DeviceType::cpu, dtype_of<S>,
       [](const KernelCall& call, const Conv2dOptions& options) {
@@ -142,10 +159,8 @@ void register_weight_gradient() {
 }  // namespace
 
 void register_conv2d_half() {
-  register_library<forward_library>(kernel::conv2d);
-  register_library<data_library>(kernel::conv2d_backward_data);
-  register_weight_gradient<BFloat16>();
-  register_weight_gradient<Float16>();
+  register_for<BFloat16>();
+  register_for<Float16>();
 }
 
 }  // namespace brim::cpu

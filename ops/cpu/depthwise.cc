@@ -14,12 +14,13 @@ constexpr int64_t kStreamBytes = 24 << 20;
 
 /// The weights in blocks of channels; `flip` reverses both R and S.
 template <class T>
-void reorder_weights(const ConvShape& shape, const T* weight, bool flip, T* to) {
+void reorder_weights(const ConvShape& shape, const T* weight, bool flip, Compute<T>* to) {
   int64_t taps = shape.r * shape.s;
   for (int64_t c = 0; c < shape.c; ++c) {
-    ChannelBlock<T> block(c, shape.c);
+    ChannelBlock<Compute<T>> block(c, shape.c);
     for (int64_t tap = 0; tap < taps; ++tap)
-      to[block.at(c, flip ? taps - 1 - tap : tap, taps)] = weight[c * taps + tap];
+      to[block.at(c, flip ? taps - 1 - tap : tap, taps)] =
+          convert<Compute<T>>(weight[c * taps + tap]);
   }
 }
 
@@ -27,16 +28,17 @@ void reorder_weights(const ConvShape& shape, const T* weight, bool flip, T* to) 
 /// columns.count, or 0.
 template <int kColumns, class T>
 void sum_taps(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
-              const ConvShape& shape, const T* weight, const T* bias, T* to) {
+              const ConvShape& shape, const Compute<T>* weight, const T* bias, T* to) {
   int64_t count = kColumns == 0 ? columns.count : kColumns;
   int64_t x_row = rows.at_step * from.width * shape.c, x_step = columns.at_step * shape.c;
   const T* x0 = rows.count == 0 ? nullptr : from.at(rows.at, columns.at);
   int64_t tap = rows.first * shape.s + columns.first;
-  for_lanes<T>(shape.c, [&]<class V>(int64_t c) {
+  for_lanes<Compute<T>>(shape.c, [&]<class V>(int64_t c) {
     V sum = bias == nullptr ? V{} : load<V>(bias + c);
     for (int64_t i = 0; i < rows.count; ++i) {
       const T* x = x0 + i * x_row + c;
-      const T* w = weight + shape.r * shape.s * c + (tap + i * rows.step * shape.s) * kLanes<V>;
+      const Compute<T>* w =
+          weight + shape.r * shape.s * c + (tap + i * rows.step * shape.s) * kLanes<V>;
 #pragma GCC unroll 4
       for (int64_t j = 0; j < count; ++j)
         sum = fma(load<V>(w + j * columns.step * kLanes<V>), load<V>(x + j * x_step), sum);
@@ -47,7 +49,7 @@ void sum_taps(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
 
 template <class T>
 void one_pixel(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
-               const ConvShape& shape, const T* weight, const T* bias, T* to) {
+               const ConvShape& shape, const Compute<T>* weight, const T* bias, T* to) {
   switch (columns.count) {
     case 1:
       return sum_taps<1>(from, rows, columns, shape, weight, bias, to);
@@ -62,7 +64,7 @@ void one_pixel(const Plane<T>& from, const Meeting& rows, const Meeting& columns
 
 /// Adds one row of a 3x3 window: kWidth outputs from the inputs at `x`, with weights at `w`.
 template <int kStride, int kWidth, class V, class T>
-inline void add_row(const T* x, int64_t channels, const T* w, V (&sums)[kWidth]) {
+inline void add_row(const T* x, int64_t channels, const Compute<T>* w, V (&sums)[kWidth]) {
   V w0 = load<V>(w), w1 = load<V>(w + kLanes<V>), w2 = load<V>(w + 2 * kLanes<V>);
   // Input j meets tap s of output (j - s) / kStride.
 #pragma GCC unroll 24
@@ -78,14 +80,14 @@ inline void add_row(const T* x, int64_t channels, const T* w, V (&sums)[kWidth])
 
 /// kWidth neighbouring outputs whose 3x3 windows lie inside. `x` is the first input.
 template <int kStride, int kWidth, bool kStream, class T>
-void inner_tile(const Plane<T>& from, const T* x, const T* weight, const T* bias, T* to) {
+void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, const T* bias, T* to) {
   int64_t channels = from.channels, row_step = from.width * channels;
   const T *row0 = x, *row1 = x + row_step, *row2 = row1 + row_step, *below = row2 + row_step;
-  for_lanes<T>(channels, [&]<class V>(int64_t c) {
+  for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) sums[j] = bias == nullptr ? V{} : load<V>(bias + c);
-    const T* w = opaque(weight + 9 * c);
+    const Compute<T>* w = opaque(weight + 9 * c);
     add_row<kStride>(opaque(row0 + c), channels, w, sums);
     add_row<kStride>(opaque(row1 + c), channels, w + 3 * kLanes<V>, sums);
     add_row<kStride>(opaque(row2 + c), channels, w + 6 * kLanes<V>, sums);
@@ -107,10 +109,10 @@ void inner_tile(const Plane<T>& from, const T* x, const T* weight, const T* bias
 
 /// The same where only the rows of `rows` exist; `x` is in the first of them.
 template <int kStride, int kWidth, class T>
-void edge_tile(const Plane<T>& from, const T* x, const Meeting& rows, const T* weight,
+void edge_tile(const Plane<T>& from, const T* x, const Meeting& rows, const Compute<T>* weight,
                const T* bias, T* to) {
   int64_t channels = from.channels, row_step = from.width * channels;
-  for_lanes<T>(channels, [&]<class V>(int64_t c) {
+  for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) sums[j] = bias == nullptr ? V{} : load<V>(bias + c);
@@ -126,7 +128,9 @@ void edge_tile(const Plane<T>& from, const T* x, const Meeting& rows, const T* w
 template <class T>
 struct Sweep {
   const ConvShape& shape;
-  const T *from, *weight, *bias;  // weight in blocks
+  const T* from;
+  const Compute<T>* weight;  // in blocks
+  const T* bias;
   T* to;
   int64_t from_height, from_width, to_height, to_width;
   Pair padding;
@@ -217,11 +221,11 @@ struct GradientSweep {
   template <int kWidth, bool kStream>
   void pairs(const Plane<T>& in, const T* dy, const Meeting& rows, T* to) const {
     int64_t channels = in.channels, row_step = rows.at_step * in.width * channels;
-    for_lanes<T>(channels, [&]<class V>(int64_t c) {
+    for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
       V even[kWidth] = {}, odd[kWidth] = {};
       for (int64_t i = 0; i < rows.count; ++i) {
         const T* row = opaque(dy + i * row_step + c);
-        const T* w = sweep.weight + 9 * c + (rows.first + i * rows.step) * 3 * kLanes<V>;
+        const Compute<T>* w = sweep.weight + 9 * c + (rows.first + i * rows.step) * 3 * kLanes<V>;
         V w0 = load<V>(w), w1 = load<V>(w + kLanes<V>), w2 = load<V>(w + 2 * kLanes<V>);
         V before = load<V>(row - channels);
 #pragma GCC unroll 16
@@ -273,14 +277,14 @@ struct GradientSweep {
 template <class T>
 int64_t depthwise_scratch(const ConvShape& shape) {
   ScratchCursor cursor(nullptr);
-  cursor.take<T>(shape.r * shape.s * shape.c);
+  cursor.take<Compute<T>>(shape.r * shape.s * shape.c);
   return cursor.used();
 }
 
 template <class T>
 void depthwise(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
                void* scratch) {
-  T* blocks = ScratchCursor(scratch).take<T>(shape.r * shape.s * shape.c);
+  Compute<T>* blocks = ScratchCursor(scratch).take<Compute<T>>(shape.r * shape.s * shape.c);
   reorder_weights(shape, weight, false, blocks);
   Sweep<T> sweep{shape, x, blocks, bias, y, shape.h, shape.w, shape.p, shape.q, shape.padding};
   switch (fast_stride(shape)) {
@@ -296,7 +300,7 @@ void depthwise(const ConvShape& shape, const T* x, const T* weight, const T* bia
 template <class T>
 void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                              void* scratch) {
-  T* blocks = ScratchCursor(scratch).take<T>(shape.r * shape.s * shape.c);
+  Compute<T>* blocks = ScratchCursor(scratch).take<Compute<T>>(shape.r * shape.s * shape.c);
   int64_t stride = fast_stride(shape);
   reorder_weights(shape, weight, stride == 1, blocks);
   Sweep<T> sweep{shape,   dy,      blocks,  nullptr, dx,
@@ -313,6 +317,8 @@ void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weigh
   template void depthwise_backward_data(const ConvShape&, const T*, const T*, T*, void*);
 BRIM_INSTANTIATE(float)
 BRIM_INSTANTIATE(double)
+BRIM_INSTANTIATE(BFloat16)
+BRIM_INSTANTIATE(Float16)
 #undef BRIM_INSTANTIATE
 
 }  // namespace brim::cpu

@@ -1,10 +1,12 @@
 // Depthwise convolution: one filter per channel (groups = C = K). Bound by memory, so each kernel
 // reads and writes every activation about once. Windows of 3x3 with stride 1 or 2 have fast paths.
 // With several filters per channel (K > C) it is a grouped convolution: see ops/cpu/conv2d.cc,
-// which chooses. The weight gradient is summed per thread: its last bits depend on their number.
+// which chooses. Halves are computed with in float32. The weight gradient is summed per thread: its
+// last bits depend on their number.
 #pragma once
 
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/vector.h"
 
 namespace brim::cpu {
 
@@ -18,11 +20,12 @@ template <class T>
 void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                              void* scratch);
 
-/// Sums are in T over 256 pixels, or up to the end of the row that they end in; in double beyond.
+/// Sums are in Compute<T> over 256 pixels, or up to the end of the row that they end in; in double
+/// beyond.
 template <class T>
 int64_t depthwise_backward_weight_scratch(const ConvShape& shape);
 template <class T>
-void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, T* dweight,
+void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, Compute<T>* dweight,
                                void* scratch);
 
 }  // namespace brim::cpu

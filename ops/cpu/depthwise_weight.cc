@@ -44,13 +44,13 @@ struct WeightScratch {
 
 template <class T>
 void one_pixel(const Plane<T>& x, const Meeting& rows, const Meeting& columns,
-               const ConvShape& shape, const T* dy, T* sums) {
-  for_lanes<T>(shape.c, [&]<class V>(int64_t c) {
+               const ConvShape& shape, const T* dy, Compute<T>* sums) {
+  for_lanes<Compute<T>>(shape.c, [&]<class V>(int64_t c) {
     V gradient = load<V>(dy + c);
     for (int64_t i = 0; i < rows.count; ++i)
       for (int64_t j = 0; j < columns.count; ++j) {
         int64_t tap = (rows.first + i * rows.step) * shape.s + columns.first + j * columns.step;
-        T* sum = sums + shape.r * shape.s * c + tap * kLanes<V>;
+        Compute<T>* sum = sums + shape.r * shape.s * c + tap * kLanes<V>;
         V in = load<V>(x.at(rows.at + i * rows.at_step, columns.at + j * columns.at_step) + c);
         store(sum, fma(gradient, in, load<V>(sum)));
       }
@@ -59,7 +59,7 @@ void one_pixel(const Plane<T>& x, const Meeting& rows, const Meeting& columns,
 
 /// Adds kWidth pixels to one row of a 3x3 window's sums.
 template <int kStride, int kWidth, class V, class T>
-inline void add_row(const T* x, int64_t channels, const V (&gradient)[kWidth], T* sum) {
+inline void add_row(const T* x, int64_t channels, const V (&gradient)[kWidth], Compute<T>* sum) {
   V s0 = load<V>(sum), s1 = load<V>(sum + kLanes<V>), s2 = load<V>(sum + 2 * kLanes<V>);
   // Input j meets tap s of output (j - s) / kStride.
 #pragma GCC unroll 24
@@ -77,15 +77,15 @@ inline void add_row(const T* x, int64_t channels, const V (&gradient)[kWidth], T
 /// kWidth pixels of dy, whose rows are `dy_row` elements long, whose 3x3 windows lie inside. `x` is
 /// the first input.
 template <int kStride, int kWidth, class T>
-void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, T* sums) {
+void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, Compute<T>* sums) {
   int64_t channels = plane.channels, row_step = plane.width * channels;
   const T *row0 = x, *row1 = x + row_step, *row2 = row1 + row_step, *below = row2 + row_step;
-  for_lanes<T>(channels, [&]<class V>(int64_t c) {
+  for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V gradient[kWidth];
     const T* from = opaque(dy + c);
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) gradient[j] = load<V>(from + j * channels);
-    T* sum = opaque(sums + 9 * c);
+    Compute<T>* sum = opaque(sums + 9 * c);
     add_row<kStride>(opaque(row0 + c), channels, gradient, sum);
     add_row<kStride>(opaque(row1 + c), channels, gradient, sum + 3 * kLanes<V>);
     add_row<kStride>(opaque(row2 + c), channels, gradient, sum + 6 * kLanes<V>);
@@ -100,9 +100,10 @@ void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, 
 
 /// The same where only the rows of `rows` exist; `x` is in the first of them.
 template <int kStride, int kWidth, class T>
-void edge_tile(const Plane<T>& plane, const T* x, const Meeting& rows, const T* dy, T* sums) {
+void edge_tile(const Plane<T>& plane, const T* x, const Meeting& rows, const T* dy,
+               Compute<T>* sums) {
   int64_t channels = plane.channels, row_step = plane.width * channels;
-  for_lanes<T>(channels, [&]<class V>(int64_t c) {
+  for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V gradient[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) gradient[j] = load<V>(dy + j * channels + c);
@@ -118,7 +119,7 @@ struct WeightSweep {
   const T *x, *dy;
 
   void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end, const T* dy_row,
-              T* sums) const {
+              Compute<T>* sums) const {
     for (int64_t q = begin; q < end; ++q) {
       Meeting columns =
           inputs_under(q, shape.w, shape.s, shape.stride.w, shape.padding.w, shape.dilation.w);
@@ -128,7 +129,7 @@ struct WeightSweep {
 
   /// Row i of dy, over the batch. kStride is 0 for windows without a fast path.
   template <int kStride>
-  void row(int64_t i, T* sums) const {
+  void row(int64_t i, Compute<T>* sums) const {
     Plane<T> in{x + i / shape.p * shape.h * shape.w * shape.c, shape.w, shape.c};
     const T* dy_row = dy + i * shape.q * shape.c;
     Meeting rows = inputs_under(i % shape.p, shape.h, shape.r, shape.stride.h, shape.padding.h,
@@ -152,16 +153,16 @@ struct WeightSweep {
 
   /// Each thread sums its own rows; the threads' totals are added in order.
   template <int kStride>
-  void run(T* dweight, void* scratch) const {
+  void run(Compute<T>* dweight, void* scratch) const {
     int64_t taps = shape.r * shape.s, rows = shape.n * shape.p;
     ScratchCursor cursor(scratch);
-    WeightScratch<T> parts(cursor, shape);
+    WeightScratch<Compute<T>> parts(cursor, shape);
     int64_t pieces = std::clamp<int64_t>(shape.pixels() * shape.c / kDepthwiseGrain, 1,
                                          std::clamp<int64_t>(rows, 1, num_threads()));
     std::fill_n(parts.totals, parts.step * pieces, 0.0);
     parallel_pieces(rows, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
-      WeightSums<T> mine{parts.sums + piece * parts.step, parts.totals + piece * parts.step,
-                         taps * shape.c};
+      WeightSums<Compute<T>> mine{parts.sums + piece * parts.step,
+                                  parts.totals + piece * parts.step, taps * shape.c};
       mine.clear();
       for (int64_t i = begin; i < end; ++i) {
         row<kStride>(i, mine.sums);
@@ -170,12 +171,12 @@ struct WeightSweep {
       mine.flush();
     });
     for (int64_t c = 0; c < shape.c; ++c) {
-      ChannelBlock<T> block(c, shape.c);
+      ChannelBlock<Compute<T>> block(c, shape.c);
       for (int64_t tap = 0; tap < taps; ++tap) {
         double total = 0;
         for (int64_t piece = 0; piece < pieces; ++piece)
           total += parts.totals[piece * parts.step + block.at(c, tap, taps)];
-        dweight[c * taps + tap] = static_cast<T>(total);
+        dweight[c * taps + tap] = static_cast<Compute<T>>(total);
       }
     }
   }
@@ -186,12 +187,12 @@ struct WeightSweep {
 template <class T>
 int64_t depthwise_backward_weight_scratch(const ConvShape& shape) {
   ScratchCursor cursor(nullptr);
-  WeightScratch<T>(cursor, shape);
+  WeightScratch<Compute<T>>(cursor, shape);
   return cursor.used();
 }
 
 template <class T>
-void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, T* dweight,
+void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, Compute<T>* dweight,
                                void* scratch) {
   WeightSweep<T> sweep{shape, x, dy};
   switch (fast_stride(shape)) {
@@ -206,9 +207,11 @@ void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, 
 
 #define BRIM_INSTANTIATE(T)                                                \
   template int64_t depthwise_backward_weight_scratch<T>(const ConvShape&); \
-  template void depthwise_backward_weight(const ConvShape&, const T*, const T*, T*, void*);
+  template void depthwise_backward_weight(const ConvShape&, const T*, const T*, Compute<T>*, void*);
 BRIM_INSTANTIATE(float)
 BRIM_INSTANTIATE(double)
+BRIM_INSTANTIATE(BFloat16)
+BRIM_INSTANTIATE(Float16)
 #undef BRIM_INSTANTIATE
 
 }  // namespace brim::cpu

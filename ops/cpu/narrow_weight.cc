@@ -30,24 +30,34 @@ class NarrowWeight {
 
   void run(const T* x, const T* dy, T* dweight) const {
     const T *wide = x_is_wide_ ? x : dy, *narrow = x_is_wide_ ? dy : x;
-    std::fill_n(totals_, pieces_ * wide_ * narrow_, 0.0);
     parallel_pieces(pixels_, pieces_, [&](int64_t piece, int64_t begin, int64_t end) {
-      double* totals = totals_ + piece * wide_ * narrow_;
+      double* totals = of_piece(piece, 0);
+      std::fill_n(totals, wide_ * narrow_, 0.0);
       for (int64_t at = begin; at < end; at += kBlock)
         add_block(wide + at * wide_, narrow + at * narrow_, std::min(kBlock, end - at), totals);
     });
-    for (int64_t n = 0; n < narrow_; ++n)
-      for (int64_t w = 0; w < wide_; ++w) {
-        double total = 0;
-        for (int64_t piece = 0; piece < pieces_; ++piece)
-          total += totals_[(piece * narrow_ + n) * wide_ + w];
-        dweight[x_is_wide_ ? n * wide_ + w : w * narrow_ + n] = static_cast<T>(total);
-      }
+    parallel_for(narrow_, 16384 / (wide_ * pieces_) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) add_pieces(n, dweight);
+    });
   }
 
  private:
   using V = Vector<T>;
   static constexpr int64_t kMostPieces = 8, kPixelsOfPiece = 256;
+
+  double* of_piece(int64_t piece, int64_t n) const {
+    return totals_ + (piece * narrow_ + n) * wide_;
+  }
+
+  void add_pieces(int64_t n, T* dweight) const {
+    double* sums = of_piece(0, n);
+    for (int64_t piece = 1; piece < pieces_; ++piece) {
+      const double* more = of_piece(piece, n);
+      for (int64_t w = 0; w < wide_; ++w) sums[w] += more[w];
+    }
+    for (int64_t w = 0; w < wide_; ++w)
+      dweight[x_is_wide_ ? n * wide_ + w : w * narrow_ + n] = static_cast<T>(sums[w]);
+  }
 
   void add_block(const T* wide, const T* narrow, int64_t pixels, double* totals) const {
     for (int64_t w = 0; w < wide_;) {
@@ -96,11 +106,14 @@ class NarrowWeight {
 
 template <class T>
 bool has_narrow_weight(const ConvShape& shape) {
-  constexpr int64_t kFewPixels = 1024, kMostNarrow = 32, kMostWide = 256;
+  constexpr int64_t kFewest = 1024, kMostWide = 256;
+  // Slices of a batch are by the size of x (ops/conv_slices.h): where that is the wide side, there
+  // are more of them to add up.
+  const int64_t most_narrow = shape.c <= shape.k ? 64 : 32;
   const int64_t narrow = std::min(shape.c, shape.k), wide = std::max(shape.c, shape.k);
   return shape.groups == 1 && shape.r == 1 && shape.s == 1 && shape.stride.h == 1 &&
          shape.stride.w == 1 && shape.padding.h == 0 && shape.padding.w == 0 &&
-         shape.pixels() >= kFewPixels && narrow > 0 && narrow <= kMostNarrow && wide <= kMostWide &&
+         shape.pixels() >= kFewest && narrow > 0 && narrow <= most_narrow && wide <= kMostWide &&
          narrow % kNarrow == 0 && wide % kLanes<Vector<T>> == 0;
 }
 
