@@ -90,7 +90,7 @@ def versions(python):
 
 
 def torch_peak(python, row):
-    """MiB, or nothing: the profiler does not see autocast's bytes otherwise than those of float32."""
+    """MiB, or nothing: torch_peak.py runs no autocast."""
     if row.dtype != "f32":
         return None
     said = subprocess.run([python, os.path.join(HERE, "peers", "torch_peak.py"), "--model", row.model, "--batch",

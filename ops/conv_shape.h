@@ -40,6 +40,8 @@ struct ConvShape {
   int64_t window() const { return r * s * c / groups; }  ///< terms of one output
   /// One filter per channel.
   bool is_depthwise() const { return groups == c && k == c; }
+  /// The window under a pixel of y is that pixel of x.
+  bool is_pointwise() const { return r == 1 && s == 1 && stride == Pair(1) && padding == Pair(0); }
 };
 
 }  // namespace brim

@@ -10,6 +10,8 @@
 
 namespace brim::cpu {
 
+// T: float, double, BFloat16 or Float16.
+
 /// Forward and data gradient: the weights, reordered.
 template <class T>
 int64_t depthwise_scratch(const ConvShape& shape);

@@ -22,10 +22,7 @@ struct Windows {
   const ConvShape& shape;
   T* copies;
 
-  bool are_x() const {
-    return shape.r == 1 && shape.s == 1 && shape.stride.h == 1 && shape.stride.w == 1 &&
-           shape.padding.h == 0 && shape.padding.w == 0;
-  }
+  bool are_x() const { return shape.is_pointwise(); }
 
   /// Calls body(offset in the windows, offset in x) for each tap of each window inside, and
   /// `outside(offset in the windows)` for the others.

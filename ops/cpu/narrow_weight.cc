@@ -36,7 +36,7 @@ class NarrowWeight {
       for (int64_t at = begin; at < end; at += kBlock)
         add_block(wide + at * wide_, narrow + at * narrow_, std::min(kBlock, end - at), totals);
     });
-    parallel_for(narrow_, 16384 / (wide_ * pieces_) + 1, [&](int64_t begin, int64_t end) {
+    parallel_for(narrow_, kGrain / (wide_ * pieces_) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) add_pieces(n, dweight);
     });
   }
@@ -44,6 +44,7 @@ class NarrowWeight {
  private:
   using V = Vector<T>;
   static constexpr int64_t kMostPieces = 8, kPixelsOfPiece = 256;
+  static constexpr int64_t kGrain = 16384;  // numbers whose sum repays a thread
 
   double* of_piece(int64_t piece, int64_t n) const {
     return totals_ + (piece * narrow_ + n) * wide_;
@@ -80,7 +81,7 @@ class NarrowWeight {
     V sums[kNarrow][kV] = {};
     for (int64_t m = 0; m < pixels; ++m, wide += wide_, narrow += narrow_) {
       // What the next block wants, while this one has the time.
-      for (int v = 0; v < kV; ++v) __builtin_prefetch(wide + kBlock * wide_ + v * kLanes<V>);
+      prefetch(wide + kBlock * wide_, kV * kLanes<V>);
       V columns[kV];
       for (int v = 0; v < kV; ++v) columns[v] = load<V>(wide + v * kLanes<V>);
       for (int n = 0; n < kNarrow; ++n) {
@@ -111,10 +112,9 @@ bool has_narrow_weight(const ConvShape& shape) {
   // are more of them to add up.
   const int64_t most_narrow = shape.c <= shape.k ? 64 : 32;
   const int64_t narrow = std::min(shape.c, shape.k), wide = std::max(shape.c, shape.k);
-  return shape.groups == 1 && shape.r == 1 && shape.s == 1 && shape.stride.h == 1 &&
-         shape.stride.w == 1 && shape.padding.h == 0 && shape.padding.w == 0 &&
-         shape.pixels() >= kFewest && narrow > 0 && narrow <= most_narrow && wide <= kMostWide &&
-         narrow % kNarrow == 0 && wide % kLanes<Vector<T>> == 0;
+  return shape.groups == 1 && shape.is_pointwise() && shape.pixels() >= kFewest && narrow > 0 &&
+         narrow <= most_narrow && wide <= kMostWide && narrow % kNarrow == 0 &&
+         wide % kLanes<Vector<T>> == 0;
 }
 
 template <class T>

@@ -12,7 +12,7 @@ namespace brim::cpu {
 template <class T>
 bool has_narrow_weight(const ConvShape& shape);
 
-/// Sums over 128 pixels are in T, beyond in double. Their order depends on the sizes alone.
+/// Sums over 64 pixels are in T, beyond in double. Their order depends on the sizes alone.
 template <class T>
 int64_t narrow_backward_weight_scratch(const ConvShape& shape);
 template <class T>
