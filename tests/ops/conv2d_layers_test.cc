@@ -184,6 +184,30 @@ TEST_CASE("conv2d: the weight gradient of a 1x1 window is the product dy^T x") {
   }
 }
 
+// Halves are read and written by the same kernels, which compute in float32.
+TEST_CASE("conv2d: depthwise results in halves are those in float32, rounded") {
+  const std::vector<Layer> layers = {{{2, 20, 21, 40}, {40, 3, 3, 1}, window(1, 1, 40)},
+                                     {{2, 21, 20, 40}, {40, 3, 3, 1}, window(2, 1, 40)},
+                                     {{1, 12, 13, 37}, {37, 5, 5, 1}, window(2, 2, 37)}};
+  for (Dtype dtype : {Dtype::bfloat16, Dtype::float16})
+    for (const Layer& layer : layers) {
+      CAPTURE(to_string(dtype));
+      CAPTURE(to_string(layer.x));
+      const TensorOptions options{.dtype = dtype};
+      const Tensor x = normal(layer.x, 1, RandomKey{1}, options);
+      const Tensor weight = normal(layer.weight, 1, RandomKey{2}, options);
+      const Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
+      const Tensor dy = normal(shape, 1, RandomKey{3}, options);
+      auto wide = [](const Tensor& t) { return convert_to(t, {.dtype = Dtype::float32}); };
+      auto low = [&](const Tensor& t) { return convert_to(t, options); };
+      const Results got = differentiate(x, weight, dy, layer.options);
+      const Results expected = differentiate(wide(x), wide(weight), wide(dy), layer.options);
+      CHECK(testing::bit_difference(got.y, low(expected.y)) == "");
+      CHECK(testing::bit_difference(got.dx, low(expected.dx)) == "");
+      CHECK(testing::bit_difference(got.dweight, low(expected.dweight)) == "");
+    }
+}
+
 TEST_CASE("conv2d: the same bits in every run") {
   std::vector<Layer> layers = {{{2, 28, 28, 32}, {48, 3, 3, 32}, window(1, 1)},
                                {{2, 28, 28, 40}, {56, 1, 1, 40}, window(1, 0)},
