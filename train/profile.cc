@@ -1,5 +1,6 @@
 #include "brim/train/profile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <tuple>
@@ -21,13 +22,22 @@ memory::Site site_of(const LaunchEvent& event) {
   return site;
 }
 
+bool has_half_results(const autograd::OpEvent& event) {
+  return std::ranges::any_of(event.outputs, [](const Tensor& output) {
+    return output.defined() && is_low_precision(output.dtype());
+  });
+}
+
 }  // namespace
 
 LaunchCost& LaunchCost::operator+=(const LaunchCost& other) {
   launches += other.launches;
   seconds += other.seconds;
   bytes_moved += other.bytes_moved;
+  bytes_widened += other.bytes_widened;
   flops += other.flops;
+  half_flops += other.half_flops;
+  least_seconds += other.least_seconds;
   return *this;
 }
 
@@ -41,7 +51,8 @@ class Profile::Scope::Observer final : public autograd::OpObserver, public Launc
   void launched(const LaunchEvent& event) override {
     guarded([&] {
       check(!cuda::is_recording(), "a graph that is recorded runs nothing");
-      bytes_moved_ = autograd::bytes_moved(event);
+      moved_ = {.bytes_moved = autograd::bytes_moved(event),
+                .bytes_widened = autograd::bytes_widened(event)};
       op_ = number_of(site_of(event));
       clock_.begin();
     });
@@ -51,16 +62,19 @@ class Profile::Scope::Observer final : public autograd::OpObserver, public Launc
     guarded([&] {
       clock_.end();
       ops_of_launches_.push_back(op_);
-      costs_[op_].cost += {.launches = 1, .bytes_moved = bytes_moved_};
+      costs_[op_].cost +=
+          {.launches = 1, .bytes_moved = moved_.bytes_moved, .bytes_widened = moved_.bytes_widened};
     });
   }
 
   void ran(const autograd::OpEvent& event) override {
     guarded([&] {
-      costs_[number_of(memory::current_site())].cost.flops +=
+      const double flops =
           event.phase == autograd::Phase::backward
               ? autograd::backward_flops(*event.node)
               : event.op.flops(autograd::infos_of(event.inputs), autograd::infos_of(event.outputs));
+      costs_[number_of(memory::current_site())].cost +=
+          {.flops = flops, .half_flops = has_half_results(event) ? flops : 0};
     });
   }
 
@@ -104,8 +118,8 @@ class Profile::Scope::Observer final : public autograd::OpObserver, public Launc
   // Texts of sites live for ever.
   std::map<std::tuple<std::string_view, std::string_view, Phase>, size_t> numbers_;
   std::vector<size_t> ops_of_launches_;
-  size_t op_ = 0;  // of the launch under way, like its bytes
-  int64_t bytes_moved_ = 0;
+  size_t op_ = 0;     // of the launch under way
+  LaunchCost moved_;  // its bytes
   LaunchObserverScope watch_{*this};
 };
 

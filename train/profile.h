@@ -35,7 +35,13 @@ struct LaunchCost {
   double seconds = 0;  ///< scratch asked for and given back included
   /// Counted as in autograd/trace_recorder.h, the FLOPs for the whole op.
   int64_t bytes_moved = 0;
+  int64_t bytes_widened = 0;  ///< of those moved, float32 copies of halves
   double flops = 0;
+  double half_flops = 0;  ///< of those, of ops whose results are halves
+  /// At the machine's peak (train/machine_peak.h), where a report knows it.
+  double least_seconds = 0;
+
+  double excess() const { return seconds - least_seconds; }
 
   LaunchCost& operator+=(const LaunchCost& other);
 };

@@ -13,7 +13,8 @@ Json json_of(const LaunchCost& cost) {
   return {{"launches", cost.launches},
           {"seconds", cost.seconds},
           {"bytes_moved", cost.bytes_moved},
-          {"flops", cost.flops}};
+          {"flops", cost.flops},
+          {"least_seconds", cost.least_seconds > 0 ? Json(cost.least_seconds) : Json()}};
 }
 
 Json event_of(const ProfileReport& report) {
@@ -51,7 +52,14 @@ void check_profile_flags(const TrainFlags& flags) {
   io::check_writable(flags.profile, "profile");
 }
 
-RunProfile::RunProfile(const TrainFlags& flags, Events& events) : flags_(flags), events_(events) {
+std::optional<MachinePeak> peak_for_profile(const TrainFlags& flags) {
+  if (flags.profile.empty() || !flags.device.is_cpu()) return {};
+  return measured_peak();
+}
+
+RunProfile::RunProfile(const TrainFlags& flags, const std::optional<MachinePeak>& peak,
+                       Events& events)
+    : flags_(flags), events_(events), peak_(peak) {
   if (!flags.profile.empty()) profile_.emplace(ProfileOptions{.device = flags.device});
 }
 
@@ -62,14 +70,13 @@ void RunProfile::step() {
 std::string RunProfile::finish() {
   if (!profile_) return "";
   if (!written_) write_page();
-  const ProfileReport report = profile_report(*profile_);
-  events_.write(event_of(report));
-  return fmt::format("profile:\n  {}\n{}", fmt::join(summary_of(report), "\n  "), table_of(report));
+  const ProfileReport seen = report();
+  events_.write(event_of(seen));
+  return fmt::format("profile:\n  {}\n{}", fmt::join(summary_of(seen), "\n  "), table_of(seen));
 }
 
 void RunProfile::write_page() {
-  io::write_file(flags_.profile, profile_page(profile_report(*profile_), {about(flags_)}),
-                 "profile");
+  io::write_file(flags_.profile, profile_page(report(), {about(flags_)}), "profile");
   written_ = true;
 }
 

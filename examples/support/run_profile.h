@@ -7,6 +7,7 @@
 
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/train_flags.h"
+#include "brim/train/profile_report.h"
 
 namespace brim::examples {
 
@@ -14,10 +15,14 @@ namespace brim::examples {
 /// `--cuda-graph`, `FileError` where the file cannot be written.
 void check_profile_flags(const TrainFlags& flags);
 
+/// What a profile is held against, of a CPU; nothing without the flag. It holds bytes of its own
+/// meanwhile: before the training has some.
+std::optional<MachinePeak> peak_for_profile(const TrainFlags& flags);
+
 class RunProfile {
  public:
-  /// Does nothing without the flag. Both must outlive it.
-  RunProfile(const TrainFlags& flags, Events& events);
+  /// Does nothing without the flag. Flags and events must outlive it.
+  RunProfile(const TrainFlags& flags, const std::optional<MachinePeak>& peak, Events& events);
   /// For `TrainerOptions`; null without the flag.
   Profile* profile() { return profile_ ? &*profile_ : nullptr; }
   /// After each update: writes the page as soon as all is seen.
@@ -27,10 +32,12 @@ class RunProfile {
   std::string finish();
 
  private:
+  ProfileReport report() const { return profile_report(*profile_, peak_); }
   void write_page();
 
   const TrainFlags& flags_;
   Events& events_;
+  std::optional<MachinePeak> peak_;
   std::optional<Profile> profile_;
   bool written_ = false;
 };

@@ -56,6 +56,7 @@ void run_training(TrainFlags flags) {
   check_pruning_flags(flags, data);
   take_resumed_sizes(flags, data);
   set_op_times(flags);
+  const std::optional<MachinePeak> peak = peak_for_profile(flags);
   const TrainFlags asked = flags;
   std::optional<EngineTiming> timing(flags);
   KeptMemory kept = choose_memory(flags, data, events);
@@ -91,7 +92,7 @@ void run_training(TrainFlags flags) {
     options.scaler = scaler.get();
     RunWatch watch(flags, events);
     options.watch = watch.watch();
-    RunProfile profile(flags, events);
+    RunProfile profile(flags, peak, events);
     options.profile = profile.profile();
     TrainReport report(flags, data, *model, events);
     Trainer trainer(*model, *updating.optimizer, {*data.training, data.validation.get()}, options);

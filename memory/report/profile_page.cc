@@ -94,7 +94,8 @@ std::string profile_page(const ProfilePage& page) {
                  {"{{summary}}", summary_of(page)},
                  {"{{bar}}", bar_of(page.parts)},
                  {"{{modules}}", table_of(page.modules, "Module")},
-                 {"{{ops}}", table_of(page.ops, "Op")}});
+                 {"{{ops}}", table_of(page.ops, "Op")},
+                 {"{{calls}}", table_of(page.calls, "Module and op")}});
 }
 
 }  // namespace brim::memory

@@ -1,6 +1,6 @@
 // Where the time of an update goes, as a page for a browser: a bar of its parts, and tables of
-// modules, as a tree, and of ops, to be sorted by each column. One file that needs nothing beside
-// it; without JavaScript nothing is sorted or folded. The numbers come from
+// modules, as a tree, of ops, and of ops in modules, to be sorted by each column. One file that
+// needs nothing beside it; without JavaScript nothing is sorted or folded. The numbers come from
 // train/profile_report.h.
 #pragma once
 
@@ -38,6 +38,7 @@ struct ProfilePage {
   std::vector<std::string> summary;   ///< sentences above the tables
   std::vector<ProfilePart> parts;
   ProfileTable modules, ops;
+  ProfileTable calls;  ///< of ops in modules
 };
 
 /// The page, in HTML. Throws `ValueError` for a row with more or fewer cells than there are
