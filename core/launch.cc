@@ -12,6 +12,7 @@
 #include "brim/base/cuda/ranges.h"
 #include "brim/base/cuda/stream.h"
 #include "brim/base/stand_in.h"
+#include "brim/core/call_list.h"
 #include "brim/core/cuda/batch.h"
 #include "brim/core/cuda/register.h"
 #include "brim/core/kernels.h"
@@ -141,11 +142,42 @@ void note_enqueued(const detail::Invocation& invocation, Device device) {
   wait_if_asked(invocation, device);
 }
 
+/// A launch by itself: without the tensors, with views and attributes of its own.
+struct KeptLaunch {
+  KeptLaunch(const detail::Invocation& launched, const KernelCall& views)
+      : attributes(launched.keep(launched.attributes)),
+        in(views.in.begin(), views.in.end()),
+        out(views.out.begin(), views.out.end()),
+        invocation(launched),
+        call(views) {
+    invocation.in = invocation.out = {};
+    invocation.attributes = attributes.get();
+    call.in = in;
+    call.out = out;
+  }
+  KeptLaunch(const KeptLaunch&) = delete;
+  KeptLaunch& operator=(const KeptLaunch&) = delete;
+
+  std::shared_ptr<const void> attributes;
+  std::vector<View> in, out;
+  detail::Invocation invocation;
+  KernelCall call;
+};
+
+/// Where the CPU's calls are being recorded.
+CallRecording* recording_on(Device device) {
+  return device.is_cpu() ? CallRecording::current() : nullptr;
+}
+
 void run_native(const detail::Invocation& invocation, const detail::TableEntry& entry,
                 KernelCall call) {
   Scratch scratch(call.device, scratch_bytes(invocation, entry, call));
   if (call.device.is_meta()) return;
   call.scratch = scratch.data();
+  if (CallRecording* recording = recording_on(call.device))
+    return recording->add([kept = std::make_shared<KeptLaunch>(invocation, call), run = entry.run] {
+      kept->invocation.run(run, kept->call, kept->invocation.attributes);
+    });
   invocation.run(entry.run, call, invocation.attributes);
   if (call.device.is_cuda()) note_enqueued(invocation, call.device);
 }
@@ -159,6 +191,13 @@ void convert_view(const View& from, const View& to, KernelCall call) {
   reinterpret_cast<KernelFn<NoAttributes>>(copy->run)(call, {});
 }
 
+void perform_widened(const detail::Invocation& invocation, const detail::TableEntry& entry,
+                     const KernelCall& call, Widened& widened, void* scratch) {
+  widened.run(
+      scratch, [&](const View& from, const View& to) { convert_view(from, to, call); },
+      [&](const KernelCall& inner) { invocation.run(entry.run, inner, invocation.attributes); });
+}
+
 /// The float32 kernel between widened copies of the low-precision buffers.
 void run_widened(const detail::Invocation& invocation, const detail::TableEntry& entry,
                  const KernelCall& call) {
@@ -166,9 +205,16 @@ void run_widened(const detail::Invocation& invocation, const detail::TableEntry&
                   [&](const KernelCall& inner) { return scratch_bytes(invocation, entry, inner); });
   Scratch scratch(call.device, widened.scratch_bytes());
   if (call.device.is_meta()) return;
-  widened.run(
-      scratch.data(), [&](const View& from, const View& to) { convert_view(from, to, call); },
-      [&](const KernelCall& inner) { invocation.run(entry.run, inner, invocation.attributes); });
+  if (CallRecording* recording = recording_on(call.device)) {
+    auto kept = std::make_shared<KeptLaunch>(invocation, call);
+    auto copies = std::make_shared<Widened>(
+        kept->call, invocation.dtype, invocation.updates, invocation.by_rows,
+        [&](const KernelCall& inner) { return scratch_bytes(invocation, entry, inner); });
+    return recording->add([kept, copies, entry, scratch = scratch.data()] {
+      perform_widened(kept->invocation, entry, kept->call, *copies, scratch);
+    });
+  }
+  perform_widened(invocation, entry, call, widened, scratch.data());
   if (call.device.is_cuda()) note_enqueued(invocation, call.device);
 }
 

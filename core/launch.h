@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -70,6 +71,7 @@ struct Invocation {
   void (*run)(AnyFn, const KernelCall&, const void*);
   int64_t (*scratch)(AnyFn, const KernelCall&, const void*);
   bool (*suits)(AnyFn, const KernelCall&, const void*);
+  std::shared_ptr<const void> (*keep)(const void*);  // a copy of the attributes
 };
 void add_kernel(std::string_view name, DeviceType device, Dtype dtype, TableEntry entry);
 void launch(const Invocation& invocation);
@@ -113,6 +115,9 @@ void launch(const Kernel<A>& kernel, Dtype dtype, std::span<const Tensor> in,
       },
       [](detail::AnyFn fn, const KernelCall& call, const void* a) {
         return reinterpret_cast<SuitsFn<A>>(fn)(call, *static_cast<const A*>(a));
+      },
+      [](const void* a) -> std::shared_ptr<const void> {
+        return std::make_shared<A>(*static_cast<const A*>(a));
       }};
   detail::launch(invocation);
 }

@@ -5,6 +5,7 @@
 #include "brim/base/cuda/graph.h"
 #include "brim/base/cuda/memory.h"
 #include "brim/base/cuda/stream.h"
+#include "brim/core/call_list.h"
 #include "brim/memory/staging_scope.h"
 #include "brim/memory/stream.h"
 
@@ -58,7 +59,9 @@ void copy_from_host(const Tensor& to, const void* elements) {
   check(to.is_contiguous(), "elements come row by row");
   const int64_t bytes = to.numel() * size_of(to.dtype());
   if (to.device().is_meta()) return;
-  if (to.device().is_cpu())
+  if (CallRecording* recording = CallRecording::current(); recording && to.device().is_cpu())
+    recording->upload(to.data(), elements, bytes);
+  else if (to.device().is_cpu())
     std::memcpy(to.data(), elements, static_cast<size_t>(bytes));
   else
     cuda::copy_to_device(to.device(), to.data(), elements, bytes);

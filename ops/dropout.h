@@ -25,7 +25,7 @@ struct DropoutAttributes {
   double p = 0.5;
   RandomKey key;
   uint64_t first_sample = 0;
-  LiveKey live = {};  ///< in place of `key`, on a GPU
+  LiveKey live = {};  ///< in place of `key`, where the update is recorded
 };
 /// in: x or dy; out: y or dx, which may be the input. Contiguous.
 inline constexpr Kernel<DropoutAttributes> dropout{"dropout"};

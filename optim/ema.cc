@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "brim/base/cuda/graph.h"
+#include "brim/core/call_list.h"
 #include "brim/optim/optimizer.h"
 #include "brim/optim/require_kernel.h"
 
@@ -54,7 +54,7 @@ void Ema::update() noexcept {
 }
 
 void Ema::begin_replay() noexcept {
-  if (!cuda::is_recording() && rest_.defined()) fill(rest_, 1 - decay_of(options_, updates_));
+  if (!is_recording() && rest_.defined()) fill(rest_, 1 - decay_of(options_, updates_));
 }
 
 void Ema::set_updates(int64_t updates) {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "brim/base/cuda/graph.h"
+#include "brim/core/call_list.h"
 #include "brim/core/cuda/batch.h"
 #include "brim/optim/judge.h"
 #include "brim/optim/register_kernels.h"
@@ -180,9 +180,9 @@ void Optimizer::sum_squares(const Update& update) {
 
 std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates) {
   // The device adds up all of them, also those of parameters without a gradient.
-  if (cuda::is_recording() && updates.size() < parameters_.size()) fill(square_sums_, 0);
+  if (is_recording() && updates.size() < parameters_.size()) fill(square_sums_, 0);
   for (const Update& update : updates) sum_squares(update);
-  if (square_sums_.device().is_meta() || cuda::is_recording()) return {};
+  if (square_sums_.device().is_meta() || is_recording()) return {};
   const double* sums = square_sums();
   if (options_.check_finite)
     for (const Update& update : updates)

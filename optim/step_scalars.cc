@@ -1,6 +1,6 @@
 #include "brim/optim/step_scalars.h"
 
-#include "brim/base/cuda/graph.h"
+#include "brim/core/call_list.h"
 #include "brim/optim/require_kernel.h"
 
 namespace brim::optim {
@@ -13,7 +13,7 @@ StepScalars::StepScalars(const char* optimizer, Device device) {
 }
 
 void StepScalars::write(const StepValues& values) noexcept {
-  if (cuda::is_recording()) return;
+  if (is_recording()) return;
   kernel::StepScalarsAttributes attributes;
   attributes.values[kRate] = values.rate;
   attributes.values[kInverseScale] = 1 / values.loss_scale;

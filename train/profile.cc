@@ -7,7 +7,7 @@
 
 #include "brim/autograd/node.h"
 #include "brim/autograd/trace_recorder.h"
-#include "brim/base/cuda/graph.h"
+#include "brim/core/call_list.h"
 #include "brim/core/launch.h"
 
 namespace brim {
@@ -50,7 +50,7 @@ class Profile::Scope::Observer final : public autograd::OpObserver, public Launc
 
   void launched(const LaunchEvent& event) override {
     guarded([&] {
-      check(!cuda::is_recording(), "a graph that is recorded runs nothing");
+      check(!is_recording(), "a graph that is recorded runs nothing");
       moved_ = {.bytes_moved = autograd::bytes_moved(event),
                 .bytes_widened = autograd::bytes_widened(event)};
       op_ = number_of(site_of(event));

@@ -7,6 +7,7 @@
 #include "brim/base/cuda/graph.h"
 #include "brim/base/cuda/memory.h"
 #include "brim/base/cuda/stream.h"
+#include "brim/core/call_list.h"
 #include "brim/core/launch.h"
 #include "brim/optim/ema.h"
 
@@ -21,7 +22,7 @@ Tensor element_of(const Tensor& vector, int64_t i) {
 
 }  // namespace
 
-/// The graph of an update, and how to start it.
+/// The graph of an update, or its calls, and how to start it.
 struct StepGraph::Recorded {
   ~Recorded() {
     for (const memory::Block& block : blocks) host->release(block);
@@ -30,20 +31,25 @@ struct StepGraph::Recorded {
   std::shared_ptr<memory::Account> host;
   std::vector<memory::Block> blocks;  // pinned, of the host
 
-  /// A copy from the host, which reads `pinned`: these bytes of input `input` belong there.
+  /// A copy from the host of these bytes of input `input`. On a GPU it reads `pinned`, where they
+  /// belong; on the CPU from where `upload` says.
   struct Copy {
     size_t input = 0, offset = 0;
     void* pinned = nullptr;
+    CallList::Upload* upload = nullptr;
     size_t bytes = 0;
   };
   std::vector<Copy> copies;
-  const double* numbers = nullptr;  // pinned: where the device leaves those of `LiveNumber`
+  const double* numbers = nullptr;  // for the host: where the device leaves those of `LiveNumber`
   std::optional<cuda::Graph> graph;
+  std::optional<CallList> calls;
+  bool is_there() const { return graph || calls; }
 
   // What the addresses in it follow from: the plan, held so that no other has its place,
   // and where the arena is, of which these are.
   std::shared_ptr<const memory::Plan> plan;
   std::vector<const void*> addresses;
+  int64_t live = 0;            // bytes between two updates
   bool followed_plan = false;  // did an update of the kind, as it is?
   std::string refusal;         // why it cannot be recorded; "" where it can
 };
@@ -71,9 +77,10 @@ struct StepGraph::HostState {
 };
 
 StepGraph::StepGraph(TrainStep& step)
-    : step_(step), host_(autograd::offload_host(step.device(), 0)) {
+    : step_(step),
+      host_(step.device().is_cuda() ? autograd::offload_host(step.device(), 0) : nullptr) {
   expect<ValueError>(step.options_.graph, kTag, "expected a step with the option graph");
-  expect<DeviceError>(step.device().is_cuda(), kTag, "expected a model on a GPU, got one on {}",
+  expect<DeviceError>(!step.device().is_meta(), kTag, "expected a model with values, got one on {}",
                       to_string(step.device()));
   expect<ValueError>(!step.options_.fused_update, kTag,
                      "a fused update looks at each gradient before the next: leave fused_update or "
@@ -96,9 +103,13 @@ double StepGraph::run(const Update& update) {
     recorded->addresses = addresses();
   }
   if (!recorded->followed_plan) return run_as_it_is(update, *recorded);
-  if (!recorded->graph && recorded->refusal.empty()) record(update, *recorded);
-  if (!recorded->refusal.empty()) {
-    why_not_ = recorded->refusal;
+  if (!recorded->is_there() && recorded->refusal.empty()) record(update, *recorded);
+  const int64_t live = memory::account(step_.device())->stats().live;
+  if (!recorded->refusal.empty() || recorded->live != live) {
+    why_not_ = !recorded->refusal.empty()
+                   ? recorded->refusal
+                   : fmt::format("{} bytes are live, and were {} when it was recorded", live,
+                                 recorded->live);
     return update.run();
   }
   if (const std::optional<double> loss = replay(update, *recorded)) return *loss;
@@ -127,6 +138,7 @@ void StepGraph::record(const Update& update, Recorded& recorded) {
   const int64_t mismatches = account->stats().mismatches;
   try {
     require_moved_by_kernel();
+    recorded.live = account->stats().live;
     record_parts(update, recorded);
     find_inputs(update, recorded);
     expect<ValueError>(account->stats().mismatches == mismatches, kTag,
@@ -134,6 +146,7 @@ void StepGraph::record(const Update& update, Recorded& recorded) {
   } catch (const Error& error) {
     recorded.refusal = error.what();
     recorded.graph.reset();
+    recorded.calls.reset();
   }
 }
 
@@ -148,6 +161,13 @@ void StepGraph::record_parts(const Update& update, Recorded& recorded) {
     StepGraph& graph;
   } scope(*this, recorded);
   weight_ = update.weight;
+  if (step_.device().is_cuda())
+    record_graph(update, recorded);
+  else
+    record_calls(update, recorded);
+}
+
+void StepGraph::record_graph(const Update& update, Recorded& recorded) {
   cuda::Recording recording(step_.device(), [&](int64_t bytes) { return pinned(bytes, recorded); });
   update.run();
   const int64_t bytes = kLiveNumbers * size_of(Dtype::float64);
@@ -162,10 +182,21 @@ void StepGraph::record_parts(const Update& update, Recorded& recorded) {
                                .bytes = static_cast<size_t>(upload.bytes)});
 }
 
+void StepGraph::record_calls(const Update& update, Recorded& recorded) {
+  CallRecording recording;
+  update.run();
+  recorded.calls = recording.finish();
+  recorded.numbers = static_cast<const double*>(step_.live_.data());
+  for (const auto& upload : recorded.calls->uploads())
+    recorded.copies.push_back({.offset = reinterpret_cast<uintptr_t>(upload->from),
+                               .upload = upload.get(),
+                               .bytes = static_cast<size_t>(upload->bytes)});
+}
+
 // `take_home` cannot fail.
 void StepGraph::require_moved_by_kernel() const {
   for (const auto& [buffer, shadow] : step_.shadows_)
-    expect<DtypeError>(has_kernel(kernel::ema.name, DeviceType::cuda, buffer.dtype()), kTag,
+    expect<DtypeError>(has_kernel(kernel::ema.name, step_.device().type, buffer.dtype()), kTag,
                        "a buffer of {} is not taken over by the device alone",
                        to_string(buffer.dtype()));
 }
@@ -223,11 +254,16 @@ void StepGraph::take_home(const Tensor& buffer, const Tensor& shadow) const {
 
 // ---- Replaying
 
+void StepGraph::start(Recorded& recorded) const {
+  if (recorded.calls) return recorded.calls->run();
+  recorded.graph->start();
+  cuda::default_stream(step_.device()).synchronize();
+}
+
 // Nothing where something was not finite: nothing has changed then.
 std::optional<double> StepGraph::replay(const Update& update, Recorded& recorded) {
   write_numbers(update, recorded);
-  recorded.graph->start();
-  cuda::default_stream(step_.device()).synchronize();
+  start(recorded);
   if (recorded.numbers[kLiveApplied] == 0) return {};
   count_update(recorded.numbers[kLiveVerdict + int{optim::kVerdictNorm}]);
   ++replays_;
@@ -236,8 +272,13 @@ std::optional<double> StepGraph::replay(const Update& update, Recorded& recorded
 }
 
 void StepGraph::write_numbers(const Update& update, Recorded& recorded) {
-  for (const Recorded::Copy& copy : recorded.copies)
-    std::memcpy(copy.pinned, update.inputs[copy.input].data() + copy.offset, copy.bytes);
+  for (const Recorded::Copy& copy : recorded.copies) {
+    const std::byte* from = update.inputs[copy.input].data() + copy.offset;
+    if (copy.upload != nullptr)
+      copy.upload->from = from;
+    else
+      std::memcpy(copy.pinned, from, copy.bytes);
+  }
   const double scale = step_.scaler() == nullptr ? 1 : step_.scaler()->scale();
   fill(element_of(step_.live_, kLiveUpdate), static_cast<double>(step_.attempts()));
   fill(element_of(step_.live_, kLiveGradient), scale * update.weight);

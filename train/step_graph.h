@@ -1,7 +1,8 @@
-// A whole update recorded as a CUDA graph and started again in each step: where a step follows a
-// plan, its kernels get the same addresses every time, so nothing is left for the host to do but
-// to hand over the batch and the few numbers that change. Worth it where kernels are short beside
-// the time to launch them: small batches, small images, fast GPUs. The same bits as without.
+// A whole update recorded and started again in each step: where a step follows a plan, its kernels
+// get the same addresses every time, so nothing is left for the host to do but to hand over the
+// batch and the few numbers that change. On a GPU a CUDA graph, on the CPU a list of calls
+// (core/call_list.h). Worth it where kernels are short beside the time to launch them: small
+// batches, small images, fast GPUs. The same bits as without.
 //
 //   TrainStep step(model, optimizer, {.graph = true});
 //   StepGraph graph(step);
@@ -12,7 +13,9 @@
 // without the graph, which then says where it began, or skips it.
 //
 // What the host's code does beside launching kernels (counting, printing) happens when an update is
-// recorded, not in each. Ops that read values back cannot be recorded.
+// recorded, not in each. Ops that read values back cannot be recorded. Nor is an update started that
+// finds other bytes live than when it was recorded: a tensor of an earlier step that somebody still
+// holds lies where the step will write.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +51,7 @@ class StepGraph {
   struct Update {
     double rate = 0;
     double weight = 1;  ///< `MicroStepOptions::weight` of each of its parts
-    /// All of the host's memory that it copies to the device. Updates with inputs of the same sizes
+    /// All of the host's memory that it copies to the device (`copy_from_host`). Updates with inputs of the same sizes
     /// are the same work on other numbers.
     std::vector<std::span<const std::byte>> inputs;
     /// All of it, from `TrainStep::begin` to `commit`: returns the sum of its losses.
@@ -56,7 +59,7 @@ class StepGraph {
   };
 
   /// `step` has `TrainStepOptions::graph`, and must outlive it. Throws `ValueError` where it has
-  /// not, and for what cannot be recorded: `fused_update`, `offload`. `DeviceError` off a GPU.
+  /// not, and for what cannot be recorded: `fused_update`, `offload`. `DeviceError` on the meta device.
   explicit StepGraph(TrainStep& step);
   ~StepGraph();
   StepGraph(const StepGraph&) = delete;
@@ -80,7 +83,10 @@ class StepGraph {
   double run_as_it_is(const Update& update, Recorded& recorded);
   void record(const Update& update, Recorded& recorded);
   void record_parts(const Update& update, Recorded& recorded);
+  void record_graph(const Update& update, Recorded& recorded);
+  void record_calls(const Update& update, Recorded& recorded);
   void find_inputs(const Update& update, Recorded& recorded) const;
+  void start(Recorded& recorded) const;
   std::optional<double> replay(const Update& update, Recorded& recorded);
   void write_numbers(const Update& update, Recorded& recorded);
   void count_update(double norm);
@@ -95,7 +101,7 @@ class StepGraph {
   void take_home(const Tensor& buffer, const Tensor& shadow) const;
 
   TrainStep& step_;
-  std::shared_ptr<memory::Account> host_;  // of pinned memory
+  std::shared_ptr<memory::Account> host_;  // of pinned memory; null on the CPU
   std::map<Kind, std::unique_ptr<Recorded>> graphs_;
   Recorded* recorded_ = nullptr;  // while it is being recorded
   double weight_ = 1;

@@ -86,8 +86,8 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, const TrainingD
 // Of what a recorded update could not do again.
 void Trainer::make_graph() {
   if (!options_.graph) return;
-  if (!options_.input.device.is_cuda())
-    why_no_graph_ = "graphs are of GPUs";
+  if (options_.input.device.is_meta())
+    why_no_graph_ = "nothing runs on the meta device";
   else if (options_.mix.any())
     why_no_graph_ = "mixup and CutMix are drawn by the host";
   else if (options_.watch != nullptr)

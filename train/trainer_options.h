@@ -61,7 +61,7 @@ struct TrainerOptions {
   RecomputeOptions recompute = {};
   /// Whether what `recompute` offloads goes to the host, and how much of it.
   OffloadOptions offload = {};
-  /// Records updates on a GPU and starts them again (train/step_graph.h), where they follow a plan:
+  /// Records updates and starts them again (train/step_graph.h), where they follow a plan:
   /// with the planner "arena". What cannot be recorded runs as it is, and `Trainer::why_no_graph`
   /// says why.
   bool graph = false;

@@ -1,9 +1,11 @@
-// What cuda_graph.md shows: a key whose update is read from memory, and a step that is recorded
-// where there is a GPU.
+// What cuda_graph.md shows: a key whose update is read from memory, calls of the CPU that are
+// recorded, and a step that is, where there is a GPU.
 #include <cstdio>
 
 #include "brim/base/cuda/devices.h"
 #include "brim/brim.h"
+#include "brim/core/call_list.h"
+#include "brim/core/transfer.h"
 #include "brim/train/step_graph.h"
 
 using namespace brim;
@@ -19,6 +21,19 @@ void check_key() {
   update = 6;
   check(live.key_or({}) == call_key(1, 6, call, 0), "and, by the same kernel, of update 6");
   // [/key]
+}
+
+void record_calls() {
+  const Tensor x = zeros({1});
+  const std::vector<float> three{3};
+  // [calls]
+  CallRecording recording;
+  const Tensor y = add(x, x);  // nothing runs
+  const CallList calls = recording.finish();
+  copy_from_host(x, three.data());
+  calls.run();
+  check(y.item<float>() == 6, "what x is by now");
+  // [/calls]
 }
 
 // For want of a plan no update is recorded here.
@@ -43,6 +58,7 @@ void run_steps() {
 
 int main() {
   check_key();
+  record_calls();
   run_steps();
   std::puts("as the chapter says");
 }

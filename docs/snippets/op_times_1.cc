@@ -31,7 +31,7 @@ int main() {
     step.run(/*rate=*/0.1, [&] { return cross_entropy(net(images), labels); });
     profiling.keep();
   }
-  const ProfileReport report = profile_report(profile);
+  const ProfileReport report = profile_report(profile, measured_peak());
   for (const std::string& line : summary_of(report)) fmt::print("{}\n", line);
   fmt::print("{}", table_of(report));
   // [/profile]

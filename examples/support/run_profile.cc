@@ -46,9 +46,9 @@ void check_profile_flags(const TrainFlags& flags) {
   if (flags.profile.empty()) return;
   expect<ValueError>(flags.profile.ends_with(".html"), "flags", "--profile writes .html, got '{}'",
                      flags.profile);
-  expect<ValueError>(!flags.cuda_graph, "flags",
+  expect<ValueError>(!flags.replay, "flags",
                      "--profile times launches, and an update from a graph has none: leave out "
-                     "--cuda-graph");
+                     "--replay");
   io::check_writable(flags.profile, "profile");
 }
 

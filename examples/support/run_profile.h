@@ -12,7 +12,7 @@
 namespace brim::examples {
 
 /// Before anything that takes long. Throws `ValueError` for another ending than .html and beside
-/// `--cuda-graph`, `FileError` where the file cannot be written.
+/// `--replay`, `FileError` where the file cannot be written.
 void check_profile_flags(const TrainFlags& flags);
 
 /// What a profile is held against, of a CPU; nothing without the flag. It holds bytes of its own

@@ -142,9 +142,11 @@ void add_saving_flags(CLI::App& app, TrainFlags& f) {
       "--fused-update", f.fused_update,
       "update parameters during backward: fewer gradients at once, the same numbers, but a "
       "step that fails cannot be undone");
-  app.add_flag("--cuda-graph", f.cuda_graph,
-               "record updates on the GPU once and start them again, under the arena planner: the "
-               "same numbers with less work for the host; what cannot be recorded runs as it is");
+  app.add_flag(
+      "--replay,--cuda-graph", f.replay,
+      "record updates once and start them again, on a GPU as a CUDA graph, under the arena "
+      "planner: the same numbers with less work for the host, which counts where batches "
+      "are small; what cannot be recorded runs as it is");
   app.add_flag("--in-place,!--no-in-place", f.in_place,
                "elementwise ops write over what nobody reads any more: the same numbers (default)");
   app.add_option(
@@ -222,13 +224,9 @@ void check_fused_update(const TrainFlags& f) {
 }
 
 void check_graph(const TrainFlags& f) {
-  expect<ValueError>(!f.cuda_graph || f.device_name.starts_with("cuda"), "flags",
-                     "--cuda-graph records what a GPU does: use --device cuda, not {}",
-                     f.device_name);
-  expect<ValueError>(
-      !f.cuda_graph || f.offload_text != "auto", "flags",
-      "--offload auto copies to the host and back, which --cuda-graph cannot record: "
-      "leave one of them out");
+  expect<ValueError>(!f.replay || f.offload_text != "auto", "flags",
+                     "--offload auto copies to the host and back, which --replay cannot record: "
+                     "leave one of them out");
 }
 
 void check_offload(const TrainFlags& f) {
@@ -367,7 +365,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
           .in_place = flags.in_place,
           .recompute = flags.recompute,
           .offload = {.enabled = flags.offloads()},
-          .graph = flags.cuda_graph,
+          .graph = flags.replay,
           .scale_penalty = flags.scale_penalty,
           .checkpoint_every = flags.checkpoint_every,
           .early_stop = flags.early_stop};

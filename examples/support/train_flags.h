@@ -58,7 +58,7 @@ struct TrainFlags {
   double margin = 0;            ///< percent of the limit that are left free
   int64_t effective_batch = 0;  ///< images of an update; 0: of one batch
   bool fused_update = false;
-  bool cuda_graph = false;
+  bool replay = false;
   bool tf32 = false, cudnn_benchmark = false;  ///< see algorithm_flags.h
   bool in_place = true;
   std::string
@@ -114,7 +114,7 @@ struct TrainFlags {
   /// that copy there cannot be recorded, so only who asks for it gets it.
   bool offloads() const {
     return offload_text == "auto" ||
-           (offload_text.empty() && budget > 0 && device.is_cuda() && !cuda_graph);
+           (offload_text.empty() && budget > 0 && device.is_cuda() && !replay);
   }
   bool finds_batch() const { return batch_text == kAutoBatch || batch_text == kFastestBatch; }
   /// What forward computes in; float32 until `choose_precision`, where the text is "auto".

@@ -216,7 +216,7 @@ void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
   say_process(stats.peak_reserved);
   if (stats.mismatches > 0)
     progress_.say(fmt::format("{} requests were not as planned", stats.mismatches));
-  if (flags_.cuda_graph)
+  if (flags_.replay)
     progress_.say(fmt::format(
         "{} of {} updates were started from a graph{}{}", trainer.graph_updates(),
         trainer.updates(),
@@ -250,7 +250,7 @@ void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
              {"context_growth_bytes", growth_ ? Json(*growth_) : Json(nullptr)}};
   if (data_.host != nullptr) event["pinned_bytes"] = data_.host->stats().peak_reserved;
   if (flags_.budget > 0) event["budget_bytes"] = flags_.budget;
-  if (flags_.cuda_graph) {
+  if (flags_.replay) {
     event["graph_steps"] = trainer.graph_updates();
     event["why_no_graph"] = trainer.why_no_graph();
   }

@@ -17,11 +17,11 @@ uint32_t threshold(double p) { return static_cast<uint32_t>(std::ceil(p * 0x1p24
 // A counter of the generator makes four words: they belong to four neighbouring elements.
 template <class T>
 void drop(const T* x, T* y, int64_t begin, int64_t end, uint64_t sample,
-          const kernel::DropoutAttributes& attributes) {
+          const kernel::DropoutAttributes& attributes, const RandomKey& key) {
   uint32_t below = threshold(attributes.p);
   T scale = static_cast<T>(attributes.p < 1 ? 1 / (1 - attributes.p) : 0);
   for (int64_t e = begin; e < end; e += 4) {
-    auto words = philox(attributes.key, sample, static_cast<uint64_t>(e) >> 2);
+    auto words = philox(key, sample, static_cast<uint64_t>(e) >> 2);
     for (int64_t i = e; i < std::min(e + 4, end); ++i)
       y[i] = (words[static_cast<size_t>(i - e)] >> 8) < below ? T(0) : x[i] * scale;
   }
@@ -33,13 +33,14 @@ void dropout(const KernelCall& call, const kernel::DropoutAttributes& attributes
   int64_t samples = shape.empty() ? 1 : shape[0];
   if (call.in[0].numel() == 0) return;
   int64_t each = call.in[0].numel() / samples, pieces = (each + kPiece - 1) / kPiece;
+  const RandomKey key = attributes.live.key_or(attributes.key);
   const T* x = call.in[0].as<T>();
   T* y = call.out[0].as<T>();
   parallel_for(samples * pieces, 4096 / each + 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       int64_t sample = i / pieces, first = i % pieces * kPiece;
       drop(x + sample * each, y + sample * each, first, std::min(first + kPiece, each),
-           attributes.first_sample + static_cast<uint64_t>(sample), attributes);
+           attributes.first_sample + static_cast<uint64_t>(sample), attributes, key);
     }
   });
 }

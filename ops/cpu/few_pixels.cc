@@ -125,8 +125,12 @@ void spread(const T* dy, int64_t filters, const T* weight, T* windows, int64_t l
   });
 }
 
-/// dweight of a few filters (+)= sum over m of dy[m] window m.
-template <bool kFirst, int kK, int kM, class T>
+/// How a tile's share of dweight is stored: as the first one, added to what is there, or as the
+/// only one, past the caches.
+enum class Put { first, add, stream };
+
+/// dweight of a few filters = or += sum over m of dy[m] window m.
+template <Put kPut, int kK, int kM, class T>
 void combine(const T* dy, int64_t filters, const T* windows, T* dweight, int64_t length) {
   T factor[kM][kK];
   for (int m = 0; m < kM; ++m)
@@ -136,11 +140,24 @@ void combine(const T* dy, int64_t filters, const T* windows, T* dweight, int64_t
     for (int m = 0; m < kM; ++m) window[m] = load<V>(windows + m * length + i);
     for (int k = 0; k < kK; ++k) {
       T* to = dweight + k * length + i;
-      V sum = kFirst ? V{} : load<V>(to);
+      V sum = kPut == Put::add ? load<V>(to) : V{};
       for (int m = 0; m < kM; ++m) sum = fma(broadcast<V>(factor[m][k]), window[m], sum);
-      store(to, sum);
+      if constexpr (kPut == Put::stream && is_vector<V>)
+        stream(to, sum);
+      else
+        store(to, sum);
     }
   });
+}
+
+/// Is every element of dweight stored once, and are there so many of them that the optimizer will
+/// not find them in a cache? A normal store would read each line first.
+template <class T>
+bool is_stored_once(const ConvShape& shape, const T* dweight) {
+  constexpr int64_t kLarge = int64_t{4} << 20;  // bytes
+  return shape.pixels() <= kPixels && shape.window() % kLanes<Vector<T>> == 0 &&
+         shape.k * shape.window() * static_cast<int64_t>(sizeof(T)) >= kLarge &&
+         reinterpret_cast<uintptr_t>(dweight) % kVectorBytes == 0;
 }
 
 }  // namespace
@@ -203,12 +220,16 @@ void few_pixels_backward_weight(const ConvShape& shape, const T* x, const T* dy,
                                 void* scratch) {
   const int64_t length = shape.window();
   const T* windows = Windows<T>{shape, static_cast<T*>(scratch)}.of(x);
+  const bool streams = is_stored_once(shape, dweight);
   for_filters(shape.k, [&](int64_t k, auto filters) {
     in_steps<kPixels>(0, shape.pixels(), [&](int64_t m, auto pixels) {
-      const auto add =
-          m == 0 ? combine<true, filters(), pixels(), T> : combine<false, filters(), pixels(), T>;
-      add(dy + m * shape.k + k, shape.k, windows + m * length, dweight + k * length, length);
+      constexpr int kK = filters(), kM = pixels();
+      const auto put = m > 0     ? combine<Put::add, kK, kM, T>
+                       : streams ? combine<Put::stream, kK, kM, T>
+                                 : combine<Put::first, kK, kM, T>;
+      put(dy + m * shape.k + k, shape.k, windows + m * length, dweight + k * length, length);
     });
+    if (streams) stream_fence();
   });
 }
 

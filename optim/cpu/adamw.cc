@@ -56,6 +56,7 @@ void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
 
 template <class T>
 void adamw(const KernelCall& call, const kernel::AdamWAttributes& a) {
+  if (!optim::is_applied(call.in[1].as<double>())) return;
   Numbers<T> numbers = numbers_of<T>(call.in[1].as<double>(), a);
   if constexpr (std::is_same_v<T, float>)
     if (has_bfloat16(call)) return run_mixed(call, numbers, a);

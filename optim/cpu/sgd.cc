@@ -73,6 +73,7 @@ template <class T>
 void sgd(const KernelCall& call, const kernel::SgdAttributes& a) {
   using optim::StepScalars;
   const double* scalars = call.in[1].as<double>();
+  if (!optim::is_applied(scalars)) return;
   Numbers<T> numbers{static_cast<T>(scalars[StepScalars::kRate] * a.rate_factor),
                      static_cast<T>(a.momentum), static_cast<T>(a.weight_decay),
                      optim::GradientReader<T>::from(scalars)};

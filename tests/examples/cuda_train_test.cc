@@ -96,7 +96,7 @@ TEST_CASE("train on a GPU: updates are recorded within a budget, with the same l
   CHECK(losses(graph).size() == 5);
   CHECK(losses(graph) == losses(train(run)));
   CHECK_THROWS_WITH_AS(train(run + " --cuda-graph --offload auto"),
-                       doctest::Contains("--cuda-graph cannot record"), ValueError);
+                       doctest::Contains("--replay cannot record"), ValueError);
 }
 
 TEST_CASE("train on a GPU: channels are pruned there, and memory is planned again") {
@@ -231,7 +231,7 @@ TEST_CASE("train on a GPU: it is profiled, but not what starts from a graph") {
   CHECK(std::filesystem::file_size(page) > 10000);
   CHECK_THROWS_WITH_AS(train("--steps 5 --batch 2 --cuda-graph --profile " + page),
                        "flags: --profile times launches, and an update from a graph has none: "
-                       "leave out --cuda-graph",
+                       "leave out --replay",
                        ValueError);
 }
 

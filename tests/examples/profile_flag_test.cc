@@ -20,6 +20,8 @@ TEST_CASE("it says where the time goes, and changes neither bits nor bytes") {
   CHECK(run.out.find("profile:\n  updates 3, 4, 5: ") != std::string::npos);
   CHECK(run.out.find(" in no launch\n") != std::string::npos);
   CHECK(run.out.find("conv2d backward ") != std::string::npos);
+  CHECK(run.out.find("\n  at this machine's peak, ") != std::string::npos);
+  CHECK(run.out.find(" with no more excess\n") != std::string::npos);
   const std::string text = bytes_of(page);
   CHECK(text.starts_with("<!doctype html>"));
   CHECK(text.ends_with("</html>\n"));
@@ -38,7 +40,10 @@ TEST_CASE("it says where the time goes, and changes neither bits nor bytes") {
   CHECK(profile["updates"] == json::array({3, 4, 5}));
   CHECK(profile["seconds"] > 0);
   int64_t launches = 0;
-  for (const json& op : profile["ops"]) launches += op["launches"].get<int64_t>();
+  for (const json& op : profile["ops"]) {
+    launches += op["launches"].get<int64_t>();
+    CHECK(op["least_seconds"] > 0);
+  }
   CHECK(launches == profile["launched"]["launches"]);
 }
 

@@ -285,7 +285,7 @@ TEST_CASE("the text says where the time goes, and the page has every module and 
   const std::string table = table_of(report, /*most=*/2);
   CHECK(table.starts_with("module "));
   CHECK(table.find("\nop ") != table.npos);
-  CHECK(table.find(fmt::format("\nand {} that take no longer\n", by_op(report).size() - 2)) !=
+  CHECK(table.find(fmt::format("\nand {} with no more time\n", by_op(report).size() - 2)) !=
         table.npos);
   const std::string page = profile_page(report, {"a <small> net"});
   CHECK(page.find("a &lt;small> net") != page.npos);
@@ -300,6 +300,89 @@ TEST_CASE("the text says where the time goes, and the page has every module and 
   CHECK(summary_of(ProfileReport{})[0].starts_with("no update was profiled"));
   CHECK(table_of(ProfileReport{}).empty());
   CHECK(profile_page(ProfileReport{}).ends_with("</html>\n"));
+}
+
+TEST_CASE("with a peak, costs say what they take at it, and what is furthest from it comes first") {
+  Training training;
+  Profile profile({.warm_up = 0, .updates = 3});
+  for (int i = 0; !profile.is_done(); ++i) {
+    Profile::Scope scope(&profile, i);
+    training.update();
+    scope.keep();
+  }
+  const MachinePeak peak{1e9, 2e9, 1e8};
+  const ProfileReport report = profile_report(profile, peak);
+  double least = 0;
+  for (const OpCost& op : report.ops) {
+    const double arithmetic = op.cost.flops / 1e9;
+    const double traffic = static_cast<double>(op.cost.bytes_moved) / 1e8;
+    CHECK(op.cost.least_seconds == std::max(arithmetic, traffic));
+    least += op.cost.least_seconds;
+  }
+  CHECK(least > 0);
+  CHECK(report.launched.least_seconds == doctest::Approx(least));
+  for (const auto& rows : {by_op(report), by_layer(report), by_call(report)}) {
+    CHECK(rows.size() > 3);
+    CHECK(std::ranges::is_sorted(rows, std::greater(),
+                                 [](const OpCost& op) { return op.cost.excess(); }));
+    double sum = 0;
+    for (const OpCost& row : rows) sum += row.cost.least_seconds;
+    CHECK(sum == doctest::Approx(least));
+  }
+  const std::vector<std::string> lines = summary_of(report);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[3].starts_with(
+      "at this machine's peak, 1.0 GFLOP/s (2.0 in halves) and 0.1 GB/s, they take "));
+  const std::string table = table_of(report, 2);
+  for (const char* text :
+       {"At peak ms", "Excess ms", "\nop of a module ", " with no more excess\n"}) {
+    CAPTURE(text);
+    CHECK(table.find(text) != table.npos);
+  }
+  const std::string page = profile_page(report);
+  CHECK(page.find("data-value=\"conv1 conv2d backward\"") != page.npos);
+  CHECK(profile_page(profile_report(profile)).find("At peak ms") == page.npos);
+}
+
+TEST_CASE(
+    "halves have a peak of their own, and float32 copies of them are not in the least bytes") {
+  const MachinePeak peak{1e9, 4e9, 1e8};
+  CHECK(least_seconds({.flops = 8e9}, peak) == 8);
+  CHECK(least_seconds({.flops = 8e9, .half_flops = 8e9}, peak) == 2);
+  CHECK(least_seconds({.flops = 8e9, .half_flops = 4e9}, peak) == 5);
+  CHECK(least_seconds({.bytes_moved = 300'000'000, .bytes_widened = 100'000'000}, peak) == 2);
+  CHECK(least_seconds({.bytes_moved = 300'000'000, .flops = 4e9}, peak) == 4);
+
+  SmallNet model;
+  optim::Sgd sgd(model.named_parameters());
+  TrainStep step(model, sgd, {.precision = Dtype::bfloat16});
+  const Problem problem = random_problem(4, 8, 4);
+  Profile profile({.warm_up = 0, .updates = 1});
+  Profile::Scope scope(&profile, 0);
+  step.run(0.1, [&] { return cross_entropy(model(problem.images), problem.labels); });
+  scope.keep();
+  REQUIRE(profile.updates().size() == 1);
+  const auto& ops = profile.updates().front().ops;
+  for (Phase phase : {Phase::forward, Phase::backward}) {
+    const OpCost* conv = find(ops, "conv2", "conv2d", phase);
+    REQUIRE(conv != nullptr);
+    CHECK(conv->cost.flops > 0);
+    CHECK(conv->cost.half_flops == conv->cost.flops);
+  }
+  for (const OpCost& op : profiled(*std::make_unique<Training>()).ops)
+    CHECK(op.cost.half_flops == 0);
+}
+
+TEST_CASE("the measured peak is what this machine reaches") {
+  const int64_t live = memory::account(Device::cpu())->stats().live;
+  const MachinePeak peak = measured_peak();
+  CHECK(memory::account(Device::cpu())->stats().live == live);
+  // Any processor that runs this, and more than any has.
+  CHECK(peak.flops_per_second > 1e8);
+  CHECK(peak.flops_per_second < 1e15);
+  CHECK(peak.half_flops_per_second >= peak.flops_per_second);
+  CHECK(peak.bytes_per_second > 1e8);
+  CHECK(peak.bytes_per_second < 1e13);
 }
 
 TEST_CASE("options out of range are refused") {

@@ -1,6 +1,7 @@
-// Updates that are recorded as CUDA graphs have the bits of those that are not, whatever changes
-// from one to the next: rates, averages, masks, the scale of the loss. What cannot be recorded runs
-// as it is, and says why. On a GPU or an emulated one; where there is neither, it says so.
+// Updates that are recorded have the bits of those that are not, whatever changes from one to the
+// next: rates, averages, masks, the scale of the loss. What cannot be recorded runs as it is, and
+// says why. As lists of calls on the CPU, as CUDA graphs on a GPU or an emulated one; where there
+// is neither of these, it says so.
 #include "brim/train/step_graph.h"
 
 #include <doctest/doctest.h>
@@ -23,6 +24,12 @@ using namespace brim::testing;
 namespace {
 
 bool skipped(const char* what) { return use_plain_cuda_libraries(), skipped_on_cuda(what); }
+
+/// The CPU, and the GPU where there is one.
+std::vector<Device> devices(const char* what) {
+  if (skipped(what)) return {Device::cpu()};
+  return {Device::cpu(), Device::cuda()};
+}
 
 /// Gives the lowest bytes of a region that are free: what is planned anew begins where it was.
 class LowSource final : public memory::Source {
@@ -66,7 +73,7 @@ struct Run {
   double scale = 0, rate = 0.05;
   RecomputeOptions recompute = {};
   MixOptions mix = {};
-  Device device = Device::cuda();
+  Device device = Device::cpu();
   bool loses_memory = false;  ///< after the third update
 };
 
@@ -139,12 +146,13 @@ Outcome without_graph(Run run) {
 }  // namespace
 
 TEST_CASE("an update from a graph has the same bits") {
-  if (skipped("graphs of updates")) return;
-  for (const char* optimizer : {"sgd", "adamw"})
-    for (int64_t micro_batch : {6, 4}) {
+  for (const Device device : devices("graphs of updates"))
+    for (const auto& [optimizer, micro_batch] :
+         {std::pair("sgd", 6), {"sgd", 4}, {"adamw", 6}, {"adamw", 4}}) {
+      CAPTURE(to_string(device));
       CAPTURE(optimizer);
       CAPTURE(micro_batch);
-      const Run run{.optimizer = optimizer, .micro_batch = micro_batch};
+      const Run run{.optimizer = optimizer, .micro_batch = micro_batch, .device = device};
       const Outcome graph = train(run);
       CHECK(graph.why_not == "");
       // Two kinds of updates, the first of each as it is.
@@ -156,47 +164,50 @@ TEST_CASE("an update from a graph has the same bits") {
 }
 
 TEST_CASE("an update from a graph has the same bits in halves and with recomputation") {
-  if (skipped("graphs of updates")) return;
-  for (const Run& run : {Run{.precision = Dtype::bfloat16}, Run{.recompute = free_recomputation()},
-                         Run{.recompute = segmented_recomputation(2, 5)}}) {
-    const Outcome graph = train(run);
-    CHECK(graph.why_not == "");
-    CHECK(graph.replays == run.steps - 2);
-    CHECK(graph == without_graph(run));
-  }
+  for (const Device device : devices("graphs of updates"))
+    for (Run run : {Run{.precision = Dtype::bfloat16}, Run{.recompute = free_recomputation()},
+                    Run{.recompute = segmented_recomputation(2, 5)}}) {
+      run.device = device;
+      const Outcome graph = train(run);
+      CHECK(graph.why_not == "");
+      CHECK(graph.replays == run.steps - 2);
+      CHECK(graph == without_graph(run));
+    }
 }
 
 // The scale grows every third update until one overflows.
 TEST_CASE("an update from a graph that overflows is skipped, as without") {
-  if (skipped("graphs of updates that overflow")) return;
-  for (double scale : {0x1p17, 0x1p12}) {
-    const Run run{.steps = 12, .precision = Dtype::float16, .scale = scale};
-    const Outcome graph = train(run);
-    CAPTURE(scale);
-    CHECK(graph.skipped.empty() == (scale < 0x1p15));
-    CHECK(graph.replays + static_cast<int64_t>(graph.skipped.size()) >= run.steps - 2);
-    CHECK(graph.replays > 5);
-    CHECK(graph.mismatches == 0);
-    CHECK(graph == without_graph(run));
-  }
+  for (const Device device : devices("graphs of updates that overflow"))
+    for (double scale : {0x1p17, 0x1p12}) {
+      const Run run{.steps = 12, .precision = Dtype::float16, .scale = scale, .device = device};
+      const Outcome graph = train(run);
+      CAPTURE(to_string(device));
+      CAPTURE(scale);
+      CHECK(graph.skipped.empty() == (scale < 0x1p15));
+      CHECK(graph.replays + static_cast<int64_t>(graph.skipped.size()) >= run.steps - 2);
+      CHECK(graph.replays > 5);
+      CHECK(graph.mismatches == 0);
+      CHECK(graph == without_graph(run));
+    }
 }
 
 TEST_CASE("what was recorded is forgotten where memory is planned anew") {
-  if (skipped("graphs of updates that are planned anew")) return;
-  const Run run{.micro_batch = 6, .steps = 12, .loses_memory = true};
-  const Outcome graph = train(run);
-  CHECK(graph.why_not == "");
-  CHECK(graph.replays == run.steps - 3);  // whole ones are first of their kind twice
-  CHECK(graph == without_graph(run));
-  const Outcome whole = train({.micro_batch = 6, .steps = 12});
-  CHECK(graph.losses != whole.losses);  // in smaller parts
+  for (const Device device : devices("graphs of updates that are planned anew")) {
+    const Run run{.micro_batch = 6, .steps = 12, .device = device, .loses_memory = true};
+    const Outcome graph = train(run);
+    CHECK(graph.why_not == "");
+    CHECK(graph.replays == run.steps - 3);  // whole ones are first of their kind twice
+    CHECK(graph == without_graph(run));
+    const Outcome whole = train({.micro_batch = 6, .steps = 12, .device = device});
+    CHECK(graph.losses != whole.losses);  // in smaller parts
+  }
 }
 
 TEST_CASE("without pinned memory for its batch an update runs as it is") {
   if (skipped("graphs of updates without pinned memory")) return;
   auto host = std::make_shared<memory::Account>(
       Device::cpu(), std::make_unique<memory::PinnedSource>(4096), memory::planner_named("direct"));
-  const Run run{.steps = 3};
+  const Run run{.steps = 3, .device = Device::cuda()};
   const Outcome plain = without_graph(run);
   {
     const autograd::OffloadHostScope scope(host);
@@ -210,31 +221,32 @@ TEST_CASE("without pinned memory for its batch an update runs as it is") {
 }
 
 TEST_CASE("a loss from a graph that is not finite is explained, as without") {
-  if (skipped("graphs of updates that fail")) return;
-  const Run run{.rate = 1e30};
-  const Outcome graph = train(run);
-  CHECK(graph.error.find("the loss became") != std::string::npos);
-  CHECK(graph.error.find("in module conv2") != std::string::npos);
-  CHECK(graph == without_graph(run));
+  for (const Device device : devices("graphs of updates that fail")) {
+    const Run run{.rate = 1e30, .device = device};
+    const Outcome graph = train(run);
+    CHECK(graph.error.find("the loss became") != std::string::npos);
+    CHECK(graph.error.find("in module ") != std::string::npos);
+    CHECK(graph == without_graph(run));
+  }
 }
 
 TEST_CASE("what cannot be recorded runs as it is, and says why") {
-  if (skipped("what cannot be recorded")) return;
   struct {
     Run run;
     const char* why;
   } const cases[] = {
       {{.planner = "caching"}, "the caching planner promises no addresses, as the arena does"},
       {{.mix = {.mixup = 0.2}}, "mixup and CutMix are drawn by the host"},
-      {{.device = Device::cpu()}, "graphs are of GPUs"},
   };
-  for (const auto& [run, why] : cases) {
-    const Outcome outcome = train(run);
-    CHECK(outcome.why_not == why);
-    CHECK(outcome.replays == 0);
-    CHECK(outcome.losses.size() == 7);
-    CHECK(outcome == without_graph(run));
-  }
+  for (const Device device : devices("what cannot be recorded"))
+    for (auto [run, why] : cases) {
+      run.device = device;
+      const Outcome outcome = train(run);
+      CHECK(outcome.why_not == why);
+      CHECK(outcome.replays == 0);
+      CHECK(outcome.losses.size() == 7);
+      CHECK(outcome == without_graph(run));
+    }
 }
 
 namespace {
@@ -246,11 +258,18 @@ struct Looped {
   std::string why_not;
 };
 
-Looped train_looped(const std::function<void(const Tensor& loss)>& look, int steps = 4) {
-  const Device gpu = Device::cuda();
+Looped train_looped(Device real, const std::function<void(const Tensor& loss)>& look, int steps = 4,
+                    const std::function<void(int step)>& before = {}) {
   auto make = [](Device device) { return nn::make<SmallNet>({.device = device}); };
+  // On the CPU they are there before; to a GPU each update copies them.
+  const Problem problem = random_problem(4, 6, 4);
+  const Tensor empty_images = empty(problem.images.shape(), {.device = Device::meta()}),
+               empty_labels =
+                   empty(problem.labels.shape(), {.dtype = Dtype::int64, .device = Device::meta()});
   auto loss_of = [&](nn::Module& model, Device device) {
-    const Problem problem = random_problem(4, 6, 4);
+    if (real.is_cpu())
+      return device.is_meta() ? cross_entropy(model(empty_images), empty_labels)
+                              : cross_entropy(model(problem.images), problem.labels);
     return cross_entropy(model(convert_to(problem.images, {.device = device})),
                          convert_to(problem.labels, {.dtype = Dtype::int64, .device = device}));
   };
@@ -261,27 +280,29 @@ Looped train_looped(const std::function<void(const Tensor& loss)>& look, int ste
       .batch = 4,
       .updates = 4};
   rehearsal.loss = [&](nn::Module& model, int64_t) { return loss_of(model, Device::meta()); };
-  const StandInScope stand_in(stand_in_for(gpu));
+  const StandInScope stand_in(stand_in_for(real));
   const TrainingPlan plan =
       plan_on_meta([&](const std::function<void()>& held) { rehearse(rehearsal, held); });
-  auto account = std::make_shared<memory::Account>(gpu, memory::cuda_source(gpu),
+  auto account = std::make_shared<memory::Account>(real, source_of({.device = real}, 64 << 20),
                                                    memory::arena_planner(plan.plan));
   memory::AccountScope scope(account);
-  const auto model = make(gpu);
+  const auto model = make(real);
   Updating updating = make_updating({}, *model);
   TrainStep step(*model, *updating.optimizer, {.graph = true});
   StepGraph graph(step);
   Looped looped;
-  for (int i = 0; i < steps; ++i)
+  for (int i = 0; i < steps; ++i) {
+    if (before) before(i);
     looped.losses.push_back(graph.run({.rate = 0.1, .run = [&] {
                                          return step.run(0.1,
                                                          [&] {
-                                                           Tensor loss = loss_of(*model, gpu);
+                                                           Tensor loss = loss_of(*model, real);
                                                            look(loss);
                                                            return loss;
                                                          },
                                                          {.samples = 4, .update_samples = 4});
                                        }}));
+  }
   looped.replays = graph.replays();
   looped.why_not = graph.why_not();
   return looped;
@@ -289,15 +310,42 @@ Looped train_looped(const std::function<void(const Tensor& loss)>& look, int ste
 
 }  // namespace
 
-TEST_CASE("an update that reads a value, or copies what is no input, is not recorded") {
+TEST_CASE("an update that copies what is no input is not recorded") {
   if (skipped("what cannot be recorded")) return;
-  const Looped plain = train_looped([](const Tensor&) {});
+  const Looped plain = train_looped(Device::cuda(), [](const Tensor&) {});
   CHECK(plain.replays == 0);
   CHECK(plain.why_not.find("bytes that are no input of it are copied to the device") !=
         std::string::npos);
-  const Looped read = train_looped([](const Tensor& loss) { loss.item<double>(); });
-  CHECK(read.replays == 0);
-  CHECK(read.why_not.find("no values to read yet") != std::string::npos);
-  CHECK(read.losses == plain.losses);
-  CHECK(plain.losses.size() == 4);
+}
+
+TEST_CASE("an update that reads a value is not recorded") {
+  for (const Device device : devices("what cannot be recorded")) {
+    const Looped plain = train_looped(device, [](const Tensor&) {});
+    CHECK(plain.losses.size() == 4);
+    CHECK(plain.replays == (device.is_cpu() ? 3 : 0));
+    const Looped read = train_looped(device, [](const Tensor& loss) { loss.item<double>(); });
+    CHECK(read.replays == 0);
+    CHECK(read.why_not.find("no values to read yet") != std::string::npos);
+    CHECK(read.losses == plain.losses);
+  }
+  const Looped pointer =
+      train_looped(Device::cpu(), [](const Tensor& loss) { (void)loss.data<float>()[0]; });
+  CHECK(pointer.replays == 0);
+  CHECK(pointer.why_not.find("no values to read yet") != std::string::npos);
+}
+
+TEST_CASE("an update is not started where it would write over a tensor that somebody holds") {
+  const auto nothing = [](const Tensor&) {};
+  const Looped plain = train_looped(Device::cpu(), nothing, 6);
+  Tensor held;
+  const Looped holds = train_looped(Device::cpu(), nothing, 6, [&](int step) {
+    if (step == 3) held = full({500}, 7);  // where the arena is free between steps
+    if (step == 4) {
+      CHECK(held.to_vector<float>() == std::vector<float>(500, 7.0f));
+      held = Tensor();
+    }
+  });
+  CHECK(plain.replays == 5);
+  CHECK(holds.replays == 4);
+  CHECK(holds.losses == plain.losses);
 }

@@ -21,7 +21,8 @@ ProfilePage small_page() {
                   .rows = {{"layer<1>", 0.2, {{"4.000", 0.004}, {"1.5", 1.5}}, 0},
                            {"layer<1>.0", 0.1, {{"2.000", 0.002}, {"3.0", 3}}, 1},
                            {"fc", 0.05, {{"1.000", 0.001}, {"0.1", 0.125}}, 0}}},
-      .ops = {.columns = {"Total ms"}, .rows = {{"conv2d backward", 0.25, {{"5.000", 0.005}}}}}};
+      .ops = {.columns = {"Total ms"}, .rows = {{"conv2d backward", 0.25, {{"5.000", 0.005}}}}},
+      .calls = {.columns = {"Excess ms"}, .rows = {{"fc linear", 0.1, {{"0.500", 0.0005}}}}}};
 }
 
 }  // namespace
@@ -43,6 +44,8 @@ TEST_CASE("parts, rows and cells stand in the page, made safe") {
   has("<tr data-depth=\"0\"><th scope=\"row\" style=\"--depth: 0\" data-value=\"conv2d "
       "backward\">");
   has("<button type=\"button\" disabled>GB/s</button>");
+  has("data-value=\"fc linear\">fc linear</th>");
+  has("<td class=\"number\" data-value=\"0.0005\">0.500</td>");
   CHECK(page.find("{{") == page.npos);
 }
 

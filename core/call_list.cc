@@ -1,0 +1,48 @@
+#include "brim/core/call_list.h"
+
+#include <cstring>
+#include <utility>
+
+#include "brim/base/error.h"
+
+namespace brim {
+namespace {
+
+thread_local CallRecording* current_recording = nullptr;
+
+}  // namespace
+
+void CallList::run() const {
+  for (const auto& call : calls_) call();
+}
+
+CallRecording* CallRecording::current() { return current_recording; }
+
+CallRecording::CallRecording() {
+  expect<ValueError>(current_recording == nullptr, "recording", "this thread is recording already");
+  current_recording = this;
+}
+
+CallRecording::~CallRecording() {
+  if (current_recording == this) current_recording = nullptr;
+}
+
+CallList CallRecording::finish() {
+  check(current_recording == this, "a recording that is finished is under way");
+  current_recording = nullptr;
+  return std::move(list_);
+}
+
+void CallRecording::upload(void* to, const void* from, int64_t bytes) {
+  list_.uploads_.push_back(std::make_unique<CallList::Upload>(CallList::Upload{from, bytes}));
+  add([to, upload = list_.uploads_.back().get()] {
+    std::memcpy(to, upload->from, static_cast<size_t>(upload->bytes));
+  });
+}
+
+void require_values(const char* tag) {
+  expect<ValueError>(CallRecording::current() == nullptr, tag,
+                     "work on the CPU is being recorded, so there are no values to read yet");
+}
+
+}  // namespace brim
