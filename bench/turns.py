@@ -1,0 +1,166 @@
+"""Programs that take turns on one machine: while one runs, the others sleep.
+
+A `Server` answers `step N` as bench/step_server does. `Epochs` wraps any program that prints a line
+an epoch: it is stopped by a signal wherever it is not its turn. `take_turns` lets each have its
+round, in an order that moves on from round to round, so that a slow moment of the machine hits all.
+"""
+import atexit
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+# glibc keeps big buffers, where by default they come fresh from the system each time.
+TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "99999999999"}
+
+
+class Program:
+    """One that is running; `seconds` are of its steps, `medians` of its rounds."""
+
+    def __init__(self, name, command, env, own_group=False):
+        self.name, self.seconds, self.medians = name, [], []
+        try:
+            self.process = subprocess.Popen(command, env={**os.environ, **env}, text=True, stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, start_new_session=own_group)
+        except OSError as e:
+            sys.exit(f"{sys.argv[0]}: cannot start {name}: {e}")
+
+    def fail(self, why):
+        self.process.kill()
+        sys.exit(f"{sys.argv[0]}: {self.name} {why} (exit {self.process.wait()})")
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.fail("ended early")
+        return line.strip()
+
+    def keep(self, seconds):
+        self.seconds += seconds
+        self.medians.append(statistics.median(seconds))
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Server(Program):
+    """A program that speaks the protocol of step_server."""
+
+    def __init__(self, name, command, env):
+        super().__init__(name, command, env)
+        if self.answer() != "ready":
+            self.fail("did not say `ready`")
+
+    def ask(self, question):
+        self.process.stdin.write(question + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def round(self, steps, keep=True):
+        line = self.ask(f"step {steps}")
+        seconds = [float(s) for s in line.split()]
+        if len(seconds) != steps:
+            self.fail(f"answered `{line}` to `step {steps}`")
+        if keep:
+            self.keep(seconds)
+
+    def settle(self):
+        """After the others' warm-up: fills the caches again."""
+        self.round(1, keep=False)
+
+    def peak(self):
+        """Bytes of tensors at the most, scratch included; of step_server alone."""
+        return int(self.ask("peak"))
+
+    def bound(self):
+        """Seconds of a step at this machine's peak; nothing where the program does not know."""
+        said = self.ask("bound")
+        return None if said == "unknown" else float(said)
+
+
+class Epochs(Program):
+    """A training that prints a line an epoch, of which `loss_of` finds the loss, or nothing in
+    another line. The first epoch is run at once and not kept: data are read and code is compiled
+    in it. Seconds are from line to line, evaluation included."""
+
+    def __init__(self, name, command, env, loss_of):
+        super().__init__(name, command, env, own_group=True)
+        self.loss_of, self.losses = loss_of, []
+        atexit.register(self.stop)  # no signal of a terminal reaches its group
+        self.epoch()
+        self.signal(signal.SIGSTOP)
+
+    def signal(self, what):
+        os.killpg(self.process.pid, what)
+
+    def epoch(self):
+        loss = None
+        while loss is None:
+            loss = self.loss_of(self.answer())
+        self.losses.append(loss)
+
+    def settle(self):
+        pass  # an epoch is long enough
+
+    def bound(self):
+        return None
+
+    def round(self, steps):
+        seconds = []
+        self.signal(signal.SIGCONT)
+        for _ in range(steps):
+            begin = time.perf_counter()
+            self.epoch()
+            seconds.append(time.perf_counter() - begin)
+        self.signal(signal.SIGSTOP)
+        self.keep(seconds)
+
+    def stop(self):
+        atexit.unregister(self.stop)
+        if self.process.returncode is None:
+            self.signal(signal.SIGKILL)  # whether or not it has epochs left
+            self.process.wait()
+
+
+def take_turns(programs, rounds, steps):
+    for i in range(rounds):
+        k = i % len(programs)
+        turn = programs[k:] + programs[:k]
+        for p in turn if i % 2 == 0 else reversed(turn):
+            p.round(steps)
+
+
+def spread(seconds):
+    return {"median": statistics.median(seconds), "min": min(seconds), "max": max(seconds), "seconds": seconds}
+
+
+def ratio(over, under):
+    """Median of `over` over that of `under`, with the least and the greatest of one round."""
+    each = [a / b for a, b in zip(over.medians, under.medians)]
+    return {"ratio": statistics.median(over.seconds) / statistics.median(under.seconds), "ratio_min": min(each),
+            "ratio_max": max(each)}
+
+
+def built(folder, name):
+    return os.path.join(ROOT, "bazel-bin", folder, name)
+
+
+def peer(python, script):
+    return [python, os.path.join(HERE, "peers", script)]
+
+
+def step_flags(of, threads):
+    """What servers of steps and their peers both understand, of anything with these names."""
+    return ["--model", of.model, "--batch", str(of.batch), "--size", str(of.size), "--threads", str(threads)]
+
+
+def torch_peers(command, env):
+    """(name, command, environment) of PyTorch eager, compiled, and eager with an allocator that keeps
+    its pages: by default big buffers are faulted in anew at each step."""
+    return [("torch", command, env), ("torch compiled", [*command, "--compile"], env),
+            ("torch tuned", command, {**env, **TUNED})]
