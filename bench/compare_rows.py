@@ -9,7 +9,7 @@ import re
 import subprocess
 from dataclasses import dataclass
 
-from turns import Epochs, Server, built, peer, step_flags, torch_peers
+from turns import HERE, Epochs, Server, built, peer, step_flags, torch_peers
 
 TRAIN_RATE = 0.1 / 64  # of an image in an update: the default of examples/train
 
@@ -131,7 +131,7 @@ class Photographs(Row):
 
     def programs(self, a, python):
         if not os.path.exists(a.photos):
-            subprocess.run([python, os.path.join(os.path.dirname(__file__), "make_photos.py"), a.photos], check=True)
+            subprocess.run([python, os.path.join(HERE, "make_photos.py"), a.photos], check=True)
         flags, env = ["--data", a.photos, *(["--evaluation"] if self.evaluation else [])], environment(1)
         return [Server("brim", [built("bench", "loader_bench"), *flags], env),
                 Server("torch", [*peer(python, "torch_loader.py"), *flags], env)]

@@ -1,7 +1,7 @@
 """Programs that take turns on one machine: while one runs, the others sleep.
 
-A `Server` answers `step N` as bench/step_server does. `Epochs` wraps any program that prints a line
-an epoch: it is stopped by a signal wherever it is not its turn. `take_turns` lets each have its
+A `Server` answers `step N` as bench/step_server does; `Epochs` wraps any program that prints a line
+an epoch. `take_turns` lets each have its
 round, in an order that moves on from round to round, so that a slow moment of the machine hits all.
 """
 import atexit
@@ -19,15 +19,18 @@ TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": "268435456", "MALLOC_TRIM_T
 
 
 class Program:
-    """One that is running; `seconds` are of its steps, `medians` of its rounds."""
+    """One that is running; `seconds` are of its steps, `medians` of its rounds. One that works ahead
+    by itself is stopped by a signal between its turns, with all its processes."""
 
-    def __init__(self, name, command, env, own_group=False):
-        self.name, self.seconds, self.medians = name, [], []
+    def __init__(self, name, command, env, works_ahead=False):
+        self.name, self.seconds, self.medians, self.works_ahead = name, [], [], works_ahead
         try:
             self.process = subprocess.Popen(command, env={**os.environ, **env}, text=True, stdin=subprocess.PIPE,
-                                            stdout=subprocess.PIPE, start_new_session=own_group)
+                                            stdout=subprocess.PIPE, start_new_session=works_ahead)
         except OSError as e:
             sys.exit(f"{sys.argv[0]}: cannot start {name}: {e}")
+        if works_ahead:
+            atexit.register(self.kill)  # no signal of a terminal reaches its group
 
     def fail(self, why):
         self.process.kill()
@@ -39,11 +42,26 @@ class Program:
             self.fail("ended early")
         return line.strip()
 
+    def signal(self, what):
+        if self.works_ahead and self.process.returncode is None:
+            os.killpg(self.process.pid, what)
+
+    def wake(self):
+        self.signal(signal.SIGCONT)
+
+    def sleep(self):
+        self.signal(signal.SIGSTOP)
+
     def keep(self, seconds):
         self.seconds += seconds
         self.medians.append(statistics.median(seconds))
 
+    def kill(self):
+        self.signal(signal.SIGKILL)
+
     def stop(self):
+        if self.works_ahead:
+            self.kill()
         self.process.stdin.close()
         self.process.wait()
 
@@ -51,15 +69,19 @@ class Program:
 class Server(Program):
     """A program that speaks the protocol of step_server."""
 
-    def __init__(self, name, command, env):
-        super().__init__(name, command, env)
+    def __init__(self, name, command, env, works_ahead=False):
+        super().__init__(name, command, env, works_ahead)
         if self.answer() != "ready":
             self.fail("did not say `ready`")
+        self.sleep()
 
     def ask(self, question):
+        self.wake()
         self.process.stdin.write(question + "\n")
         self.process.stdin.flush()
-        return self.answer()
+        said = self.answer()
+        self.sleep()
+        return said
 
     def round(self, steps, keep=True):
         line = self.ask(f"step {steps}")
@@ -89,14 +111,10 @@ class Epochs(Program):
     in it. Seconds are from line to line, evaluation included."""
 
     def __init__(self, name, command, env, loss_of):
-        super().__init__(name, command, env, own_group=True)
+        super().__init__(name, command, env, works_ahead=True)
         self.loss_of, self.losses = loss_of, []
-        atexit.register(self.stop)  # no signal of a terminal reaches its group
         self.epoch()
-        self.signal(signal.SIGSTOP)
-
-    def signal(self, what):
-        os.killpg(self.process.pid, what)
+        self.sleep()
 
     def epoch(self):
         loss = None
@@ -104,27 +122,21 @@ class Epochs(Program):
             loss = self.loss_of(self.answer())
         self.losses.append(loss)
 
+    def round(self, steps):
+        seconds = []
+        self.wake()
+        for _ in range(steps):
+            begin = time.perf_counter()
+            self.epoch()
+            seconds.append(time.perf_counter() - begin)
+        self.sleep()
+        self.keep(seconds)
+
     def settle(self):
         pass  # an epoch is long enough
 
     def bound(self):
         return None
-
-    def round(self, steps):
-        seconds = []
-        self.signal(signal.SIGCONT)
-        for _ in range(steps):
-            begin = time.perf_counter()
-            self.epoch()
-            seconds.append(time.perf_counter() - begin)
-        self.signal(signal.SIGSTOP)
-        self.keep(seconds)
-
-    def stop(self):
-        atexit.unregister(self.stop)
-        if self.process.returncode is None:
-            self.signal(signal.SIGKILL)  # whether or not it has epochs left
-            self.process.wait()
 
 
 def take_turns(programs, rounds, steps):
