@@ -16,9 +16,10 @@ above 1 brim is faster. In parentheses the least and the greatest of one round.
 Bytes are those of tensors that live at a time at the most, of ours with the
 scratch of libraries, of theirs without (peers/torch_peak.py); ours over theirs.
 
-Epochs of CIFAR-10 are those of whole programs, which are stopped by a signal where
-it is not their turn; an epoch lasts from its line of output to the next one's. Photographs
-are drawn (make_photos.py) where --photos has none, and loaded in one thread on both sides.
+Epochs of CIFAR-10, three rounds at most, are those of whole programs, which are
+stopped by a signal where it is not their turn; an epoch lasts from its line of
+output to the next one's, evaluation included. Photographs are drawn
+(make_photos.py) where --photos has none, and loaded in one thread on both sides.
 
 Nothing else should run meanwhile.
 """
