@@ -31,6 +31,7 @@ class Program:
             sys.exit(f"{sys.argv[0]}: cannot start {name}: {e}")
         if works_ahead:
             atexit.register(self.kill)  # no signal of a terminal reaches its group
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which by default ends without atexit
 
     def fail(self, why):
         self.process.kill()

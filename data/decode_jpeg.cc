@@ -187,6 +187,16 @@ void read_rows(jpeg_decompress_struct& info, Image& image, std::vector<uint8_t>&
 // Colours at a lower resolution are interpolated between neighbours, which a part must have too.
 constexpr int kNeighbours = 2;
 
+/// Whether libjpeg can leave columns out. Where it makes up for a colour's lower resolution in part
+/// by a larger block and in part by repeating pixels, it would take the wrong ones.
+bool can_crop_columns(const jpeg_decompress_struct& info) {
+  return std::all_of(info.comp_info, info.comp_info + info.num_components, [&](const auto& colour) {
+    return colour.DCT_scaled_size == info.min_DCT_scaled_size ||
+           colour.h_samp_factor * colour.DCT_scaled_size ==
+               info.max_h_samp_factor * info.min_DCT_scaled_size;
+  });
+}
+
 /// Begins to decode the rows of `box`; says in `read` which columns will come, in whole blocks.
 void start_part(jpeg_decompress_struct& info, Box box, Box& read) {
   jpeg_start_decompress(&info);
@@ -194,6 +204,7 @@ void start_part(jpeg_decompress_struct& info, Box box, Box& read) {
   const int left = std::max(box.x - kNeighbours, 0);
   auto x = static_cast<JDIMENSION>(left);
   auto width = static_cast<JDIMENSION>(std::min(box.x + box.width + kNeighbours, all) - left);
+  if (!can_crop_columns(info)) x = 0, width = info.output_width;
   if (width < info.output_width) jpeg_crop_scanline(&info, &x, &width);
   if (box.y > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(box.y));
   read.x = static_cast<int>(x);
