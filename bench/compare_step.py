@@ -13,7 +13,7 @@ brim / peer with the least and greatest ratio of one round. --json FILE keeps
 every number.
 
 The tuned peer: by default PyTorch's big buffers come fresh from the system at
-each step and are faulted in anew; glibc can be told to keep them (TUNED below).
+each step and are faulted in anew; glibc can be told to keep them (TUNED in turns.py).
 --no-brim measures the peers alone.
 
 Against an earlier brim: build the step_server of that commit in a checkout of
@@ -41,59 +41,10 @@ peer, and one row more, `brim f32`: what this build's float32 step takes.
 """
 import argparse
 import json
-import os
 import shlex
-import statistics
-import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "99999999999"}
-
-
-class Server:
-    """A program that speaks the protocol of step_server."""
-
-    def __init__(self, name, command, env):
-        self.name, self.seconds, self.medians = name, [], []
-        try:
-            self.process = subprocess.Popen(command, env={**os.environ, **env}, text=True,
-                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        except OSError as e:
-            sys.exit(f"compare_step: cannot start {name}: {e}")
-        if self.answer() != "ready":
-            self.fail("did not say `ready`")
-
-    def fail(self, why):
-        self.process.kill()
-        sys.exit(f"compare_step: {self.name} {why} (exit {self.process.wait()})")
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            self.fail("ended early")
-        return line.strip()
-
-    def round(self, steps, keep=True):
-        self.process.stdin.write(f"step {steps}\n")
-        self.process.stdin.flush()
-        line = self.answer()
-        seconds = [float(s) for s in line.split()]
-        if len(seconds) != steps:
-            self.fail(f"answered `{line}` to `step {steps}`")
-        if keep:
-            self.seconds += seconds
-            self.medians.append(statistics.median(seconds))
-
-    def peak(self):
-        """Bytes of tensors at the most, scratch included; of step_server alone."""
-        self.process.stdin.write("peak\n")
-        self.process.stdin.flush()
-        return int(self.answer())
-
-    def stop(self):
-        self.process.stdin.close()
-        self.process.wait()
+from turns import TUNED, Server, built, peer, ratio, spread, step_flags, take_turns
 
 
 def arguments():
@@ -105,7 +56,7 @@ def arguments():
     p.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--steps", type=int, default=3, help="steps a round")
-    p.add_argument("--brim", default=os.path.join(HERE, "..", "bazel-bin", "bench", "step_server"),
+    p.add_argument("--brim", default=built("bench", "step_server"),
                    help="step_server of this build, where it is elsewhere")
     p.add_argument("--brim-args", default="", help="more arguments for it, in one string")
     p.add_argument("--no-brim", action="store_true", help="the peers alone")
@@ -123,10 +74,9 @@ def arguments():
 
 def start(a):
     """The programs to compare, brim first. One warms up at a time."""
-    common = ["--model", a.model, "--batch", str(a.batch), "--size", str(a.size), "--threads", str(a.threads)]
     env = {"OMP_NUM_THREADS": str(a.threads), **({"OMP_WAIT_POLICY": "passive"} if a.passive else {})}
-    dtype = ["--dtype", a.dtype]
-    torch = [a.python, os.path.join(HERE, "peers", "torch_step.py"), "--serve", *common, *dtype]
+    common, dtype = step_flags(a, a.threads), ["--dtype", a.dtype]
+    torch = [*peer(a.python, "torch_step.py"), "--serve", *common, *dtype]
     wanted = []
     if not a.no_brim:
         wanted.append(("brim", [a.brim, *common, *shlex.split(a.brim_args), *dtype], env))
@@ -152,12 +102,10 @@ def report(a, servers):
     ours = servers[0] if servers[0].name == "brim" else None
     rows = {}
     for s in servers:
-        median = statistics.median(s.seconds)
-        row = {"median": median, "min": min(s.seconds), "max": max(s.seconds), "seconds": s.seconds}
-        text = f"{s.name:16}{median:10.4f}{row['min']:10.4f}{row['max']:10.4f}{a.batch / median:10.2f}"
+        row = spread(s.seconds)
+        text = f"{s.name:16}{row['median']:10.4f}{row['min']:10.4f}{row['max']:10.4f}{a.batch / row['median']:10.2f}"
         if ours and s is not ours:
-            each = [o / t for o, t in zip(ours.medians, s.medians)]
-            row |= {"ratio": statistics.median(ours.seconds) / median, "ratio_min": min(each), "ratio_max": max(each)}
+            row |= ratio(ours, s)
             text += f"   {row['ratio']:.3f} ({row['ratio_min']:.3f} to {row['ratio_max']:.3f})"
         print(text, flush=True)
         rows[s.name] = row
@@ -174,11 +122,8 @@ def main():
     if not servers:
         sys.exit("compare_step: nothing to measure")
     for s in servers:
-        s.round(1, keep=False)  # after the others' warm-up: fills the caches again
-    for i in range(a.rounds):
-        k = i % len(servers)
-        for s in servers[k:] + servers[:k]:
-            s.round(a.steps)
+        s.settle()
+    take_turns(servers, a.rounds, a.steps)
     for s in servers:
         s.stop()
     report(a, servers)

@@ -1,7 +1,7 @@
-// The two decoders behind `decode_image`, on libjpeg and libpng. Use `data/decode.h`, which chooses
-// one by the first bytes of the file: these trust that they were checked. The sizes that a file
-// claims are checked here, by each decoder, before it allocates pixels. A third format is one more
-// function here and its first bytes in decode.cc.
+// The decoders behind `decode_image` and `decode_part`, on libjpeg and libpng. Use `data/decode.h`,
+// which chooses one by the first bytes of the file: these trust that they were checked. The sizes
+// that a file claims are checked here, by each decoder, before it allocates pixels. A third format
+// is one more function here and its first bytes in decode.cc.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,8 @@ namespace brim::data {
 inline constexpr const char* kDecodeTag = "decode_image";
 
 Image decode_jpeg(std::span<const uint8_t> bytes, std::string_view name, DecodeOptions options);
+ImagePart decode_jpeg_part(std::span<const uint8_t> bytes, std::string_view name,
+                           const ChooseBox& wanted, DecodeOptions options);
 Image decode_png(std::span<const uint8_t> bytes, std::string_view name, DecodeOptions options);
 
 /// Throws `FileError` unless both sides are at least 1 and fit in `max_pixels` together.

@@ -1,6 +1,7 @@
 // What a loader reads from: a numbered set of images with a class each. Implementations here:
-// `ImageFolder`, `Cifar`, `Idx` (files), `Shapes` (drawn). To add one, implement these five
-// functions. To have one chosen by what is in a folder, use `open_dataset` (data/open_dataset.h).
+// `ImageFolder`, `Cifar`, `Idx` (files), `Shapes` (drawn). To add one, implement the five
+// functions without a body. To have one chosen by what is in a folder, use `open_dataset`
+// (data/open_dataset.h).
 //
 // All functions are const and are called by many loader threads at once; they must not use
 // OpenMP. The same index always gives the same image.
@@ -29,6 +30,11 @@ class Dataset {
   /// Image `index`. `target` is `DecodeOptions::target`: a hint of the shorter side that is
   /// enough, 0 for full size. Throws `FileError` naming the file when it cannot be had.
   virtual Image read(int64_t index, int target) const = 0;
+  /// Of that image at least the part that `wanted` names, told the size that `read` would give;
+  /// for datasets whose parts cost less than the whole.
+  virtual ImagePart read_part(int64_t index, int target, const ChooseBox& /*wanted*/) const {
+    return whole(read(index, target));
+  }
   /// What a person calls image `index`: its path.
   virtual std::string describe(int64_t index) const = 0;
 };

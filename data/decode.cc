@@ -19,15 +19,31 @@ bool starts_with(std::span<const uint8_t> bytes, const std::array<uint8_t, N>& m
   return bytes.size() >= N && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
-}  // namespace
-
-Image decode_image(std::span<const uint8_t> bytes, std::string_view name, DecodeOptions options) {
+/// The decoder's result: of a JPEG, or of a PNG.
+template <class Jpeg, class Png>
+auto decode(std::span<const uint8_t> bytes, std::string_view name, const Jpeg& jpeg,
+            const Png& png) {
   expect<FileError>(!bytes.empty(), kDecodeTag, "'{}' is empty (0 bytes)", name);
-  if (starts_with(bytes, kJpegMagic)) return decode_jpeg(bytes, name, options);
-  if (starts_with(bytes, kPngMagic)) return decode_png(bytes, name, options);
+  if (starts_with(bytes, kJpegMagic)) return jpeg();
+  if (starts_with(bytes, kPngMagic)) return png();
   auto first = bytes.first(std::min<size_t>(bytes.size(), 8));
   raise<FileError>(kDecodeTag, "'{}' is neither JPEG nor PNG: it starts with the bytes {:02x}",
                    name, fmt::join(first, " "));
+}
+
+}  // namespace
+
+Image decode_image(std::span<const uint8_t> bytes, std::string_view name, DecodeOptions options) {
+  return decode(
+      bytes, name, [&] { return decode_jpeg(bytes, name, options); },
+      [&] { return decode_png(bytes, name, options); });
+}
+
+ImagePart decode_part(std::span<const uint8_t> bytes, std::string_view name,
+                      const ChooseBox& wanted, DecodeOptions options) {
+  return decode(
+      bytes, name, [&] { return decode_jpeg_part(bytes, name, wanted, options); },
+      [&] { return whole(decode_png(bytes, name, options)); });
 }
 
 void check_claimed_size(std::string_view format, std::string_view name, int64_t width,

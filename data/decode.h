@@ -15,8 +15,9 @@ namespace brim::data {
 
 struct DecodeOptions {
   /// The shorter side wanted, in pixels; 0 is full size. A JPEG is then decoded at the smallest
-  /// of 1/8, 2/8, .. 8/8 of its size whose shorter side has at least this many pixels (or at
-  /// 8/8), which skips most of the work for large photographs. A PNG is always full size.
+  /// of 1/8, 1/4, 1/2 and 1/1 of its size whose shorter side has at least this many pixels (or at
+  /// 1/1), which skips most of the work for large photographs: near to what resizing would make
+  /// of it, not the same bytes. A PNG is always full size.
   int target = 0;
   /// Files that claim more pixels than this are refused.
   int64_t max_pixels = 100'000'000;
@@ -27,5 +28,12 @@ struct DecodeOptions {
 /// file is empty, neither JPEG nor PNG, too large, cut short or damaged.
 Image decode_image(std::span<const uint8_t> bytes, std::string_view name,
                    DecodeOptions options = {});
+
+/// At least the part that `wanted` names of what `decode_image` gives, the same bytes for less
+/// work: of a JPEG what lies beside or below it is passed over, so that damage there is not found,
+/// though a file that is cut short is. A PNG is always decoded whole. Throws as `decode_image`
+/// does, and what `wanted` throws.
+ImagePart decode_part(std::span<const uint8_t> bytes, std::string_view name,
+                      const ChooseBox& wanted, DecodeOptions options = {});
 
 }  // namespace brim::data

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "brim/base/error.h"
@@ -20,6 +21,7 @@ namespace {
 // A progressive file of a few kilobytes can hold thousands of scans, each of which passes over
 // the whole image. Encoders write about ten.
 constexpr int kMaxScans = 500;
+constexpr const char* kCutShort = "it is cut short: the data ends before the image does";
 
 class JpegReader {
  public:
@@ -115,7 +117,7 @@ void JpegReader::on_progress(j_common_ptr info) {
 
 boolean JpegReader::on_empty(j_decompress_ptr info) {
   JpegReader& reader = self(reinterpret_cast<j_common_ptr>(info));
-  std::strcpy(reader.message, "it is cut short: the data ends before the image does");
+  std::strcpy(reader.message, kCutShort);
   std::longjmp(reader.escape_, 1);
 }
 
@@ -126,11 +128,12 @@ void JpegReader::on_skip(j_decompress_ptr info, long count) {
   info->src->bytes_in_buffer -= static_cast<size_t>(count);
 }
 
-/// The smallest of 1..8 eighths that leaves the shorter side at least `target` pixels.
+/// The smallest of 1, 2, 4 and 8 eighths that leaves the shorter side at least `target` pixels.
+/// libjpeg-turbo has others too, but no vector instructions for them: they take longer than 8.
 int eighths(int64_t shorter, int target) {
   if (target <= 0) return 8;
   int count = 1;
-  while (count < 8 && (shorter * count + 7) / 8 < target) ++count;
+  while (count < 8 && (shorter * count + 7) / 8 < target) count *= 2;
   return count;
 }
 
@@ -164,17 +167,89 @@ bool set_output(jpeg_decompress_struct& info, int target) {
   }
 }
 
-/// Decodes into `image`, which has the output's size. `inks` is one row of CMYK, or empty.
+/// The next row, to RGB. `inks` is one row of CMYK, or empty.
+void read_row(jpeg_decompress_struct& info, std::vector<uint8_t>& inks, uint8_t* rgb) {
+  uint8_t* row = inks.empty() ? rgb : inks.data();
+  jpeg_read_scanlines(&info, &row, 1);
+  if (!inks.empty())
+    cmyk_to_rgb(row, static_cast<int>(info.output_width), info.saw_Adobe_marker, rgb);
+}
+
+/// Decodes into `image`, which has the output's size.
 void read_rows(jpeg_decompress_struct& info, Image& image, std::vector<uint8_t>& inks) {
   jpeg_start_decompress(&info);
-  while (info.output_scanline < info.output_height) {
-    uint8_t* rgb = image.row(static_cast<int>(info.output_scanline));
-    uint8_t* row = inks.empty() ? rgb : inks.data();
-    jpeg_read_scanlines(&info, &row, 1);
-    if (!inks.empty()) cmyk_to_rgb(row, image.width, info.saw_Adobe_marker, rgb);
-  }
+  while (info.output_scanline < info.output_height)
+    read_row(info, inks, image.row(static_cast<int>(info.output_scanline)));
   // Reads up to the end marker, so that a file cut after its last row is found too.
   jpeg_finish_decompress(&info);
+}
+
+// Colours at a lower resolution are interpolated between neighbours, which a part must have too.
+constexpr int kNeighbours = 2;
+
+/// Whether libjpeg can leave columns out. Where it makes up for a colour's lower resolution in part
+/// by a larger block and in part by repeating pixels, it would take the wrong ones.
+bool can_crop_columns(const jpeg_decompress_struct& info) {
+  return std::all_of(info.comp_info, info.comp_info + info.num_components, [&](const auto& colour) {
+    return colour.DCT_scaled_size == info.min_DCT_scaled_size ||
+           colour.h_samp_factor * colour.DCT_scaled_size ==
+               info.max_h_samp_factor * info.min_DCT_scaled_size;
+  });
+}
+
+/// Begins to decode the rows of `box`; says in `read` which columns will come, in whole blocks.
+void start_part(jpeg_decompress_struct& info, Box box, Box& read) {
+  jpeg_start_decompress(&info);
+  const auto all = static_cast<int>(info.output_width);
+  const int left = std::max(box.x - kNeighbours, 0);
+  auto x = static_cast<JDIMENSION>(left);
+  auto width = static_cast<JDIMENSION>(std::min(box.x + box.width + kNeighbours, all) - left);
+  if (!can_crop_columns(info)) x = 0, width = info.output_width;
+  if (width < info.output_width) jpeg_crop_scanline(&info, &x, &width);
+  if (box.y > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(box.y));
+  read.x = static_cast<int>(x);
+  read.width = static_cast<int>(width);
+}
+
+void read_part_rows(jpeg_decompress_struct& info, Image& image, std::vector<uint8_t>& inks) {
+  for (int y = 0; y < image.height; ++y) read_row(info, inks, image.row(y));
+}
+
+/// Whether the end marker is in what is left of the file; an image's data cannot hold it.
+bool reaches_end(jpeg_decompress_struct& info) {
+  if (info.unread_marker == JPEG_EOI || jpeg_input_complete(&info)) return true;
+  const uint8_t *at = info.src->next_input_byte, *end = at + info.src->bytes_in_buffer;
+  while (at < end && (at = static_cast<const uint8_t*>(std::memchr(at, 0xFF, end - at)))) {
+    if (++at < end && *at == JPEG_EOI) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void fail(const JpegReader& reader, std::string_view name) {
+  raise<FileError>(kDecodeTag, "JPEG '{}': {}", name, reader.message);
+}
+
+void check_inside(Box box, int width, int height) {
+  expect<ValueError>(box.x >= 0 && box.y >= 0 && box.width > 0 && box.height > 0 &&
+                         box.width <= width - box.x && box.height <= height - box.y,
+                     kDecodeTag,
+                     "expected a part inside the image of {} x {}, got {} x {} at ({}, {})", width,
+                     height, box.width, box.height, box.x, box.y);
+}
+
+/// Reads the header and sets the output's size. Throws as `decode_jpeg` does.
+void begin(JpegReader& reader, std::string_view name, DecodeOptions options) {
+  auto& info = reader.info;
+  if (!reader.read_header()) fail(reader, name);
+  check_claimed_size("JPEG", name, info.image_width, info.image_height, options.max_pixels);
+  expect<FileError>(set_output(info, options.target), kDecodeTag,
+                    "JPEG '{}' has {} channels of unknown colours", name, info.num_components);
+  if (!reader.guarded([&] { jpeg_calc_output_dimensions(&info); })) fail(reader, name);
+}
+
+/// Room for a row of CMYK, where the output is that.
+std::vector<uint8_t> room_for_inks(const jpeg_decompress_struct& info) {
+  return std::vector<uint8_t>(info.out_color_space == JCS_CMYK ? size_t{info.output_width} * 4 : 0);
 }
 
 }  // namespace
@@ -182,19 +257,30 @@ void read_rows(jpeg_decompress_struct& info, Image& image, std::vector<uint8_t>&
 Image decode_jpeg(std::span<const uint8_t> bytes, std::string_view name, DecodeOptions options) {
   JpegReader reader(bytes);
   auto& info = reader.info;
-  auto fail = [&] { raise<FileError>(kDecodeTag, "JPEG '{}': {}", name, reader.message); };
-
-  if (!reader.read_header()) fail();
-  check_claimed_size("JPEG", name, info.image_width, info.image_height, options.max_pixels);
-  expect<FileError>(set_output(info, options.target), kDecodeTag,
-                    "JPEG '{}' has {} channels of unknown colours", name, info.num_components);
-  if (!reader.guarded([&] { jpeg_calc_output_dimensions(&info); })) fail();
-
+  begin(reader, name, options);
   Image image(static_cast<int>(info.output_width), static_cast<int>(info.output_height));
-  std::vector<uint8_t> inks;
-  if (info.out_color_space == JCS_CMYK) inks.resize(size_t{info.output_width} * 4);
-  if (!reader.guarded([&] { read_rows(info, image, inks); })) fail();
+  std::vector<uint8_t> inks = room_for_inks(info);
+  if (!reader.guarded([&] { read_rows(info, image, inks); })) fail(reader, name);
   return image;
+}
+
+ImagePart decode_jpeg_part(std::span<const uint8_t> bytes, std::string_view name,
+                           const ChooseBox& wanted, DecodeOptions options) {
+  JpegReader reader(bytes);
+  auto& info = reader.info;
+  begin(reader, name, options);
+  const int width = static_cast<int>(info.output_width),
+            height = static_cast<int>(info.output_height);
+  const Box box = wanted(width, height);
+  check_inside(box, width, height);
+  std::vector<uint8_t> inks = room_for_inks(info);
+
+  Box read{0, box.y, 0, box.height};
+  if (!reader.guarded([&] { start_part(info, box, read); })) fail(reader, name);
+  Image image(read.width, read.height);
+  if (!reader.guarded([&] { read_part_rows(info, image, inks); })) fail(reader, name);
+  expect<FileError>(reaches_end(info), kDecodeTag, "JPEG '{}': {}", name, kCutShort);
+  return {std::move(image), read, width, height};
 }
 
 }  // namespace brim::data

@@ -147,6 +147,12 @@ Image ImageFolder::read(int64_t index, int target) const {
   return decode_image(bytes, path, {.target = target, .max_pixels = options_.max_pixels});
 }
 
+ImagePart ImageFolder::read_part(int64_t index, int target, const ChooseBox& wanted) const {
+  std::string path = describe(index);
+  std::vector<uint8_t> bytes = read_file(path, options_.max_file_bytes);
+  return decode_part(bytes, path, wanted, {.target = target, .max_pixels = options_.max_pixels});
+}
+
 std::shared_ptr<const ImageFolder> open_split(const std::string& root, std::string_view split,
                                               ImageFolderOptions options) {
   expect<ValueError>(split == "train" || split == "val", kTag,

@@ -34,6 +34,7 @@ class ImageFolder : public Dataset {
   const std::vector<std::string>& class_names() const override { return class_names_; }
   int64_t label(int64_t index) const override;
   Image read(int64_t index, int target) const override;
+  ImagePart read_part(int64_t index, int target, const ChooseBox& wanted) const override;
   /// The path of the file.
   std::string describe(int64_t index) const override;
 

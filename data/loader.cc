@@ -65,8 +65,9 @@ class Loader::Epoch {
         int64_t epoch, int64_t first);
   ~Epoch() { stop(); }
 
-  /// The slot of the next batch, filled, or null at the end of the epoch.
-  Slot* next();
+  /// The slot of the next batch, filled, or null at the end of the epoch. Counts in `waits` where
+  /// it was not filled before.
+  Slot* next(int64_t& waits);
 
  private:
   /// Images [begin, end) of the batch in `slot`.
@@ -231,9 +232,11 @@ Outcome Loader::Epoch::fill_image(int64_t position, uint8_t* pixels) const {
     const int64_t index = (first + tries) % all;
     outcome.label = checked_label(index);
     try {
-      Image image = dataset_.read(index, target);
-      prepare(image, options_.size, options_.augment,
-              RandomStream(augment_key_, static_cast<uint64_t>(index)), pixels);
+      const RandomStream random(augment_key_, static_cast<uint64_t>(index));
+      const ImagePart image = dataset_.read_part(index, target, [&](int width, int height) {
+        return prepare_source(width, height, options_.size, options_.augment, random);
+      });
+      prepare(image, options_.size, options_.augment, random, pixels);
       return outcome;
     } catch (const FileError& error) {
       if (options_.bad_image == BadImage::fail) throw;
@@ -250,10 +253,15 @@ Outcome Loader::Epoch::fill_image(int64_t position, uint8_t* pixels) const {
                    outcome.skip_reason);
 }
 
-Slot* Loader::Epoch::next() {
+Slot* Loader::Epoch::next(int64_t& waits) {
   if (failure_) std::rethrow_exception(failure_);
-  if (threads_.empty()) work(/*until_front=*/true);
   std::unique_lock lock(pool_.mutex);
+  const bool ready = front_ready();
+  if (threads_.empty()) {
+    lock.unlock();
+    work(/*until_front=*/true);
+    lock.lock();
+  }
   // Nothing is begun and nothing can be: the caller has all the slots.
   auto stuck = [&] { return in_order_.empty() && pool_.free_slots() == 0; };
   auto over = [&] { return in_order_.empty() && next_position_ == images_; };
@@ -270,6 +278,7 @@ Slot* Loader::Epoch::next() {
     std::rethrow_exception(failure_);
   }
   in_order_.erase(in_order_.begin());
+  if (!ready) ++waits;
   return slot;
 }
 
@@ -304,7 +313,7 @@ void Loader::start_epoch(int64_t epoch, int64_t first_batch) {
 
 std::optional<Batch> Loader::next() {
   expect<ValueError>(epoch_ != nullptr, kTag, "call start_epoch before next");
-  Slot* slot = epoch_->next();
+  Slot* slot = epoch_->next(waits_);
   if (slot == nullptr) return {};
   if (skipped_.empty()) first_skipped_ = slot->skip_reason;
   skipped_.insert(slot->skipped.begin(), slot->skipped.end());

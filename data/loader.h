@@ -136,6 +136,10 @@ class Loader {
   /// Throws `ValueError` when the caller holds all slots, which would wait for ever.
   std::optional<Batch> next();
 
+  /// Of the batches handed out so far, how many were not filled yet when `next` was called. Where
+  /// workers are fast enough for the caller, those are the first of each epoch alone.
+  int64_t waits() const { return waits_; }
+
   /// Different images of the dataset that could not be read and were skipped, in the batches
   /// handed out so far.
   int64_t skipped_images() const;
@@ -149,6 +153,7 @@ class Loader {
   LoaderOptions options_;
   std::shared_ptr<detail::SlotPool> pool_;
   std::unique_ptr<Epoch> epoch_;
+  int64_t waits_ = 0;
   std::set<int64_t> skipped_;
   std::string first_skipped_;
 };

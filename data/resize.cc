@@ -1,7 +1,11 @@
 #include "brim/data/resize.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -52,26 +56,80 @@ Filter triangle_filter(int in, int out, int begin, int end) {
 // Rounding can carry a sum of full pixels just past 255; below 0 it cannot go.
 uint8_t to_pixel(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> kPrecision, 255)); }
 
-// Both passes sum a fixed number of whole numbers side by side, in arrays that a compiler keeps in
-// vector registers.
-constexpr int kLanes = 4;      // a pixel: red, green, blue, and one unused
-constexpr size_t kBlock = 64;  // bytes of a row that are summed at once
+// Both passes sum a fixed number of whole numbers side by side, in vector registers.
+constexpr size_t kBlock = 64;  // bytes of a row that the second pass sums at once
+constexpr int kRows = 4;       // that the first pass takes at once
 
-/// Pixels of 3 bytes to kLanes numbers each.
-void widen(const uint8_t* pixels, int count, int32_t* lanes) {
-  for (int x = 0; x < count; ++x, pixels += 3, lanes += kLanes)
-    for (int channel = 0; channel < 3; ++channel) lanes[channel] = pixels[channel];
+/// Two rows' pixels at the same place: red, green, blue and one unused of each.
+typedef int32_t TwoPixels __attribute__((vector_size(32)));
+/// And of kRows.
+struct Column {
+  TwoPixels upper, lower;
+};
+
+/// Reads a fourth byte of each pixel, into what is unused.
+TwoPixels widened(const uint8_t* first, const uint8_t* second) {
+  int32_t a, b;
+  std::memcpy(&a, first, 4);
+  std::memcpy(&b, second, 4);
+  return reinterpret_cast<TwoPixels>(_mm256_cvtepu8_epi32(_mm_set_epi32(0, 0, b, a)));
 }
 
-/// One widened row along x, to `width` pixels of 3 bytes.
-void filter_columns(const Filter& filter, const int32_t* lanes, int width, uint8_t* out) {
-  for (int x = 0; x < width; ++x, out += 3) {
-    const int32_t* pixel = lanes + filter.first[x] * kLanes;
+/// `count` pixels of 3 bytes of each row, side by side.
+void widen(const std::array<const uint8_t*, kRows>& rows, int count, Column* columns) {
+  for (int x = 0; x < count - 1; ++x) {
+    const ptrdiff_t at = ptrdiff_t{x} * 3;
+    columns[x] = {widened(rows[0] + at, rows[1] + at), widened(rows[2] + at, rows[3] + at)};
+  }
+  uint8_t last[kRows][4] = {};  // behind the last pixel there may be nothing to read
+  for (int i = 0; i < kRows; ++i) std::copy_n(rows[i] + ptrdiff_t{count - 1} * 3, 3, last[i]);
+  columns[count - 1] = {widened(last[0], last[1]), widened(last[2], last[3])};
+}
+
+/// Sums as pixels of 3 bytes; overwrites a byte behind each.
+void store(TwoPixels sums, uint8_t* first, uint8_t* second) {
+  const auto whole = reinterpret_cast<__m256i>(sums >> kPrecision);
+  // To 16 bits, and then to 8, where what is just past 255 becomes that.
+  const __m128i words =
+      _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+  const auto bytes = static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
+  const auto a = static_cast<uint32_t>(bytes), b = static_cast<uint32_t>(bytes >> 32);
+  std::memcpy(first, &a, 4);
+  std::memcpy(second, &b, 4);
+}
+
+/// kRows rows along x, to `width` pixels of 3 bytes in each of `out`, and a byte behind them.
+void filter_columns(const Filter& filter, const Column* columns, int width,
+                    const std::array<uint8_t*, kRows>& out) {
+  for (int x = 0; x < width; ++x) {
+    const Column* from = columns + filter.first[x];
     const int32_t* weights = filter.at(x);
-    int32_t sums[kLanes] = {kHalf, kHalf, kHalf, 0};
-    for (int tap = 0; tap < filter.count[x]; ++tap, pixel += kLanes)
-      for (int lane = 0; lane < kLanes; ++lane) sums[lane] += pixel[lane] * weights[tap];
-    for (int channel = 0; channel < 3; ++channel) out[channel] = to_pixel(sums[channel]);
+    const int taps = filter.count[x];
+    Column sums{TwoPixels{} + kHalf, TwoPixels{} + kHalf};
+    for (int tap = 0; tap < taps; ++tap) {
+      sums.upper += from[tap].upper * weights[tap];
+      sums.lower += from[tap].lower * weights[tap];
+    }
+    const ptrdiff_t at = ptrdiff_t{x} * 3;
+    store(sums.upper, out[0] + at, out[1] + at);
+    store(sums.lower, out[2] + at, out[3] + at);
+  }
+}
+
+/// The first pass: `source` of the image along x, to rows of `width` pixels, `stride` bytes apart.
+void resize_columns(const ImageView& image, Box source, const Filter& filter, int width,
+                    size_t stride, uint8_t* out) {
+  std::vector<Column> columns(static_cast<size_t>(source.width));
+  for (int y = 0; y < source.height; y += kRows) {
+    std::array<const uint8_t*, kRows> from;
+    std::array<uint8_t*, kRows> to;
+    for (int i = 0; i < kRows; ++i) {
+      const int row = std::min(y + i, source.height - 1);  // the last one again, where none is left
+      from[i] = image.pixel(source.x, source.y + row);
+      to[i] = out + stride * static_cast<size_t>(row);
+    }
+    widen(from, source.width, columns.data());
+    filter_columns(filter, columns.data(), width, to);
   }
 }
 
@@ -99,7 +157,7 @@ bool inside(Box box, int width, int height) {
          box.width <= width - box.x && box.height <= height - box.y;
 }
 
-void check_boxes(const Image& image, Box crop, int width, int height, Box window) {
+void check_boxes(const ImageView& image, Box crop, int width, int height, Box window) {
   expect<ValueError>(inside(crop, image.width, image.height), "resize",
                      "expected a crop inside the image of {} x {}, got {} x {} at ({}, {})",
                      image.width, image.height, crop.width, crop.height, crop.x, crop.y);
@@ -110,35 +168,71 @@ void check_boxes(const Image& image, Box crop, int width, int height, Box window
                      width, height, window.width, window.height, window.x, window.y);
 }
 
-void copy_box(const Image& image, Box box, uint8_t* out) {
+void copy_box(const ImageView& image, Box box, uint8_t* out) {
   const size_t bytes = static_cast<size_t>(box.width) * 3;
   for (int y = 0; y < box.height; ++y)
-    std::memcpy(out + y * bytes, image.row(box.y + y) + box.x * 3, bytes);
+    std::memcpy(out + y * bytes, image.pixel(box.x, box.y + y), bytes);
+}
+
+/// The pixels [first, end) of an axis that a filter reads.
+struct Reach {
+  int first, end;
+};
+
+Reach reach_of(const Filter& filter) {
+  return {filter.first.front(), filter.first.back() + filter.count.back()};
+}
+
+/// Its pixels are counted from the first that it reads.
+void rebase(Filter& filter) {
+  const int begin = filter.first.front();
+  for (int& first : filter.first) first -= begin;
+}
+
+bool same_size(Box crop, int width, int height) {
+  return width == crop.width && height == crop.height;
+}
+
+void check_view(const ImageView& image, Box source) {
+  const Box seen{source.x - image.box.x, source.y - image.box.y, source.width, source.height};
+  expect<ValueError>(inside(seen, image.box.width, image.box.height), "resize",
+                     "expected the pixels {} x {} at ({}, {}), got a part of {} x {} at ({}, {})",
+                     source.width, source.height, source.x, source.y, image.box.width,
+                     image.box.height, image.box.x, image.box.y);
 }
 
 }  // namespace
 
-void resize_into(const Image& image, Box crop, int width, int height, Box window, uint8_t* out) {
+Box resize_source(Box crop, int width, int height, Box window) {
+  if (same_size(crop, width, height))
+    return {crop.x + window.x, crop.y + window.y, window.width, window.height};
+  // The first and the last pixel of each axis reach farthest.
+  auto reach = [](int in, int out, int begin, int count) {
+    const Filter first = triangle_filter(in, out, begin, begin + 1),
+                 last = triangle_filter(in, out, begin + count - 1, begin + count);
+    return Reach{reach_of(first).first, reach_of(last).end};
+  };
+  const Reach columns = reach(crop.width, width, window.x, window.width),
+              rows = reach(crop.height, height, window.y, window.height);
+  return {crop.x + columns.first, crop.y + rows.first, columns.end - columns.first,
+          rows.end - rows.first};
+}
+
+void resize_into(const ImageView& image, Box crop, int width, int height, Box window,
+                 uint8_t* out) {
   check_boxes(image, crop, width, height, window);
-  if (width == crop.width && height == crop.height)
-    return copy_box(image, {crop.x + window.x, crop.y + window.y, window.width, window.height},
-                    out);
+  const Box source = resize_source(crop, width, height, window);
+  check_view(image, source);
+  if (same_size(crop, width, height)) return copy_box(image, source, out);
 
   Filter columns = triangle_filter(crop.width, width, window.x, window.x + window.width);
   Filter rows = triangle_filter(crop.height, height, window.y, window.y + window.height);
-
-  // Only the source rows that the window needs go through the first pass.
-  const int first = rows.first.front(), last = rows.first.back() + rows.count.back();
-  for (int& row : rows.first) row -= first;
+  // Only what the window needs goes through the first pass.
+  rebase(columns), rebase(rows);
   const size_t bytes = static_cast<size_t>(window.width) * 3;
-  const size_t stride = (bytes + kBlock - 1) / kBlock * kBlock;
-  std::vector<uint8_t> between(stride * static_cast<size_t>(last - first));
-  std::vector<int32_t> lanes(static_cast<size_t>(crop.width) * kLanes);
-  for (int y = first; y < last; ++y) {
-    widen(image.row(crop.y + y) + crop.x * 3, crop.width, lanes.data());
-    filter_columns(columns, lanes.data(), window.width,
-                   between.data() + stride * static_cast<size_t>(y - first));
-  }
+  const size_t stride = (bytes + 1 + kBlock - 1) / kBlock * kBlock;
+  std::vector<uint8_t> between(stride * static_cast<size_t>(source.height));
+  resize_columns(image, source, columns, window.width, stride, between.data());
   for (int y = 0; y < window.height; ++y)
     filter_rows(rows, y, between.data(), stride, bytes, out + bytes * static_cast<size_t>(y));
 }

@@ -19,7 +19,11 @@ Image resize(const Image& image, Box crop, int width, int height);
 Image resize(const Image& image, int width, int height);
 
 /// Writes only `window` of that result, window.height x window.width x 3 bytes, and computes no
-/// more than it needs. `window` lies inside width x height.
-void resize_into(const Image& image, Box crop, int width, int height, Box window, uint8_t* out);
+/// more than it needs. `window` lies inside width x height. Of the image, `crop` is in its own
+/// pixels, the view may have no more than `resize_source`.
+void resize_into(const ImageView& image, Box crop, int width, int height, Box window, uint8_t* out);
+
+/// The pixels of `crop` that `window` is made from, in those of the image.
+Box resize_source(Box crop, int width, int height, Box window);
 
 }  // namespace brim::data

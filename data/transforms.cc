@@ -16,14 +16,14 @@ constexpr int kMaxSize = 65'535;  // a JPEG's limit, and far from overflowing si
 constexpr int kMaxRatio = 1024;
 
 /// torchvision's fallback: as much of the centre as a ratio in bounds leaves.
-Box centered_box(const Image& image, const Augment& augment) {
-  float ratio = static_cast<float>(image.width) / static_cast<float>(image.height);
-  int width = image.width, height = image.height;
+Box centered_box(int all_width, int all_height, const Augment& augment) {
+  float ratio = static_cast<float>(all_width) / static_cast<float>(all_height);
+  int width = all_width, height = all_height;
   if (ratio < augment.min_ratio) height = static_cast<int>(std::lround(width / augment.min_ratio));
   if (ratio > augment.max_ratio) width = static_cast<int>(std::lround(height * augment.max_ratio));
-  width = std::clamp(width, 1, image.width);
-  height = std::clamp(height, 1, image.height);
-  return {(image.width - width) / 2, (image.height - height) / 2, width, height};
+  width = std::clamp(width, 1, all_width);
+  height = std::clamp(height, 1, all_height);
+  return {(all_width - width) / 2, (all_height - height) / 2, width, height};
 }
 
 /// The pixel that stands at place i of a padded row of `size`; -1 for a black one.
@@ -31,6 +31,31 @@ int padded_index(int i, int size, Augment::PaddingMode mode) {
   if (i >= 0 && i < size) return i;
   if (mode == Augment::PaddingMode::black) return -1;
   return i < 0 ? -i : 2 * (size - 1) - i;
+}
+
+/// `crop` is resized to width x height, of which `window` is the result.
+struct Centre {
+  Box crop;
+  int width, height;
+  Box window;
+};
+
+Centre centre_of(int width, int height, int size, int shorter) {
+  expect<ValueError>(size > 0 && shorter >= size && shorter <= kMaxSize, "center_crop",
+                     "expected a shorter side between the size {} and {}, got {}", size, kMaxSize,
+                     shorter);
+  const int side = std::min(width, height);
+  expect<ValueError>(side > 0, "center_crop", "expected an image, got {} x {}", width, height);
+  // Of an image thinner than any photograph only the middle can be seen; the rest would only let
+  // the numbers below overflow.
+  Box crop{0, 0, static_cast<int>(std::min<int64_t>(width, int64_t{side} * kMaxRatio)),
+           static_cast<int>(std::min<int64_t>(height, int64_t{side} * kMaxRatio))};
+  crop.x = (width - crop.width) / 2;
+  crop.y = (height - crop.height) / 2;
+  // Whole-number division, as torchvision's Resize.
+  const int across = static_cast<int>(int64_t{shorter} * crop.width / side);
+  const int down = static_cast<int>(int64_t{shorter} * crop.height / side);
+  return {crop, across, down, {(across - size) / 2, (down - size) / 2, size, size}};
 }
 
 void check_padding(const Augment& augment, int size) {
@@ -77,50 +102,35 @@ int decode_target(int size, const Augment& augment) {
   return 0;
 }
 
-Box random_resized_box(const Image& image, const Augment& augment, RandomStream& random) {
-  const double area = static_cast<double>(image.width) * image.height;
+Box random_resized_box(int width, int height, const Augment& augment, RandomStream& random) {
+  const double area = static_cast<double>(width) * height;
   for (int attempt = 0; attempt < 10; ++attempt) {
     double part = area * random.uniform(augment.min_area, augment.max_area);
     double ratio =
         std::exp(random.uniform(std::log(augment.min_ratio), std::log(augment.max_ratio)));
-    int64_t width = std::llround(std::sqrt(part * ratio));
-    int64_t height = std::llround(std::sqrt(part / ratio));
-    if (width < 1 || height < 1 || width > image.width || height > image.height) continue;
-    Box box{0, 0, static_cast<int>(width), static_cast<int>(height)};
-    box.y = static_cast<int>(random.below(static_cast<uint64_t>(image.height - box.height + 1)));
-    box.x = static_cast<int>(random.below(static_cast<uint64_t>(image.width - box.width + 1)));
+    int64_t across = std::llround(std::sqrt(part * ratio));
+    int64_t down = std::llround(std::sqrt(part / ratio));
+    if (across < 1 || down < 1 || across > width || down > height) continue;
+    Box box{0, 0, static_cast<int>(across), static_cast<int>(down)};
+    box.y = static_cast<int>(random.below(static_cast<uint64_t>(height - box.height + 1)));
+    box.x = static_cast<int>(random.below(static_cast<uint64_t>(width - box.width + 1)));
     return box;
   }
-  return centered_box(image, augment);
+  return centered_box(width, height, augment);
 }
 
-void random_resized_crop(const Image& image, int size, const Augment& augment, RandomStream& random,
-                         uint8_t* out) {
-  Box box = random_resized_box(image, augment, random);
+void random_resized_crop(const ImageView& image, int size, const Augment& augment,
+                         RandomStream& random, uint8_t* out) {
+  Box box = random_resized_box(image.width, image.height, augment, random);
   resize_into(image, box, size, size, {0, 0, size, size}, out);
 }
 
-void center_crop(const Image& image, int size, int shorter, uint8_t* out) {
-  expect<ValueError>(size > 0 && shorter >= size && shorter <= kMaxSize, "center_crop",
-                     "expected a shorter side between the size {} and {}, got {}", size, kMaxSize,
-                     shorter);
-  const int side = std::min(image.width, image.height);
-  expect<ValueError>(side > 0, "center_crop", "expected an image, got {} x {}", image.width,
-                     image.height);
-  // Of an image thinner than any photograph only the middle can be seen; the rest would only let
-  // the numbers below overflow.
-  Box crop{0, 0, static_cast<int>(std::min<int64_t>(image.width, int64_t{side} * kMaxRatio)),
-           static_cast<int>(std::min<int64_t>(image.height, int64_t{side} * kMaxRatio))};
-  crop.x = (image.width - crop.width) / 2;
-  crop.y = (image.height - crop.height) / 2;
-  // Whole-number division, as torchvision's Resize.
-  const int width = static_cast<int>(int64_t{shorter} * crop.width / side);
-  const int height = static_cast<int>(int64_t{shorter} * crop.height / side);
-  resize_into(image, crop, width, height, {(width - size) / 2, (height - size) / 2, size, size},
-              out);
+void center_crop(const ImageView& image, int size, int shorter, uint8_t* out) {
+  const Centre centre = centre_of(image.width, image.height, size, shorter);
+  resize_into(image, centre.crop, centre.width, centre.height, centre.window, out);
 }
 
-void padded_crop(const Image& image, int size, const Augment& augment, RandomStream& random,
+void padded_crop(const ImageView& image, int size, const Augment& augment, RandomStream& random,
                  uint8_t* out) {
   check_padding(augment, size);
   const int padding = augment.padding;
@@ -153,7 +163,17 @@ void flip_horizontal(int size, uint8_t* pixels) {
   }
 }
 
-void prepare(const Image& image, int size, const Augment& augment, RandomStream random,
+Box prepare_source(int width, int height, int size, const Augment& augment, RandomStream random) {
+  if (augment.kind == Augment::Kind::random_resized_crop) {
+    const Box box = random_resized_box(width, height, augment, random);
+    return resize_source(box, size, size, {0, 0, size, size});
+  }
+  const int shorter = augment.kind == Augment::Kind::none ? std::max(size, augment.resize) : size;
+  const Centre centre = centre_of(width, height, size, shorter);
+  return resize_source(centre.crop, centre.width, centre.height, centre.window);
+}
+
+void prepare(const ImageView& image, int size, const Augment& augment, RandomStream random,
              uint8_t* out) {
   switch (augment.kind) {
     case Augment::Kind::none:

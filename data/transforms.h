@@ -50,28 +50,31 @@ void check_augment(const Augment& augment, int size);
 /// `DecodeOptions::target`.
 int decode_target(int size, const Augment& augment);
 
-/// The part that torchvision's RandomResizedCrop would take: ten draws of area and ratio, then
-/// the largest centred part whose ratio is allowed.
-Box random_resized_box(const Image& image, const Augment& augment, RandomStream& random);
+/// The part that torchvision's RandomResizedCrop would take of an image of width x height: ten
+/// draws of area and ratio, then the largest centred part whose ratio is allowed.
+Box random_resized_box(int width, int height, const Augment& augment, RandomStream& random);
 
 /// Resizes the part of `random_resized_box` to size x size.
-void random_resized_crop(const Image& image, int size, const Augment& augment, RandomStream& random,
-                         uint8_t* out);
+void random_resized_crop(const ImageView& image, int size, const Augment& augment,
+                         RandomStream& random, uint8_t* out);
 
 /// Resizes the shorter side to `shorter` (at least `size`) and cuts out the centre.
-void center_crop(const Image& image, int size, int shorter, uint8_t* out);
+void center_crop(const ImageView& image, int size, int shorter, uint8_t* out);
 
 /// Centre crop to size x size, `padding` pixels around it, and a random size x size part. Throws
 /// `ValueError` for reflected padding that is not below the size.
-void padded_crop(const Image& image, int size, const Augment& augment, RandomStream& random,
+void padded_crop(const ImageView& image, int size, const Augment& augment, RandomStream& random,
                  uint8_t* out);
 
 /// Mirrors size x size pixels left and right, in place.
 void flip_horizontal(int size, uint8_t* pixels);
 
+/// The pixels that `prepare` takes from an image of width x height with the same stream.
+Box prepare_source(int width, int height, int size, const Augment& augment, RandomStream random);
+
 /// Crops as `augment` says, then flips, jitters colours and erases. `out` takes size x size x 3
-/// bytes.
-void prepare(const Image& image, int size, const Augment& augment, RandomStream random,
+/// bytes. The view may have no more than `prepare_source`.
+void prepare(const ImageView& image, int size, const Augment& augment, RandomStream random,
              uint8_t* out);
 
 }  // namespace brim::data

@@ -114,6 +114,7 @@ def main():
     p.add_argument("--smooth", type=float, default=0.0)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--compile", action="store_true", help="torch.compile instead of eager")
     p.add_argument("--cache", default="", help="file that keeps the decoded images")
     a = p.parse_args()
 
@@ -127,6 +128,7 @@ def main():
     crops = padded.unfold(2, size, 1).unfold(3, size, 1).permute(0, 2, 3, 1, 4, 5)
 
     model = ResNet20().to(memory_format=torch.channels_last)
+    forward = torch.compile(model) if a.compile else model
     opt = torch.optim.SGD(model.parameters(), lr=a.lr, momentum=0.9, nesterov=True,
                           weight_decay=a.weight_decay)
 
@@ -145,7 +147,7 @@ def main():
             x = crops[k, dy, dx]
             x = torch.where((torch.rand(a.batch) < 0.5).view(-1, 1, 1, 1), x.flip(3), x)
             opt.zero_grad()
-            loss = F.cross_entropy(model(normalise(x)), train_y[k], label_smoothing=a.smooth)
+            loss = F.cross_entropy(forward(normalise(x)), train_y[k], label_smoothing=a.smooth)
             loss.backward()
             opt.step()
             schedule.step()
@@ -153,7 +155,7 @@ def main():
         seconds.append(time.perf_counter() - begin)
         model.eval()
         with torch.no_grad():
-            right = sum((model(x).argmax(1) == y).sum().item()
+            right = sum((forward(x).argmax(1) == y).sum().item()
                         for x, y in zip(val_x.split(500), val_y.split(500)))
         accuracy = right / len(val_y)
         print(f"epoch {epoch + 1} loss {loss_sum / steps:.4f} val {accuracy:.4f} {seconds[-1]:.1f} s", flush=True)

@@ -9,8 +9,10 @@
 #include <cmath>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "brim/base/error.h"
+#include "brim/base/random.h"
 #include "brim/tests/support/encode_image.h"
 #include "brim/tests/support/png_bytes.h"
 
@@ -46,6 +48,50 @@ double mean_difference(std::span<const uint8_t> a, std::span<const uint8_t> b) {
 Bytes small_jpeg(JpegOptions options = {}) {
   if (options.width == 0) options.width = 21, options.height = 13;
   return encode_jpeg(options, smooth_picture(options.width, options.height));
+}
+
+/// Pixels that share nothing with their neighbours; of each kind another file.
+const std::vector<JpegOptions> kKinds{
+    {.width = 130, .height = 97, .subsampling = true},
+    {.width = 131, .height = 98},
+    {.width = 132, .height = 99, .progressive = true, .subsampling = true},
+    {.width = 133, .height = 100, .restart_interval = 3, .subsampling = true},
+    {.width = 128, .height = 97, .brightness_x = 2},
+    {.width = 129, .height = 98, .brightness_y = 2},
+    {.width = 130, .height = 99, .brightness_x = 4},
+    {.width = 131, .height = 100, .brightness_x = 4, .brightness_y = 2},
+    {.width = 132, .height = 101, .progressive = true, .brightness_x = 3},
+    {.width = 134, .height = 101, .in = JCS_GRAYSCALE},
+    {.width = 135, .height = 102, .in = JCS_CMYK},
+    {.width = 17, .height = 130, .subsampling = true},
+    {.width = 130, .height = 15, .subsampling = true}};
+
+Bytes noisy_jpeg(const JpegOptions& options) {
+  const size_t channels = options.in == JCS_GRAYSCALE ? 1 : options.in == JCS_CMYK ? 4 : 3;
+  Bytes samples(channels * static_cast<size_t>(options.width) *
+                static_cast<size_t>(options.height));
+  RandomStream random(RandomKey{3});
+  for (uint8_t& sample : samples) sample = static_cast<uint8_t>(random.below(256));
+  return encode_jpeg(options, samples);
+}
+
+Box random_box(int width, int height, RandomStream& random) {
+  auto below = [&](int n) { return static_cast<int>(random.below(static_cast<uint64_t>(n))); };
+  const int x = below(width), y = below(height);
+  return {x, y, 1 + below(width - x), 1 + below(height - y)};
+}
+
+bool holds(const ImagePart& part, Box box) {
+  return box.x >= part.box.x && box.y >= part.box.y &&
+         box.x + box.width <= part.box.x + part.box.width &&
+         box.y + box.height <= part.box.y + part.box.height;
+}
+
+Image cut(const ImageView& image, Box box) {
+  Image result(box.width, box.height);
+  for (int y = 0; y < box.height; ++y)
+    std::copy_n(image.pixel(box.x, box.y + y), box.width * 3, result.row(y));
+  return result;
 }
 
 Bytes small_png(int width = 21, int height = 13, bool interlaced = false) {
@@ -101,6 +147,91 @@ TEST_CASE("a colour JPEG comes back as it was drawn") {
   }
 }
 
+TEST_CASE("a part of a JPEG has the bytes of the whole") {
+  RandomStream random(RandomKey{5});
+  for (const JpegOptions& options : kKinds) {
+    const Bytes bytes = noisy_jpeg(options);
+    for (int target : {0, 20, 40, 60}) {
+      const Image all = decode_image(bytes, kName, {.target = target});
+      for (int i = 0; i < 40; ++i) {
+        const Box box = random_box(all.width, all.height, random);
+        ImagePart part =
+            decode_part(bytes, kName, [&](int, int) { return box; }, {.target = target});
+        CAPTURE(options.width);
+        CAPTURE(target);
+        CHECK(holds(part, box));
+        CHECK(cut(part, box) == cut(all, box));
+      }
+    }
+  }
+}
+
+TEST_CASE("a part is chosen by the size of what is decoded, and lies inside") {
+  const Bytes jpeg = small_jpeg({.width = 64, .height = 48});
+  auto error_of_box = [&](Box box) {
+    try {
+      decode_part(jpeg, kName, [&](int, int) { return box; });
+      return std::string();
+    } catch (const ValueError& error) {
+      return std::string(error.what());
+    }
+  };
+  for (Box box :
+       {Box{-1, 0, 4, 4}, {0, -1, 4, 4}, {0, 0, 65, 4}, {61, 0, 4, 4}, {0, 45, 4, 4}, {0, 0, 0, 4}})
+    CHECK(contains(error_of_box(box), "expected a part inside the image of 64 x 48"));
+  ImagePart part = decode_part(jpeg, kName,
+                               [](int width, int height) {
+                                 CHECK(width == 32);
+                                 CHECK(height == 24);
+                                 return Box{31, 23, 1, 1};
+                               },
+                               {.target = 13});
+  CHECK(part.width == 32);
+  CHECK(part.height == 24);
+  const Bytes png = small_png();
+  ImagePart all = decode_part(png, kName, [](int, int) { return Box{1, 1, 2, 2}; });
+  CHECK(all.box == Box{0, 0, 21, 13});
+  CHECK(all.pixels == decode_image(png, kName));
+}
+
+TEST_CASE("a part of a file cut at any length is an error that names it") {
+  auto top = [](int width, int) { return Box{0, 0, width, 1}; };
+  JpegOptions restarts{.width = 40, .height = 40, .restart_interval = 1};
+  for (const Bytes& bytes : {noisy_jpeg({.width = 40, .height = 40}), noisy_jpeg(restarts),
+                             noisy_jpeg({.width = 40, .height = 40, .progressive = true})}) {
+    REQUIRE_NOTHROW(decode_part(bytes, kName, top));
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      CAPTURE(length);
+      CHECK_THROWS_AS(decode_part(std::span(bytes).first(length), kName, top), FileError);
+    }
+  }
+  const Bytes bytes = noisy_jpeg({.width = 40, .height = 40});
+  CHECK_THROWS_WITH_AS(
+      decode_part(std::span(bytes).first(bytes.size() - 2), kName, top),
+      "decode_image: JPEG 'some/where.img': it is cut short: the data ends before the image does",
+      FileError);
+}
+
+TEST_CASE("a part of a file with any damaged byte is an image or an error, never a crash") {
+  auto middle = [](int width, int height) {
+    return Box{width / 3, height / 3, (width + 2) / 3, (height + 2) / 3};
+  };
+  DecodeOptions options{.max_pixels = 1 << 16};
+  for (const Bytes& bytes : {small_jpeg(), small_jpeg({.progressive = true})}) {
+    for (size_t at = 0; at < bytes.size(); ++at)
+      for (uint8_t flip : {0x01, 0x80, 0xFF}) {
+        Bytes damaged = bytes;
+        damaged[at] ^= flip;
+        try {
+          ImagePart part = decode_part(damaged, kName, middle, options);
+          CHECK(holds(part, middle(part.width, part.height)));
+        } catch (const FileError& error) {
+          CHECK(contains(error.what(), kName));
+        }
+      }
+  }
+}
+
 TEST_CASE("a progressive JPEG decodes to the bytes of the baseline one") {
   CHECK(decode_image(small_jpeg(), kName) ==
         decode_image(small_jpeg({.progressive = true}), kName));
@@ -126,7 +257,7 @@ TEST_CASE("CMYK becomes RGB, with and without Adobe's inversion") {
   check_pixel(decode_image(encode_jpeg(options, plain), kName), 3, 3, {100, 50, 25}, 2);
 }
 
-TEST_CASE("a JPEG is decoded at the smallest eighth that is enough") {
+TEST_CASE("a JPEG is decoded at the smallest of 1/8, 1/4, 1/2 and 1/1 that is enough") {
   Bytes bytes = small_jpeg({.width = 64, .height = 48});
   struct Case {
     int target, width, height;
@@ -136,9 +267,9 @@ TEST_CASE("a JPEG is decoded at the smallest eighth that is enough") {
                                        {6, 8, 6},
                                        {7, 16, 12},
                                        {12, 16, 12},
-                                       {13, 24, 18},
-                                       {31, 48, 36},
-                                       {43, 64, 48},
+                                       {13, 32, 24},
+                                       {24, 32, 24},
+                                       {25, 64, 48},
                                        {48, 64, 48},
                                        {1000, 64, 48}}) {
     CAPTURE(target);

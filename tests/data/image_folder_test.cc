@@ -5,9 +5,14 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "brim/base/error.h"
+#include "brim/data/loader.h"
 #include "brim/tests/support/encode_image.h"
 #include "brim/tests/support/temp_folder.h"
 
@@ -37,7 +42,55 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+/// The same images, each of them read whole.
+class Whole : public Dataset {
+ public:
+  explicit Whole(const std::string& root) : images_(root) {}
+  int64_t size() const override { return images_.size(); }
+  const std::vector<std::string>& class_names() const override { return images_.class_names(); }
+  int64_t label(int64_t index) const override { return images_.label(index); }
+  std::string describe(int64_t index) const override { return images_.describe(index); }
+  Image read(int64_t index, int target) const override { return images_.read(index, target); }
+
+ private:
+  ImageFolder images_;
+};
+
+/// Of two epochs.
+std::vector<uint8_t> pixels_of(std::shared_ptr<const Dataset> dataset, LoaderOptions options) {
+  std::vector<uint8_t> pixels;
+  Loader loader(std::move(dataset), options);
+  for (int64_t epoch : {0, 1}) {
+    loader.start_epoch(epoch);
+    while (std::optional<Batch> batch = loader.next())
+      pixels.insert(pixels.end(), batch->pixels().begin(), batch->pixels().end());
+  }
+  return pixels;
+}
+
 }  // namespace
+
+TEST_CASE("batches from parts of files are those of whole images, with any number of workers") {
+  TempFolder folder;
+  for (int i = 0; i < 9; ++i) {
+    const JpegOptions options{.width = 70 + i, .height = 61, .subsampling = i % 2 == 0};
+    folder.write("a/" + std::to_string(i) + ".jpg",
+                 encode_jpeg(options, smooth_picture(options.width, options.height)));
+  }
+  folder.write("a/9.png", picture(70, 61));
+  const std::vector<Augment> augments{{.kind = Augment::Kind::random_resized_crop, .flip = true},
+                                      {.kind = Augment::Kind::none, .resize = 28},
+                                      {.kind = Augment::Kind::padded_crop}};
+  for (const Augment& augment : augments) {
+    LoaderOptions options{.batch = 4, .size = 24, .workers = 0, .augment = augment};
+    const auto expected = pixels_of(std::make_shared<Whole>(folder.path()), options);
+    for (int workers : {0, 1, 3}) {
+      CAPTURE(workers);
+      options.workers = workers;
+      CHECK(pixels_of(std::make_shared<ImageFolder>(folder.path()), options) == expected);
+    }
+  }
+}
 
 TEST_CASE("classes and files come in the order of their bytes") {
   TempFolder folder;

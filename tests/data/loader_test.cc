@@ -154,6 +154,28 @@ TEST_CASE("slots are a fixed amount of memory, and bound what is read ahead") {
   CHECK(places.size() <= 4);
 }
 
+TEST_CASE("a slow consumer waits for the first batch alone") {
+  constexpr int64_t kBatch = 5, kBatches = 8;
+  auto dataset = std::make_shared<Fake>(kBatch * kBatches);
+  LoaderOptions options = options_of(kBatch, 1);
+  options.slots = 4;
+  Loader loader(dataset, options);
+  loader.start_epoch(0);
+  for (int64_t handed_out = 1; handed_out < kBatches; ++handed_out) {
+    REQUIRE(loader.next().has_value());
+    CHECK(loader.waits() <= 1);
+    // A step so long that the only worker begins the batch after the next: it is done with that.
+    while (handed_out + 1 < kBatches && dataset->reads <= kBatch * (handed_out + 1))
+      std::this_thread::yield();
+  }
+}
+
+TEST_CASE("without workers every batch is waited for") {
+  Loader loader(std::make_shared<Fake>(20), options_of(5, 0));
+  CHECK(epoch_of(loader, 0).size() == 4);
+  CHECK(loader.waits() == 4);
+}
+
 TEST_CASE("one slot is enough") {
   for (int workers : {0, 3}) {
     LoaderOptions options = options_of(10, workers);

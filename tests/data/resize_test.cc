@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "brim/base/error.h"
@@ -125,6 +126,30 @@ TEST_CASE("a window is that part of the whole result") {
   CHECK(part == cut(whole, window));
   resize_into(image, crop, 25, 20, window, part.pixels.data());
   CHECK(part == cut(image, {7, 5, 6, 9}));
+}
+
+TEST_CASE("the pixels of its source are enough for a window") {
+  const Image image = noise(30, 25);
+  const Box crop{2, 3, 25, 20};
+  for (auto [width, height] : {std::pair{13, 12}, {60, 41}, {25, 20}, {25, 7}})
+    for (Box window : {Box{5, 2, 6, 5}, {0, 0, 1, 1}, {width - 1, height - 1, 1, 1}}) {
+      CAPTURE(width);
+      CAPTURE(window.x);
+      const Box source = resize_source(crop, width, height, window);
+      Image expected(window.width, window.height), result = expected;
+      resize_into(image, crop, width, height, window, expected.pixels.data());
+      const ImagePart part{cut(image, source), source, image.width, image.height};
+      resize_into(part, crop, width, height, window, result.pixels.data());
+      CHECK(result == expected);
+    }
+  // One column fewer is not.
+  const Box whole{0, 0, 13, 12}, source = resize_source(crop, 13, 12, whole);
+  CHECK(source == crop);
+  const Box less{source.x, source.y, source.width - 1, source.height};
+  std::vector<uint8_t> out(13 * 12 * 3);
+  CHECK_THROWS_WITH_AS(
+      resize_into(ImagePart{cut(image, less), less, 30, 25}, crop, 13, 12, whole, out.data()),
+      "resize: expected the pixels 25 x 20 at (2, 3), got a part of 24 x 20 at (2, 3)", ValueError);
 }
 
 TEST_CASE("boxes outside the image are refused") {

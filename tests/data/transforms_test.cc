@@ -34,7 +34,7 @@ Image places(int width, int height) {
 
 RandomStream stream(uint64_t sample) { return RandomStream(RandomKey{9}, sample); }
 
-std::vector<uint8_t> prepared(const Image& image, int size, const Augment& augment,
+std::vector<uint8_t> prepared(const ImageView& image, int size, const Augment& augment,
                               uint64_t sample) {
   std::vector<uint8_t> out(static_cast<size_t>(size) * size * 3);
   prepare(image, size, augment, stream(sample), out.data());
@@ -61,6 +61,23 @@ std::pair<double, double> expected_means(double width, double height) {
 
 }  // namespace
 
+TEST_CASE("every transform has all it needs in the part that it says") {
+  const Image image = places(90, 61);
+  const std::vector<Augment> augments{{.kind = Augment::Kind::random_resized_crop, .flip = true},
+                                      {.kind = Augment::Kind::padded_crop, .flip = true},
+                                      {.kind = Augment::Kind::none},
+                                      {.kind = Augment::Kind::none, .resize = 24}};
+  for (const Augment& augment : augments)
+    for (uint64_t sample = 0; sample < 20; ++sample) {
+      CAPTURE(sample);
+      const Box box = prepare_source(90, 61, 20, augment, stream(sample));
+      ImagePart part{Image(box.width, box.height), box, 90, 61};
+      for (int y = 0; y < box.height; ++y)
+        std::copy_n(image.row(box.y + y) + box.x * 3, box.width * 3, part.pixels.row(y));
+      CHECK(prepared(part, 20, augment, sample) == prepared(image, 20, augment, sample));
+    }
+}
+
 TEST_CASE("random resized crops lie inside and have the stated area and ratio") {
   Image image(500, 375);
   Augment augment{.kind = Augment::Kind::random_resized_crop};
@@ -69,7 +86,7 @@ TEST_CASE("random resized crops lie inside and have the stated area and ratio") 
   constexpr int kDraws = 4000;
   for (uint64_t sample = 0; sample < kDraws; ++sample) {
     RandomStream random = stream(sample);
-    Box box = random_resized_box(image, augment, random);
+    Box box = random_resized_box(500, 375, augment, random);
     REQUIRE(box.x >= 0);
     REQUIRE(box.y >= 0);
     REQUIRE(box.x + box.width <= 500);
@@ -94,9 +111,9 @@ TEST_CASE("random resized crops lie inside and have the stated area and ratio") 
 TEST_CASE("where no crop fits, the centre is taken") {
   Augment augment{.kind = Augment::Kind::random_resized_crop, .min_area = 1, .max_area = 1};
   RandomStream random = stream(0);
-  CHECK(random_resized_box(Image(1000, 10), augment, random) == Box{493, 0, 13, 10});
-  CHECK(random_resized_box(Image(9, 900), augment, random) == Box{0, 444, 9, 12});
-  CHECK(random_resized_box(Image(1, 1), augment, random) == Box{0, 0, 1, 1});
+  CHECK(random_resized_box(1000, 10, augment, random) == Box{493, 0, 13, 10});
+  CHECK(random_resized_box(9, 900, augment, random) == Box{0, 444, 9, 12});
+  CHECK(random_resized_box(1, 1, augment, random) == Box{0, 0, 1, 1});
 }
 
 TEST_CASE("a padded crop is the image moved by up to the padding, beside it black or its mirror") {

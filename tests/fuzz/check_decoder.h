@@ -3,6 +3,7 @@
 // pixels are see tests/data/decode_test.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -26,6 +27,32 @@ inline void check_decoder(std::span<const uint8_t> bytes, int target, size_t mor
     check(pixels <= kMaxFuzzPixels, "an image is no larger than allowed");
     check(image.pixels.size() == pixels * 3, "an image has three bytes a pixel");
   } catch (const FileError&) {
+  }
+}
+
+/// Decodes the middle of the image, within the same limits: the same pixels as of the whole, where
+/// that can be had.
+inline void check_part(std::span<const uint8_t> bytes, int target, size_t more) {
+  const data::DecodeOptions options{.target = target, .max_pixels = kMaxFuzzPixels};
+  data::Image whole;
+  try {
+    whole = data::decode_image(bytes, "fuzz", options);
+  } catch (const FileError&) {
+  }
+  data::Box box;
+  auto middle = [&](int width, int height) {
+    return box = {width / 3, height / 3, (width + 2) / 3, (height + 2) / 3};
+  };
+  AllocationLimit limit(bytes.size() + 3 * kMaxFuzzPixels + more);
+  try {
+    const data::ImagePart part = data::decode_part(bytes, "fuzz", middle, options);
+    const data::ImageView view = part;
+    for (int y = box.y; !whole.pixels.empty() && y < box.y + box.height; ++y)
+      check(std::equal(whole.row(y) + box.x * 3, whole.row(y) + (box.x + box.width) * 3,
+                       view.pixel(box.x, y)),
+            "a part has the pixels of the whole");
+  } catch (const FileError&) {
+    check(whole.pixels.empty(), "what can be decoded whole can be decoded in part");
   }
 }
 

@@ -1,5 +1,5 @@
-// Feeds arbitrary bytes to the JPEG decoder, at full size and reduced: it must give an image of the
-// stated size or throw FileError.
+// Feeds arbitrary bytes to the JPEG decoder, at full size and reduced, whole and in part: it must
+// give an image of the stated size or throw FileError.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +13,9 @@ static constexpr size_t kLibraryBytes = 8 << 20;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 0 && data[0] != 0xFF) return -1;  // not for the corpus: it would be another format
-  for (int target : {0, 5}) brim::testing::check_decoder({data, size}, target, kLibraryBytes);
+  for (int target : {0, 5}) {
+    brim::testing::check_decoder({data, size}, target, kLibraryBytes);
+    brim::testing::check_part({data, size}, target, kLibraryBytes);
+  }
   return 0;
 }

@@ -34,6 +34,8 @@ struct JpegOptions {
   std::vector<jpeg_scan_info> scans;
   /// Full resolution for the colours, so that they come back closely.
   bool subsampling = false;
+  /// Or so many pixels of brightness, along x and y, to one of colour.
+  int brightness_x = 1, brightness_y = 1;
 };
 
 /// `samples`: height x width x channels.
@@ -59,7 +61,10 @@ inline Bytes encode_jpeg(JpegOptions options, std::span<const uint8_t> samples) 
     info.scan_info = options.scans.data();
     info.num_scans = static_cast<int>(options.scans.size());
   }
-  if (!options.subsampling) info.comp_info[0].h_samp_factor = info.comp_info[0].v_samp_factor = 1;
+  if (!options.subsampling) {
+    info.comp_info[0].h_samp_factor = options.brightness_x;
+    info.comp_info[0].v_samp_factor = options.brightness_y;
+  }
   info.restart_interval = static_cast<unsigned>(options.restart_interval);
 
   jpeg_start_compress(&info, TRUE);

@@ -1,0 +1,99 @@
+// Batches of a folder of JPEG files on demand, for a driver that alternates it with
+// peers/torch_loader.py: prints `ready` when warm, then answers each line `step N` with one line of
+// N space-separated seconds, of a normalised batch each, and `bound` with `unknown`. Files are read
+// by `--workers` threads, or by the one that normalises.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+
+#include "brim/base/parallel.h"
+#include "brim/bench/timing.h"
+#include "brim/brim.h"
+
+namespace {
+
+using namespace brim;
+using namespace brim::bench;
+
+struct Options {
+  std::string data;
+  int64_t batch = 64;
+  int workers = 0, warm_up = 2;
+  bool evaluates = false;
+};
+
+void add_flags(CLI::App& app, Options& options) {
+  app.add_option("--data", options.data, "a folder of class folders")->required();
+  app.add_option("--batch", options.batch)->capture_default_str();
+  app.add_option("--workers", options.workers, "threads that read ahead")->capture_default_str();
+  app.add_option("--warmup", options.warm_up, "batches");
+  app.add_flag("--evaluation", options.evaluates, "the centre of the shorter side at 256");
+}
+
+/// ImageNet's custom, at 224 pixels.
+data::LoaderOptions loader_options(const Options& options) {
+  using Kind = data::Augment::Kind;
+  const data::Augment training{.kind = Kind::random_resized_crop, .flip = true};
+  return {.batch = options.batch,
+          .size = 224,
+          .workers = options.workers,
+          .shuffle = !options.evaluates,
+          .drop_last = true,
+          .augment = options.evaluates ? data::Augment{.resize = 256} : training};
+}
+
+/// One epoch after the other.
+class Batches {
+ public:
+  explicit Batches(const Options& options)
+      : loader_(std::make_shared<data::ImageFolder>(options.data), loader_options(options)) {
+    loader_.start_epoch(epoch_);
+  }
+
+  double timed_batch() {
+    return seconds_of([this] { prepare_input(data::to_device(next()).images, {}); });
+  }
+
+ private:
+  data::Batch next() {
+    std::optional<data::Batch> batch = loader_.next();
+    if (batch) return std::move(*batch);
+    loader_.start_epoch(++epoch_);
+    return std::move(*loader_.next());
+  }
+
+  data::Loader loader_;
+  int64_t epoch_ = 0;
+};
+
+void serve(const Options& options) {
+  set_num_threads(1);
+  Batches batches(options);
+  for (int i = 0; i < options.warm_up; ++i) batches.timed_batch();
+  std::cout << "ready" << std::endl;
+  std::string command;
+  for (int count = 0; std::cin >> command;) {
+    if (command == "bound") {
+      std::cout << "unknown" << std::endl;
+      continue;
+    }
+    std::cin >> count;
+    for (int i = 0; i < count; ++i) std::cout << (i > 0 ? " " : "") << batches.timed_batch();
+    std::cout << std::endl;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Times batches of JPEG files on demand, for compare.py.");
+  Options options;
+  add_flags(app, options);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    serve(options);
+  } catch (const std::exception& error) {
+    std::cerr << "loader_bench: " << error.what() << std::endl;
+    return 1;
+  }
+}
