@@ -42,6 +42,7 @@ Conv2dOptions Conv2d::options_for(const Tensor& x) const {
 }
 
 void Conv2d::fold(Tensor folded_weight, Tensor folded_bias) {
+  check(!is_folded(), "a convolution has one norm in it");
   if (!bias.defined()) {
     CreationScope like({.dtype = folded_bias.dtype(), .device = folded_bias.device()});
     register_parameter("bias", bias, folded_bias.shape(), init::constant(0));

@@ -56,8 +56,10 @@ class Finder final : public autograd::OpObserver {
       reads_of_storage_[result.storage().get()] = 0;  // others had this address before
       results_[result.body()] = {result, weight};
     }
-    if (op == "batch_norm" && norms_.contains(weight))
-      calls_.push_back({event.inputs[0].body(), weight});
+    // Only what is a result now: others may have had the address of one to come.
+    const auto result = results_.find(event.inputs[0].body());
+    if (op == "batch_norm" && norms_.contains(weight) && result != results_.end())
+      calls_.push_back({result->second, weight});
   }
 
   /// The model's result is read by whoever called it.
@@ -65,12 +67,9 @@ class Finder final : public autograd::OpObserver {
 
   std::vector<Pair> pairs() const {
     std::vector<Pair> found;
-    for (const auto& [read, norm] : calls_) {
-      auto result = results_.find(read);
-      if (result == results_.end() || !is_read_once(result->second.tensor)) continue;
-      if (!is_used_once(norm) || !is_used_once(result->second.weight)) continue;
-      found.push_back({convolutions_.at(result->second.weight), norms_.at(norm)});
-    }
+    for (const auto& [read, norm] : calls_)
+      if (is_read_once(read.tensor) && is_used_once(norm) && is_used_once(read.weight))
+        found.push_back({convolutions_.at(read.weight), norms_.at(norm)});
     return found;
   }
 
@@ -80,7 +79,7 @@ class Finder final : public autograd::OpObserver {
     const TensorBody* weight;
   };
   struct NormCall {
-    const TensorBody* read;
+    Result read;
     const TensorBody* weight;
   };
 

@@ -28,10 +28,11 @@ struct FoldReport {
 ///   weight' = weight * s, bias' = norm.bias + (bias - running_mean) * s,
 ///   s = norm.weight / sqrt(running_var + epsilon).
 ///
-/// The model computes the same up to rounding from then on. The convolution has the new weight and
-/// bias, tensors that want no gradient; the norm has none left. A module's code between the two
-/// sees the input of the convolution instead of its result, so it must hand it to the norm unread.
-/// To train such a model, to save its weights or to load others is an error. Twice is as once.
+/// The model computes the same up to rounding from then on, but that relu may take NaN for 0. The
+/// convolution has the new weight and bias, tensors that want no gradient; the norm has none left.
+/// A module's code between the two sees the input of the convolution instead of its result, so it
+/// must hand it to the norm unread. To train such a model, to save its weights or to load others is
+/// an error. Twice is as once.
 ///
 /// Throws `ValueError` unless the model is in eval mode with all its values, and what the forward
 /// pass throws about shapes. Nothing is changed then.
