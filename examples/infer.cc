@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "brim/autograd/in_place.h"
 #include "brim/base/parallel.h"
 #include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/classify.h"
@@ -13,6 +14,7 @@
 #include "brim/examples/support/program.h"
 #include "brim/io/atomic_file.h"
 #include "brim/io/npy.h"
+#include "brim/nn/fold.h"
 #include "brim/nn/models/registry.h"
 #include "brim/ops/tf32.h"
 #include "brim/train/engine_file.h"
@@ -35,7 +37,7 @@ struct InferFlags {
   int size = 0, threads = 0;
   int64_t classes = 0, batch = 0;  // 0 where they are not given
   uint64_t seed = 0;
-  bool quiet = false, tf32 = false;
+  bool quiet = false, tf32 = false, keeps_norms = false;
 };
 
 void add_flags(CLI::App& app, InferFlags& f) {
@@ -56,6 +58,9 @@ void add_flags(CLI::App& app, InferFlags& f) {
       ->check(CLI::PositiveNumber);
   app.add_option("--batch", f.batch, fmt::format("images of --input at once (default {})", kBatch))
       ->check(CLI::PositiveNumber);
+  app.add_flag("--no-fold", f.keeps_norms,
+               "batch norms as they are, instead of folded into the convolutions before them, "
+               "which is faster and the same up to rounding");
   app.add_option("--device", f.device, "cpu, cuda or cuda:N")->capture_default_str();
   add_tf32_flag(app, f.tf32);
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
@@ -115,8 +120,10 @@ void infer(const InferFlags& f) {
   expect<ValueError>(f.classes == 0 || f.classes == model.classes, "flags",
                      "--classes {}, but the model in '{}' has {}", f.classes, f.weights,
                      model.classes);
+  const Recipe recipe = recipe_of(model.card, f.size);
+  if (!f.keeps_norms) nn::fold_batch_norms(*model.module, {1, recipe.size, recipe.size, 3});
+  const autograd::InPlaceScope in_place(true);
   if (!f.input.empty()) infer_array(f, model, talk, events);
-  Recipe recipe = recipe_of(model.card, f.size);
   for (const std::string& path : f.images)
     infer_image(path, classify(model, recipe, path), talk, events);
   keep_engines(device);

@@ -2,29 +2,14 @@
 
 #include <utility>
 
+#include "brim/nn/conv2d.h"
+#include "brim/ops/activate.h"
 #include "brim/ops/add.h"
-#include "brim/ops/hardswish.h"
-#include "brim/ops/relu.h"
-#include "brim/ops/relu6.h"
 
 namespace brim::nn {
 namespace {
 
 thread_local int unfused_scopes = 0;
-
-Tensor activate(Tensor x, Activation activation, Where where) {
-  switch (activation) {
-    case Activation::none:
-      return x;
-    case Activation::relu:
-      return relu(std::move(x), where);
-    case Activation::relu6:
-      return relu6(std::move(x), where);
-    case Activation::hardswish:
-      return hardswish(std::move(x), where);
-  }
-  return x;
-}
 
 }  // namespace
 
@@ -45,9 +30,17 @@ Tensor BatchNorm2d::operator()(Tensor x, Fused fused, Where where) {
 
 Tensor BatchNorm2d::forward(Tensor x) { return run(std::move(x), {}); }
 
+void BatchNorm2d::fold_into(Conv2d& convolution) {
+  convolution_ = &convolution;
+  weight = bias = running_mean = running_var = Tensor();
+  mark_as_folded();
+}
+
 Tensor BatchNorm2d::run(Tensor x, Fused fused) {
   if (unfused_scopes > 0 && (fused.residual.defined() || fused.activation != Activation::none))
     return run_unfused(std::move(x), std::move(fused));
+  if (is_folded())
+    return convolution_->run_folded(std::move(x), std::move(fused.residual), fused.activation);
   return batch_norm(std::move(x), weight, bias, running_mean, running_var,
                     {.residual = std::move(fused.residual),
                      .activation = fused.activation,

@@ -10,6 +10,8 @@
 
 namespace brim::nn {
 
+class Conv2d;
+
 struct BatchNorm2dOptions {
   double epsilon = 1e-5;
   double momentum = 0.1;
@@ -32,6 +34,10 @@ class BatchNorm2d final : public Module {
   Tensor operator()(Tensor x, Fused fused, Where where = Where::current());
   Tensor forward(Tensor x) override;
   std::string_view kind() const override { return "BatchNorm2d"; }
+  double epsilon() const { return options_.epsilon; }
+  /// For `fold_batch_norms` (nn/fold.h): the convolution has this norm in its weight by now. The
+  /// norm keeps no tensors, and runs the convolution with what it fuses.
+  void fold_into(Conv2d& convolution);
 
   Tensor weight, bias, running_mean, running_var;
 
@@ -40,6 +46,7 @@ class BatchNorm2d final : public Module {
   Tensor run_unfused(Tensor x, Fused fused);
 
   BatchNorm2dOptions options_;
+  Conv2d* convolution_ = nullptr;  // where it is folded
 };
 
 /// While it lives, batch norms of this thread call one after another what they would fuse: the

@@ -1,5 +1,12 @@
 #include "brim/nn/conv2d.h"
 
+#include <utility>
+
+#include "brim/autograd/op.h"
+#include "brim/nn/creation.h"
+#include "brim/ops/activate.h"
+#include "brim/ops/add.h"
+
 namespace brim::nn {
 
 Conv2d::Conv2d(int64_t in, int64_t out, const ConvOptions& options)
@@ -18,11 +25,49 @@ Conv2d::Conv2d(int64_t in, int64_t out, const ConvOptions& options)
 }
 
 Tensor Conv2d::forward(Tensor x) {
+  if (is_folded()) {
+    handed_on_ = x.body();
+    return x;
+  }
+  const Conv2dOptions options = options_for(x);
+  return conv2d(std::move(x), weight, bias, options, where());
+}
+
+Conv2dOptions Conv2d::options_for(const Tensor& x) const {
   Conv2dOptions options = options_;
   if (filters_per_channel_ > 0) options.groups = weight.size(0) / filters_per_channel_;
   // Groups of several channels each that have one by now: a pruned layer has as many as channels.
   if (weight.size(3) == 1 && x.dim() == 4 && x.size(3) < options.groups) options.groups = x.size(3);
-  return conv2d(std::move(x), weight, bias, options, where());
+  return options;
+}
+
+void Conv2d::fold(Tensor folded_weight, Tensor folded_bias) {
+  check(!is_folded(), "a convolution has one norm in it");
+  if (!bias.defined()) {
+    CreationScope like({.dtype = folded_bias.dtype(), .device = folded_bias.device()});
+    register_parameter("bias", bias, folded_bias.shape(), init::constant(0));
+  }
+  weight = std::move(folded_weight);
+  bias = std::move(folded_bias);
+  mark_as_folded();
+}
+
+Tensor Conv2d::run_folded(Tensor x, Tensor residual, Activation activation) {
+  expect<ValueError>(x.body() == std::exchange(handed_on_, nullptr), "conv2d",
+                     "expected the norm folded into '{}' to be called on its result", name());
+  const Conv2dOptions options = options_for(x);
+  const auto wants_gradient = [](const Tensor& t) { return t.defined() && t.requires_grad(); };
+  if (!autograd::grad_enabled() || !(wants_gradient(x) || wants_gradient(residual) ||
+                                     wants_gradient(weight) || wants_gradient(bias)))
+    return fused_conv2d(std::move(x), weight, bias,
+                        {.window = options,
+                         .residual = std::move(residual),
+                         .activation = activation,
+                         .packed = &packed_},
+                        where());
+  Tensor y = conv2d(std::move(x), weight, bias, options, where());
+  if (residual.defined()) y = add(std::move(y), std::move(residual), where());
+  return activate(std::move(y), activation, where());
 }
 
 }  // namespace brim::nn

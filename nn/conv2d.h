@@ -6,6 +6,7 @@
 
 #include "brim/nn/module.h"
 #include "brim/ops/conv2d.h"
+#include "brim/ops/fused_conv2d.h"
 
 namespace brim::nn {
 
@@ -30,11 +31,23 @@ class Conv2d final : public Module {
   Tensor forward(Tensor x) override;
   std::string_view kind() const override { return "Conv2d"; }
 
+  /// For `fold_batch_norms` (nn/fold.h): takes a weight and a bias that have a batch norm in them.
+  /// From now on `forward` hands its input on as it is, and the norm, which knows the residual and
+  /// the activation, convolves it with `run_folded`.
+  void fold(Tensor folded_weight, Tensor folded_bias);
+  /// activation(convolution + residual). Throws `ValueError` for an x that `forward` did not hand
+  /// on: something came between the convolution and its norm.
+  Tensor run_folded(Tensor x, Tensor residual, Activation activation);
+
   Tensor weight, bias;
 
  private:
+  Conv2dOptions options_for(const Tensor& x) const;
+
   Conv2dOptions options_;
   int64_t filters_per_channel_;  // of a depthwise one; 0 of others
+  PackedWeight packed_;          // of a folded one
+  const TensorBody* handed_on_ = nullptr;
 };
 
 }  // namespace brim::nn

@@ -1,5 +1,6 @@
 // Eval mode for a while: batch norms use their running statistics, dropouts do nothing. Afterwards
-// each module is in the mode that it was in, as some may be frozen. It says nothing about
+// each module is in the mode that it was in, as some may be frozen; what was folded meanwhile
+// (nn/fold.h) stays in eval mode. It says nothing about
 // gradients: add an `autograd::NoGradScope` where none are wanted.
 #pragma once
 
@@ -19,7 +20,7 @@ class EvalScope {
   }
   ~EvalScope() {
     // `train` sets all modules below too, and those come later in the list.
-    for (auto [module, training] : before_) module->train(training);
+    for (auto [module, training] : before_) module->train(training && !module->is_folded());
   }
   EvalScope(const EvalScope&) = delete;
   EvalScope& operator=(const EvalScope&) = delete;

@@ -1,5 +1,6 @@
 #include "brim/nn/module.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "brim/base/nearest.h"
@@ -128,7 +129,18 @@ int64_t Module::parameter_count() const {
   return count;
 }
 
+bool Module::is_folded() const {
+  return folded_ || std::ranges::any_of(children_, &Module::is_folded);
+}
+
+void Module::refuse_as_folded() const {
+  expect<ValueError>(!is_folded(), "module",
+                     "{} has its batch norms folded, for inference alone: train one as it was made",
+                     name_.empty() ? "the model" : fmt::format("'{}'", name_));
+}
+
 void Module::train(bool training) {
+  if (training) refuse_as_folded();
   training_ = training && !frozen_;
   for (Module* child : children_) child->train(training);
 }
@@ -146,8 +158,10 @@ void Module::unfreeze(std::string_view prefix) { set_frozen(prefix, false); }
 void Module::set_frozen(std::string_view prefix, bool frozen) {
   bool any = false;
   std::vector<std::string> known;
-  for (const NamedModule& below : named_modules())
+  for (const NamedModule& below : named_modules()) {
     if (!below.name.empty()) known.push_back(below.name);
+    if (!frozen && is_at_or_below(below.name, prefix)) below.module.refuse_as_folded();
+  }
   for (NamedTensor& parameter : named_parameters()) {
     known.push_back(parameter.name);
     if (!is_at_or_below(parameter.name, prefix)) continue;

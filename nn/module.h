@@ -83,10 +83,12 @@ class Module {
   int64_t parameter_count() const;
 
   /// Batch norm and dropout behave differently in training, which is how a module starts. Frozen
-  /// modules stay in eval mode.
+  /// modules stay in eval mode. Throws `ValueError` for training one that `is_folded`.
   void train(bool training = true);
   void eval() { train(false); }
   bool training() const { return training_; }
+  /// Was it, or anything in it, made for inference alone (nn/fold.h)?
+  bool is_folded() const;
 
   /// Drops all gradients.
   void zero_grad();
@@ -158,11 +160,14 @@ class Module {
   }
   /// Who called this module: the line that a layer's ops report.
   Where where() const { return where_; }
+  /// From now on for inference alone.
+  void mark_as_folded() { folded_ = true; }
 
   const std::vector<Module*>& children() const { return children_; }
 
  private:
   [[noreturn]] void refuse_as_bypassed() const;
+  void refuse_as_folded() const;
   void set_frozen(std::string_view prefix, bool frozen);
   bool has_all_values() const;
   void require_new_name(const std::string& name) const;
@@ -173,7 +178,7 @@ class Module {
   std::vector<Module*> children_;
   std::vector<std::unique_ptr<Module>> owned_;
   Where where_;
-  bool training_ = true, frozen_ = false, bypassed_ = false;
+  bool training_ = true, frozen_ = false, bypassed_ = false, folded_ = false;
 };
 
 /// Whether the dotted `name` is `prefix` or below it: "layer1.0.bn1" is below "layer1", "layer10"

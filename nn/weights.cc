@@ -129,7 +129,15 @@ std::string last_linear(Module& module) {
   return last;
 }
 
+// Its tensors have the names of others.
+void refuse_folded(const Module& module) {
+  expect<ValueError>(!module.is_folded(), "weights",
+                     "the batch norms of this model are folded, and its weights no longer those of "
+                     "files: save and load before nn::fold_batch_norms");
+}
+
 Match checked_match(Module& module, const SafetensorsFile& file, const LoadOptions& options) {
+  refuse_folded(module);
   Match found = match(module, file, options);
   check_tensors(found.tensors, file, last_linear(module));
   return found;
@@ -155,6 +163,7 @@ std::string classifier_head(Module& module) {
 }
 
 void save_weights(Module& module, const std::string& path, const ModelCard& card) {
+  refuse_folded(module);
   module.require_values();
   memory::StagingScope staging;
   std::vector<io::NamedBytes> entries;

@@ -56,6 +56,7 @@ class Table {
   std::map<std::string, AutocastRule, std::less<>> rules_{
       {"conv2d", kLow},
       {"conv_transpose2d", kLow},
+      {"fused_conv2d", kLow},
       {"linear", kLow},
       {"matmul", kLow},
 

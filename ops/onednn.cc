@@ -7,6 +7,22 @@
 #include "brim/ops/onednn_primitive.h"
 
 namespace brim::onednn {
+namespace {
+
+/// Failures of the library become brim's.
+template <class Call>
+void guarded(const Call& call) {
+  NoParallelScope::check_absent();
+  try {
+    call();
+  } catch (const dnnl::error& error) {
+    raise_failure(error.status, error.what());
+  } catch (const std::bad_alloc& error) {
+    raise_failure(dnnl_out_of_memory, error.what());
+  }
+}
+
+}  // namespace
 
 bool has_bfloat16() {
   // An instruction set has the bits of those that it contains.
@@ -25,14 +41,24 @@ int64_t scratch_bytes(const Primitive& primitive) { return primitive.scratch_byt
 
 void run(const Primitive& primitive, const void* first, const void* second, const void* bias,
          void* result, void* scratch) {
-  NoParallelScope::check_absent();
-  try {
-    primitive.run(first, second, bias, result, scratch);
-  } catch (const dnnl::error& error) {
-    raise_failure(error.status, error.what());
-  } catch (const std::bad_alloc& error) {
-    raise_failure(dnnl_out_of_memory, error.what());
-  }
+  guarded([&] { primitive.run(first, second, bias, result, scratch); });
+}
+
+int64_t packed_bytes(const Primitive& primitive) { return primitive.packed_bytes(); }
+
+bool pack_alike(const Primitive& a, const Primitive& b) { return a.packs_like(b); }
+
+void pack(const Primitive& primitive, const void* weight, void* packed, void* scratch) {
+  guarded([&] { primitive.pack(weight, packed, scratch); });
+}
+
+int64_t scratch_bytes_packed(const Primitive& primitive) {
+  return primitive.scratch_bytes(/*packed=*/true);
+}
+
+void run_packed(const Primitive& primitive, const void* x, const void* packed, const void* bias,
+                void* y, void* scratch) {
+  guarded([&] { primitive.run(x, packed, bias, y, scratch, /*packed=*/true); });
 }
 
 const char* implementation(const Primitive& primitive) { return primitive.name(); }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "brim/core/dtype.h"
+#include "brim/ops/activation.h"
 #include "brim/ops/conv_shape.h"
 
 namespace brim::onednn {
@@ -27,6 +28,16 @@ using Pass = ConvPass;
 const Primitive* find_convolution(const ConvShape& shape, Pass pass, bool with_bias,
                                   Dtype dtype = Dtype::float32);
 
+/// What a forward convolution does to its results as it writes them:
+/// y = activation(convolution + bias + what y holds, where it `adds`).
+struct Epilogue {
+  Activation activation = Activation::none;
+  bool adds = false;
+};
+/// As `find_convolution`, for inference in float32.
+const Primitive* find_fused_convolution(const ConvShape& shape, bool with_bias,
+                                        const Epilogue& epilogue);
+
 /// y[m,n] = a[m,k] b[k,n] + bias[n], all contiguous.
 struct ProductShape {
   int64_t m, n, k;
@@ -46,6 +57,20 @@ int64_t scratch_bytes(const Primitive& primitive);
 /// otherwise.
 void run(const Primitive& primitive, const void* first, const void* second, const void* bias,
          void* result, void* scratch);
+
+// Weights that stay the same need be brought into the library's order once.
+
+/// Bytes of the weights in that order; 0 where it is the one that they are stored in.
+int64_t packed_bytes(const Primitive& primitive);
+/// Do both want their weights in one order?
+bool pack_alike(const Primitive& a, const Primitive& b);
+/// `scratch`: as many bytes as `scratch_bytes` says.
+void pack(const Primitive& primitive, const void* weight, void* packed, void* scratch);
+/// Of scratch, where the weights are packed.
+int64_t scratch_bytes_packed(const Primitive& primitive);
+/// As `run`, with such weights.
+void run_packed(const Primitive& primitive, const void* x, const void* packed, const void* bias,
+                void* y, void* scratch);
 
 /// Throws what a failure of the library is to brim, see `run`; `status` is a dnnl_status_t.
 [[noreturn]] void raise_failure(int status, const char* what);

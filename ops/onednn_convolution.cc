@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "brim/base/parallel.h"
 #include "brim/ops/onednn_primitive.h"
 
@@ -46,11 +48,11 @@ constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
 // A primitive_desc keeps a pointer to the desc that it was made from, and reads it when asked for
 // the next implementation: the desc must outlive `accept`.
-dnnl::convolution_forward::desc forward_desc(const ConvShape& shape, bool with_bias,
-                                             DataType type) {
+dnnl::convolution_forward::desc forward_desc(
+    const ConvShape& shape, bool with_bias, DataType type,
+    dnnl::prop_kind kind = dnnl::prop_kind::forward_training) {
   Descriptors d(shape, type, type);
   Window w(shape);
-  auto kind = dnnl::prop_kind::forward_training;
   using Desc = dnnl::convolution_forward::desc;
   return with_bias ? Desc(kind, kAlgorithm, d.x, d.any_weight, d.bias, d.y, w.strides, w.dilations,
                           w.padding, w.padding)
@@ -62,16 +64,49 @@ dnnl::convolution_forward::primitive_desc forward_hint(const ConvShape& shape, D
   return {forward_desc(shape, false, type), attributes(), engine()};
 }
 
-Made make_forward(const ConvShape& shape, bool with_bias, DataType type) {
-  Descriptors d(shape, type, type);
-  auto forward = forward_desc(shape, with_bias, type);
-  dnnl::convolution_forward::primitive_desc desc(forward, attributes(), engine());
+Made compiled_forward(const ConvShape& shape, bool with_bias, DataType type,
+                      dnnl::convolution_forward::primitive_desc& desc) {
   if (!accept(desc)) return nullptr;
+  const Descriptors d(shape, type, type);
   std::optional<Argument> bias;
   if (with_bias) bias = {DNNL_ARG_BIAS, d.bias};
   return Primitive::make<dnnl::convolution_forward>(desc, {DNNL_ARG_SRC, d.x},
                                                     {DNNL_ARG_WEIGHTS, desc.weights_desc()},
                                                     {DNNL_ARG_DST, d.y}, bias, 1, d.weight);
+}
+
+Made make_forward(const ConvShape& shape, bool with_bias, DataType type) {
+  const auto forward = forward_desc(shape, with_bias, type);
+  dnnl::convolution_forward::primitive_desc desc(forward, attributes(), engine());
+  return compiled_forward(shape, with_bias, type, desc);
+}
+
+dnnl::post_ops post_ops(const Epilogue& epilogue) {
+  dnnl::post_ops ops;
+  if (epilogue.adds) ops.append_sum();
+  switch (epilogue.activation) {
+    case Activation::none:
+      break;
+    case Activation::relu:
+      ops.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+      break;
+    case Activation::relu6:
+      ops.append_eltwise(1, dnnl::algorithm::eltwise_clip, 0, 6);
+      break;
+    case Activation::hardswish:
+      ops.append_eltwise(1, dnnl::algorithm::eltwise_hardswish, 0, 0);
+      break;
+  }
+  return ops;
+}
+
+Made make_fused(const ConvShape& shape, bool with_bias, const Epilogue& epilogue) {
+  const auto forward =
+      forward_desc(shape, with_bias, DataType::f32, dnnl::prop_kind::forward_inference);
+  dnnl::primitive_attr with_epilogue = attributes();
+  with_epilogue.set_post_ops(post_ops(epilogue));
+  dnnl::convolution_forward::primitive_desc desc(forward, with_epilogue, engine());
+  return compiled_forward(shape, with_bias, DataType::f32, desc);
 }
 
 /// Of `convolution_backward_data` or `convolution_backward_weights`, or nothing.
@@ -130,6 +165,15 @@ const Primitive* find_convolution(const ConvShape& shape, Pass pass, bool with_b
   static auto* cache = new Cache<Key>;
   return cache->find(key_of(shape, pass, with_bias, dtype),
                      [&] { return make(shape, pass, with_bias, type_of(dtype)); });
+}
+
+const Primitive* find_fused_convolution(const ConvShape& shape, bool with_bias,
+                                        const Epilogue& epilogue) {
+  using FusedKey = std::tuple<Key, Activation, bool>;
+  static auto* cache = new Cache<FusedKey>;
+  const Key key = key_of(shape, Pass::forward, with_bias, Dtype::float32);
+  return cache->find({key, epilogue.activation, epilogue.adds},
+                     [&] { return make_fused(shape, with_bias, epilogue); });
 }
 
 }  // namespace brim::onednn

@@ -24,11 +24,10 @@ bool keeps_to_scratch(const char* implementation) {
 
 struct Primitive::Parts {
   char *weight, *scratchpad, *reorder_scratchpad;
-  Parts(const Primitive& p, ScratchCursor& cursor)
-      : weight(cursor.take<char>(p.reorder_ ? bytes(p.wanted()) : 0)),
+  Parts(const Primitive& p, bool reorders, ScratchCursor& cursor)
+      : weight(cursor.take<char>(reorders ? bytes(p.wanted()) : 0)),
         scratchpad(cursor.take<char>(bytes(p.scratchpad_))),
-        reorder_scratchpad(
-            cursor.take<char>(p.reorder_ ? bytes(p.reorder_.scratchpad_desc()) : 0)) {}
+        reorder_scratchpad(cursor.take<char>(reorders ? bytes(p.reorder_.scratchpad_desc()) : 0)) {}
   static int64_t bytes(const memory::desc& desc) { return static_cast<int64_t>(desc.get_size()); }
 };
 
@@ -39,10 +38,21 @@ void Primitive::plan_reorder() {
   reorder_ = dnnl::reorder::primitive_desc(engine(), from, engine(), to, attributes());
 }
 
-int64_t Primitive::scratch_bytes() const {
+int64_t Primitive::scratch_bytes(bool packed) const {
   ScratchCursor cursor(nullptr);
-  Parts(*this, cursor);
+  Parts(*this, reorder_ && !packed, cursor);
   return cursor.used();
+}
+
+int64_t Primitive::packed_bytes() const { return reorder_ ? Parts::bytes(wanted()) : 0; }
+
+void Primitive::pack(const void* weight, void* packed, void* scratch) const {
+  compile();
+  ScratchCursor cursor(scratch);
+  Parts parts(*this, true, cursor);
+  dnnl::stream stream(engine());
+  reorder(stream, {stored_, const_cast<void*>(weight)}, {wanted(), packed}, parts);
+  stream.wait();
 }
 
 void Primitive::reorder(dnnl::stream& stream, Place from, Place to, const Parts& parts) const {
@@ -62,16 +72,17 @@ void Primitive::compile() const {
 }
 
 void Primitive::run(const void* first, const void* second, const void* bias, void* result,
-                    void* scratch) const {
+                    void* scratch, bool packed) const {
   compile();
+  const bool reorders = reorder_ && !packed;
   ScratchCursor cursor(scratch);
-  Parts parts(*this, cursor);
+  Parts parts(*this, reorders, cursor);
   std::array<void*, 3> data{const_cast<void*>(first), const_cast<void*>(second), result};
   void*& weight = data[static_cast<size_t>(weight_)];
   void* stored = weight;
-  if (reorder_) weight = parts.weight;
+  if (reorders) weight = parts.weight;
   dnnl::stream stream(engine());
-  if (reorder_ && weight_ != 2) reorder(stream, {stored_, stored}, {wanted(), weight}, parts);
+  if (reorders && weight_ != 2) reorder(stream, {stored_, stored}, {wanted(), weight}, parts);
   std::unordered_map<int, memory> arguments;
   for (size_t i = 0; i < data.size(); ++i)
     arguments.emplace(arguments_[i].number, memory(arguments_[i].desc, engine(), data[i]));
@@ -79,7 +90,7 @@ void Primitive::run(const void* first, const void* second, const void* bias, voi
     arguments.emplace(bias_->number, memory(bias_->desc, engine(), const_cast<void*>(bias)));
   arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(scratchpad_, engine(), parts.scratchpad));
   primitive_.execute(stream, arguments);
-  if (reorder_ && weight_ == 2) reorder(stream, {wanted(), weight}, {stored_, stored}, parts);
+  if (reorders && weight_ == 2) reorder(stream, {wanted(), weight}, {stored_, stored}, parts);
   stream.wait();
 }
 

@@ -62,9 +62,13 @@ class Primitive {
     return made;
   }
 
-  int64_t scratch_bytes() const;
-  void run(const void* first, const void* second, const void* bias, void* result,
-           void* scratch) const;
+  /// `packed`: the weights are in the order that is wanted.
+  int64_t scratch_bytes(bool packed = false) const;
+  void run(const void* first, const void* second, const void* bias, void* result, void* scratch,
+           bool packed = false) const;
+  int64_t packed_bytes() const;
+  bool packs_like(const Primitive& other) const { return wanted() == other.wanted(); }
+  void pack(const void* weight, void* packed, void* scratch) const;
   const char* name() const { return name_.c_str(); }
 
  private:

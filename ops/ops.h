@@ -1,7 +1,7 @@
 // Every op, for programs that use many; a source that uses few compiles faster with their headers.
 // All run on the CPU, on GPUs and on the meta device, have images in NHWC, and take tensors by
-// value: move in what is not needed any more. Layers, which own their weights, are in nn/layers.h; what only
-// authors of ops need (op.h, broadcast.h, reuse.h, rows.h) is not part of this.
+// value: move in what is not needed any more. Layers, which own their weights, are in nn/layers.h;
+// what only authors of ops need (op.h, broadcast.h, reuse.h, rows.h) is not part of this.
 #pragma once
 
 #include "brim/ops/abs.h"
@@ -22,6 +22,7 @@
 #include "brim/ops/dropout.h"
 #include "brim/ops/embedding.h"
 #include "brim/ops/exp.h"
+#include "brim/ops/fused_conv2d.h"
 #include "brim/ops/gather.h"
 #include "brim/ops/gelu.h"
 #include "brim/ops/global_avg_pool.h"

@@ -37,7 +37,8 @@ void finish_product(ChannelFlow& flow, ChannelIds out) {
   flow.label_channels(0, std::move(out));
 }
 
-void conv2d_rule(ChannelFlow& flow) {
+// Channels of the result of a convolution.
+ChannelIds convolved(ChannelFlow& flow) {
   const ChannelIds in = flow.channels(0);
   const ChannelIds out = flow.axis(1, 0, kOutput);
   const auto in_group = static_cast<size_t>(flow.input_shape(1)[3]);
@@ -48,7 +49,18 @@ void conv2d_rule(ChannelFlow& flow) {
     unite_groups(flow.sets(), in, flow.axis(1, 3, kInput));
     unite_with_first(flow.sets(), out, out.size() / groups);
   }
-  finish_product(flow, out);
+  return out;
+}
+
+void conv2d_rule(ChannelFlow& flow) { finish_product(flow, convolved(flow)); }
+
+// x, weight, and of bias and residual what there is.
+void fused_conv2d_rule(ChannelFlow& flow) {
+  ChannelIds out = convolved(flow);
+  for (size_t i = 2; i < flow.inputs(); ++i)
+    flow.sets().unite(out,
+                      flow.input_shape(i).size() == 1 ? flow.axis(i, 0, kShift) : flow.channels(i));
+  flow.label_channels(0, std::move(out));
 }
 
 void conv_transpose2d_rule(ChannelFlow& flow) {
@@ -148,6 +160,7 @@ class Table {
   std::map<std::string, ChannelRule, std::less<>> rules_{
       {"conv2d", conv2d_rule},
       {"conv_transpose2d", conv_transpose2d_rule},
+      {"fused_conv2d", fused_conv2d_rule},
       {"embedding", embedding_rule},
       {"linear", linear_rule},
       {"matmul", matmul_rule},

@@ -1,8 +1,12 @@
 // Batch norm by hand, forward and backward, against `batch_norm`.
+#include <algorithm>
 #include <cmath>
 
 #include "brim/autograd/backward.h"
+#include "brim/nn/fold.h"
+#include "brim/nn/layers.h"
 #include "brim/ops/batch_norm.h"
+#include "brim/ops/sub.h"
 #include "brim/ops/sum.h"
 
 using namespace brim;
@@ -117,10 +121,45 @@ void running() {
   // [/running]
 }
 
+// [stem]
+struct Stem final : nn::Module {
+  nn::Conv2d conv{3, 8, {.kernel = 3, .padding = 1, .bias = false}};
+  nn::BatchNorm2d bn{8};
+  Stem() { register_modules({{"conv", conv}, {"bn", bn}}); }
+  Tensor forward(Tensor x) override {
+    return bn(conv(std::move(x)), {.activation = Activation::relu});
+  }
+};
+// [/stem]
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  double most = 0;
+  for (float v : sub(a, b).to_vector<float>()) most = std::max(most, std::abs(double{v}));
+  return most;
+}
+
+void folding() {
+  autograd::NoGradScope no_grad;
+  Stem stem;
+  nn::initialize(stem, 1);
+  fill_uniform(stem.bn.running_mean, -1, 1, RandomKey{3});
+  fill_uniform(stem.bn.running_var, 0.5, 2, RandomKey{4});
+  Tensor x = normal({1, 16, 16, 3}, 1, RandomKey{5});
+  // [fold]
+  stem.eval();
+  Tensor before = stem(x);
+  nn::FoldReport report = nn::fold_batch_norms(stem, x.shape());
+  check(report.folded == std::vector<std::string>{"bn"}, "its input is the convolution's alone");
+  check(stem.named_parameters().size() == 2, "the convolution's weight and bias are left");
+  check(largest_difference(stem(x), before) < 1e-5, "the same up to rounding");
+  // [/fold]
+}
+
 }  // namespace
 
 int main() {
   by_hand();
   cancellation();
   running();
+  folding();
 }

@@ -35,7 +35,7 @@ class CifarBlock final : public Module {
   Tensor subsample(Tensor x) const {
     x = slice(std::move(x), 1, {.step = 2});
     x = slice(std::move(x), 2, {.step = 2});
-    const int64_t added = (bn2.weight.size(0) - x.size(3)) / 2;
+    const int64_t added = (conv2.weight.size(0) - x.size(3)) / 2;
     return pad(std::move(x), {{}, {}, {}, {added, added}});
   }
 

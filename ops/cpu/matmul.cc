@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/cpu/gemm.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/matmul_batch.h"
@@ -18,17 +19,35 @@ Sizes sizes_of(const KernelCall& call, const kernel::MatmulAttributes& attribute
   return {y[y.size() - 2], y.back(), attributes.transpose_a ? a[a.size() - 2] : a.back()};
 }
 
+/// A layer's product as the 1x1 convolution that it is.
+ConvShape as_convolution(const Sizes& s) {
+  return {{1, 1, s.m, s.k}, {s.n, 1, 1, s.k}, {1, 1, s.m, s.n}, {}};
+}
+
+/// Of a few rows with many weights, which takes as long as reading these: they stay where they lie.
+bool has_few_rows(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
+  const Sizes s = sizes_of(call, attributes);
+  return !attributes.transpose_a && attributes.transpose_b && MatmulBatch(call).count() == 1 &&
+         has_few_pixels(as_convolution(s));
+}
+
 template <class T>
 int64_t matmul_scratch(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
-  auto [m, n, k] = sizes_of(call, attributes);
+  const Sizes sizes = sizes_of(call, attributes);
+  auto [m, n, k] = sizes;
+  if (has_few_rows(call, attributes)) return few_pixels_scratch<T>(as_convolution(sizes));
   return gemm_scratch<T>(m, n, k);
 }
 
 template <class T>
 void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
-  auto [m, n, k] = sizes_of(call, attributes);
+  const Sizes sizes = sizes_of(call, attributes);
+  auto [m, n, k] = sizes;
   const T *a = call.in[0].as<T>(), *b = call.in[1].as<T>();
+  const T* bias = call.in[2].present ? call.in[2].as<T>() : nullptr;
   T* y = call.out[0].as<T>();
+  if (has_few_rows(call, attributes))
+    return few_pixels(as_convolution(sizes), a, b, bias, y, call.scratch);
   MatmulBatch batch(call);
   int64_t count = batch.count();
   if (count == 0) std::fill_n(y, call.out[0].numel(), T(0));
@@ -43,7 +62,7 @@ void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attri
                 .b = {&right, attributes.transpose_b},
                 .c = y + place.y * m * n,
                 .c_stride = n,
-                .bias = call.in[2].present ? call.in[2].as<T>() : nullptr,
+                .bias = bias,
                 .accumulate = !place.first},
                call.scratch);
   }

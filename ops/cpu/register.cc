@@ -11,6 +11,7 @@ bool register_kernels() {
     register_sum();
     register_conv2d();
     register_conv2d_half();
+    register_fused_conv2d();
     register_linear();
     register_matmul();
     register_batch_norm();

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "brim/autograd/op.h"
@@ -13,6 +14,7 @@
 #include "brim/data/image_folder.h"
 #include "brim/io/npy.h"
 #include "brim/io/tensor_bytes.h"
+#include "brim/nn/fold.h"
 #include "brim/nn/models/load_model.h"
 #include "brim/nn/models/registry.h"
 #include "brim/nn/weights.h"
@@ -64,9 +66,11 @@ void check_refused(const std::string& arguments, const std::string& text) {
 }
 
 /// The logits here, with one thread as there, of `batch` images at once.
-std::vector<float> logits_here(const Place& place, const Tensor& x, int64_t batch) {
+std::vector<float> logits_here(const Place& place, const Tensor& x, int64_t batch,
+                               bool folds = true) {
   set_num_threads(1);
   nn::LoadedModel loaded = nn::load_model(place.weights);
+  if (folds) nn::fold_batch_norms(*loaded.module, {1, 32, 32, 3});
   autograd::NoGradScope no_grad;
   std::vector<float> all;
   for (int64_t begin = 0; begin < x.size(0); begin += batch) {
@@ -90,7 +94,7 @@ std::vector<uint8_t> fortran_bytes(const Tensor& x) {
 TEST_CASE("help shows the flags with examples") {
   Finished run = infer("--help");
   CHECK(run.code == 0);
-  for (const char* text : {"--weights", "--image", "--input", "Examples:"})
+  for (const char* text : {"--weights", "--image", "--input", "--no-fold", "Examples:"})
     CHECK(contains(run.out, text));
   for (const std::string& model : nn::model_names()) CHECK(contains(run.out, model));
 }
@@ -110,6 +114,27 @@ TEST_CASE("logits of an array are those of the model, in batches of any size") {
     CHECK(y.shape() == Shape{5, 7});
     CHECK(y.to_vector<float>() == logits_here(place, x, batch));
   }
+}
+
+TEST_CASE("batch norms are folded, unless told otherwise, and logits stay but for rounding") {
+  Place place;
+  const Tensor x = uniform({2, 32, 32, 3}, -2, 2, RandomKey{1});
+  io::write_npy(place.file("x.npy"), x);
+  const auto logits = [&](const std::string& flags) {
+    Finished run = infer(place.with_weights() + flags + " --input " + place.file("x.npy") +
+                         " --output " + place.file("y.npy"));
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    return io::read_npy(place.file("y.npy")).to_vector<float>();
+  };
+  const auto plain = logits(" --no-fold"), folded = logits("");
+  CHECK(plain == logits_here(place, x, 2, /*folds=*/false));
+  CHECK(folded == logits_here(place, x, 2));
+  CHECK(folded != plain);
+  const auto largest = std::ranges::max(plain, {}, [](float v) { return std::abs(v); });
+  // 19 layers, whose sums of up to 576 terms each round at one place more or less.
+  const double bound = 19 * std::log2(576) * 6e-8 * std::abs(largest);
+  for (size_t i = 0; i < plain.size(); ++i) CHECK(std::abs(folded[i] - plain[i]) <= 4 * bound);
 }
 
 TEST_CASE("arrays of other precisions, in Fortran order, or of no image are taken") {

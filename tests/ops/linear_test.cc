@@ -106,6 +106,23 @@ TEST_CASE("linear: the classifier of ResNet-50, float32 against float64") {
   }
 }
 
+// A kernel of its own, which leaves the weight where it lies (ops/cpu/matmul.cc).
+TEST_CASE("linear: a few rows with many weights") {
+  for (int64_t rows : {1, 3, 16, 17}) {
+    CAPTURE(rows);
+    const OpSample few = sample("few rows", {rows, 300}, 221, true);
+    Tensors in;
+    for (const Tensor& input : few.inputs)
+      in.push_back(convert_to(input, {.dtype = Dtype::float32}));
+    const Tensor expected = reference(in)[0];
+    // 301 terms of at most 1, in 8 lanes and more.
+    const std::vector<double> allowed(static_cast<size_t>(expected.numel()), 0x1p-24 * 40 * 18);
+    CHECK(testing::worst_error(few.run(in)[0], expected.to_vector<double>(), allowed) == "");
+    CHECK(testing::worst_error(few.run(few.inputs)[0], reference(few.inputs)[0].to_vector<double>(),
+                               std::vector<double>(allowed.size(), 0x1p-53 * 40 * 18)) == "");
+  }
+}
+
 TEST_CASE("linear: the bias gradient of many rows is summed in double and rounded once") {
   int64_t rows = 100000;
   Tensor x = zeros({rows, 1}), weight = zeros({2, 1}), bias = zeros({2});
