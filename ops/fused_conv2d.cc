@@ -90,7 +90,7 @@ struct PackedWeight::Contents {
   Tensor bytes_;
   std::weak_ptr<Storage> of_;
   uint32_t version_ = 0;
-  const onednn::Primitive* for_ = nullptr;
+  onednn::PrimitivePtr for_;
 };
 
 const Tensor& PackedWeight::Contents::of(const Tensor& x, const Tensor& weight, bool with_bias,
@@ -98,7 +98,7 @@ const Tensor& PackedWeight::Contents::of(const Tensor& x, const Tensor& weight, 
   static const Tensor none;
   const bool with_residual = options.residual.defined();
   const Shape shape = conv2d_shape(x.shape(), weight.shape(), options.window);
-  const onednn::Primitive* library =
+  const onednn::PrimitivePtr library =
       fused_library(ConvShape(x.shape(), weight.shape(), shape, options.window), with_bias,
                     {options.activation, with_residual});
   if (library == nullptr || onednn::packed_bytes(*library) == 0) return none;

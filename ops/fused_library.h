@@ -8,7 +8,7 @@
 namespace brim {
 
 /// In float32; null where brim's own kernels do it.
-const onednn::Primitive* fused_library(const ConvShape& shape, bool with_bias,
+onednn::PrimitivePtr fused_library(const ConvShape& shape, bool with_bias,
                                        const onednn::Epilogue& epilogue);
 
 }  // namespace brim

@@ -1,10 +1,12 @@
 // All that brim asks of oneDNN: convolutions on NHWC activations and KRSC weights, in float32, and
 // in bfloat16 where the processor has instructions for it; matrix products in bfloat16.
-// Implementations are chosen by sizes and number of threads alone, compiled once and kept for the
-// life of the program. They work in the caller's scratch and allocate nothing of note themselves.
+// Implementations are chosen by sizes and number of threads alone, compiled once and kept while they
+// are among those used last. They work in the caller's scratch and allocate nothing of note
+// themselves.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "brim/core/dtype.h"
 #include "brim/ops/activation.h"
@@ -18,6 +20,8 @@ bool has_bfloat16();
 
 /// A convolution or a product, for certain sizes.
 class Primitive;
+/// Held by who found it, also when it is no longer among those that are kept.
+using PrimitivePtr = std::shared_ptr<const Primitive>;
 
 using Pass = ConvPass;
 
@@ -25,7 +29,7 @@ using Pass = ConvPass;
 /// scratch it is given. In bfloat16 x, y, weight and bias are; sums, and the weight's gradient, are
 /// float32. No data is touched: also for the meta device. Thread safe. Throws as `run` when oneDNN
 /// fails for another reason than the sizes; nothing is kept then.
-const Primitive* find_convolution(const ConvShape& shape, Pass pass, bool with_bias,
+PrimitivePtr find_convolution(const ConvShape& shape, Pass pass, bool with_bias,
                                   Dtype dtype = Dtype::float32);
 
 /// What a forward convolution does to its results as it writes them:
@@ -35,7 +39,7 @@ struct Epilogue {
   bool adds = false;
 };
 /// As `find_convolution`, for inference in float32.
-const Primitive* find_fused_convolution(const ConvShape& shape, bool with_bias,
+PrimitivePtr find_fused_convolution(const ConvShape& shape, bool with_bias,
                                         const Epilogue& epilogue);
 
 /// y[m,n] = a[m,k] b[k,n] + bias[n], all contiguous.
@@ -46,7 +50,7 @@ struct ProductShape {
   bool with_bias = false;
 };
 /// As `find_convolution`, in bfloat16.
-const Primitive* find_product(const ProductShape& shape);
+PrimitivePtr find_product(const ProductShape& shape);
 
 /// Bytes of scratch: the library's own, and the weights in the layout that it wants.
 int64_t scratch_bytes(const Primitive& primitive);

@@ -161,13 +161,13 @@ Key key_of(const ConvShape& s, Pass pass, bool with_bias, Dtype dtype) {
 
 }  // namespace
 
-const Primitive* find_convolution(const ConvShape& shape, Pass pass, bool with_bias, Dtype dtype) {
+PrimitivePtr find_convolution(const ConvShape& shape, Pass pass, bool with_bias, Dtype dtype) {
   static auto* cache = new Cache<Key>;
   return cache->find(key_of(shape, pass, with_bias, dtype),
                      [&] { return make(shape, pass, with_bias, type_of(dtype)); });
 }
 
-const Primitive* find_fused_convolution(const ConvShape& shape, bool with_bias,
+PrimitivePtr find_fused_convolution(const ConvShape& shape, bool with_bias,
                                         const Epilogue& epilogue) {
   using FusedKey = std::tuple<Key, Activation, bool>;
   static auto* cache = new Cache<FusedKey>;

@@ -3,6 +3,7 @@
 // alone.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <dnnl.hpp>
 #include <functional>
@@ -94,16 +95,29 @@ class Primitive {
   mutable dnnl::primitive primitive_, reorder_primitive_;
 };
 
-/// Those that were made, for ever: of each key one, or null where oneDNN refuses it.
+/// Those that were made and used last: of each key one, or null where oneDNN refuses it. Which are
+/// left out changes times alone: the same key is answered by the same implementation.
 template <class Key>
 class Cache {
  public:
+  /// A ResNet-152 in training has about 100 for each size of its batch.
+  static constexpr size_t kMost = 1024;
+
+  explicit Cache(size_t most = kMost) : most_(most) {}
+
   template <class Make>
-  const Primitive* find(const Key& key, const Make& make) {
+  PrimitivePtr find(const Key& key, const Make& make) {
     std::lock_guard lock(mutex_);
     auto found = made_.find(key);
-    if (found == made_.end()) found = made_.emplace(key, checked(make)).first;
-    return found->second.get();
+    if (found == made_.end()) {
+      PrimitivePtr primitive = checked(make);
+      if (made_.size() >= most_)
+        made_.erase(std::ranges::min_element(
+            made_, {}, [](const auto& entry) { return entry.second.last_use; }));
+      found = made_.emplace(key, Entry{std::move(primitive)}).first;
+    }
+    found->second.last_use = ++uses_;
+    return found->second.primitive;
   }
 
  private:
@@ -122,8 +136,15 @@ class Cache {
     return nullptr;
   }
 
+  struct Entry {
+    PrimitivePtr primitive;
+    int64_t last_use = 0;
+  };
+
+  size_t most_;
   std::mutex mutex_;
-  std::map<Key, std::unique_ptr<Primitive>> made_;
+  int64_t uses_ = 0;
+  std::map<Key, Entry> made_;
 };
 
 }  // namespace brim::onednn

@@ -24,7 +24,7 @@ using Key = std::array<int64_t, 7>;
 
 }  // namespace
 
-const Primitive* find_product(const ProductShape& shape) {
+PrimitivePtr find_product(const ProductShape& shape) {
   static auto* cache = new Cache<Key>;
   const Key key{shape.m,           shape.n,         shape.k,      shape.transpose_a,
                 shape.transpose_b, shape.with_bias, num_threads()};

@@ -28,10 +28,10 @@ bool ours_is_faster(const ConvShape& shape, Pass pass, std::string_view implemen
 
 /// oneDNN's convolution where it is the way to go, else null.
 template <class T>
-const onednn::Primitive* library(const ConvShape& shape, Pass pass, bool with_bias = false) {
+onednn::PrimitivePtr library(const ConvShape& shape, Pass pass, bool with_bias = false) {
   if constexpr (!std::is_same_v<T, float>) return nullptr;
   if (is_empty(shape)) return nullptr;
-  const onednn::Primitive* found = onednn::find_convolution(shape, pass, with_bias);
+  onednn::PrimitivePtr found = onednn::find_convolution(shape, pass, with_bias);
   if (found == nullptr || ours_is_faster(shape, pass, onednn::implementation(*found)))
     return nullptr;
   return found;
@@ -42,7 +42,7 @@ int64_t forward_scratch(const KernelCall& call, const Conv2dOptions& options) {
   ConvShape shape = forward_shape(call, options);
   if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
   if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
-  if (auto* convolution = library<T>(shape, Pass::forward, call.in[2].present))
+  if (const auto convolution = library<T>(shape, Pass::forward, call.in[2].present))
     return onednn::scratch_bytes(*convolution);
   return conv2d_generic_scratch<T>(shape);
 }
@@ -56,7 +56,7 @@ void forward(const KernelCall& call, const Conv2dOptions& options) {
   if (shape.is_depthwise()) return depthwise(shape, x, weight, bias, y, call.scratch);
   if (has_few_pixels(shape)) return few_pixels(shape, x, weight, bias, y, call.scratch);
   if constexpr (std::is_same_v<T, float>)
-    if (auto* convolution = library<T>(shape, Pass::forward, bias != nullptr))
+    if (const auto convolution = library<T>(shape, Pass::forward, bias != nullptr))
       return onednn::run(*convolution, x, weight, bias, y, call.scratch);
   conv2d_generic(shape, x, weight, bias, y, call.scratch);
 }
@@ -139,7 +139,7 @@ int64_t conv2d_slice_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<T>(shape);
   if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
   if (has_narrow_weight<T>(shape)) return narrow_backward_weight_scratch<T>(shape);
-  if (auto* convolution = library<T>(shape, Pass::backward_weight))
+  if (const auto convolution = library<T>(shape, Pass::backward_weight))
     return onednn::scratch_bytes(*convolution);
   if (has_weight_tiles<T>(shape)) return conv2d_tiled_backward_weight_scratch<T>(shape);
   return conv2d_generic_backward_weight_scratch<T>(shape);
@@ -152,7 +152,7 @@ void conv2d_slice_gradient(const ConvShape& shape, const T* x, const T* dy, T* d
   if (has_few_pixels(shape)) return few_pixels_backward_weight(shape, x, dy, dweight, scratch);
   if (has_narrow_weight<T>(shape)) return narrow_backward_weight(shape, x, dy, dweight, scratch);
   if constexpr (std::is_same_v<T, float>)
-    if (auto* convolution = library<T>(shape, Pass::backward_weight))
+    if (const auto convolution = library<T>(shape, Pass::backward_weight))
       return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);
   if (has_weight_tiles<T>(shape))
     return conv2d_tiled_backward_weight(shape, x, dy, dweight, scratch);
@@ -163,7 +163,7 @@ template <class T>
 int64_t conv2d_backward_data_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
   if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
-  if (auto* convolution = library<T>(shape, Pass::backward_data))
+  if (const auto convolution = library<T>(shape, Pass::backward_data))
     return onednn::scratch_bytes(*convolution);
   return conv2d_generic_backward_data_scratch<T>(shape);
 }
@@ -174,7 +174,7 @@ void conv2d_backward_data(const ConvShape& shape, const T* dy, const T* weight, 
   if (shape.is_depthwise()) return depthwise_backward_data(shape, dy, weight, dx, scratch);
   if (has_few_pixels(shape)) return few_pixels_backward_data(shape, dy, weight, dx, scratch);
   if constexpr (std::is_same_v<T, float>)
-    if (auto* convolution = library<T>(shape, Pass::backward_data))
+    if (const auto convolution = library<T>(shape, Pass::backward_data))
       return onednn::run(*convolution, dy, weight, nullptr, dx, scratch);
   conv2d_generic_backward_data(shape, dy, weight, dx, scratch);
 }

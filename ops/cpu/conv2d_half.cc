@@ -17,7 +17,7 @@ using onednn::Pass;
 
 /// oneDNN's for halves of `S`, or null.
 template <class S>
-const onednn::Primitive* library(const ConvShape& shape, Pass pass, bool with_bias = false) {
+onednn::PrimitivePtr library(const ConvShape& shape, Pass pass, bool with_bias = false) {
   if (!std::is_same_v<S, BFloat16> || !onednn::has_bfloat16() || is_empty(shape)) return nullptr;
   return onednn::find_convolution(shape, pass, with_bias, Dtype::bfloat16);
 }
@@ -26,7 +26,7 @@ ConvShape shape_of(Pass pass, const KernelCall& call, const Conv2dOptions& optio
   return pass == Pass::forward ? forward_shape(call, options) : data_shape(call, options);
 }
 template <class S>
-const onednn::Primitive* library(Pass pass, const KernelCall& call, const Conv2dOptions& options) {
+onednn::PrimitivePtr library(Pass pass, const KernelCall& call, const Conv2dOptions& options) {
   const bool with_bias = pass == Pass::forward && call.in[2].present;
   return library<S>(shape_of(pass, call, options), pass, with_bias);
 }
@@ -77,7 +77,7 @@ struct WideSlice {
 template <class S>
 int64_t slice_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<S>(shape);
-  if (const auto* convolution = library<S>(shape, Pass::backward_weight))
+  if (const auto convolution = library<S>(shape, Pass::backward_weight))
     return onednn::scratch_bytes(*convolution);
   ScratchCursor cursor(nullptr);
   WideSlice(shape, cursor);
@@ -89,7 +89,7 @@ template <class S>
 void slice_gradient(const ConvShape& shape, const S* x, const S* dy, float* dweight,
                     void* scratch) {
   if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, scratch);
-  if (const auto* convolution = library<S>(shape, Pass::backward_weight))
+  if (const auto convolution = library<S>(shape, Pass::backward_weight))
     return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);
   ScratchCursor cursor(scratch);
   const WideSlice wide(shape, cursor);

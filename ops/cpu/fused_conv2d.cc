@@ -37,7 +37,7 @@ struct Call {
 };
 
 template <class T>
-const onednn::Primitive* library(const Call& c, const FusedConv2dAttributes& attributes) {
+onednn::PrimitivePtr library(const Call& c, const FusedConv2dAttributes& attributes) {
   if constexpr (!std::is_same_v<T, float>) return nullptr;
   return fused_library(c.shape, c.bias.present, {attributes.activation, c.residual.present});
 }
@@ -97,7 +97,7 @@ struct OwnScratch {
 template <class T>
 int64_t scratch(const KernelCall& call, const FusedConv2dAttributes& attributes) {
   const Call c(call, attributes);
-  if (auto* convolution = library<T>(c, attributes))
+  if (const auto convolution = library<T>(c, attributes))
     return c.packed.present ? onednn::scratch_bytes_packed(*convolution)
                             : onednn::scratch_bytes(*convolution);
   ScratchCursor cursor(nullptr);
@@ -120,7 +120,7 @@ template <class T>
 void forward(const KernelCall& call, const FusedConv2dAttributes& attributes) {
   const Call c(call, attributes);
   const T* bias = c.bias.present ? c.bias.as<T>() : nullptr;
-  if (auto* convolution = library<T>(c, attributes)) {
+  if (const auto convolution = library<T>(c, attributes)) {
     if (c.residual.present) put_residual<T>(c);
     if (c.packed.present)
       return onednn::run_packed(*convolution, c.x.data, c.packed.data, bias, c.y.data,
@@ -135,21 +135,20 @@ void forward(const KernelCall& call, const FusedConv2dAttributes& attributes) {
          attributes.activation);
 }
 
-const onednn::Primitive& packing(const KernelCall& call, const PackWeightAttributes& a) {
+onednn::PrimitivePtr packing(const KernelCall& call, const PackWeightAttributes& a) {
   const Shape& weight = call.in[0].shape;
   const ConvShape shape(a.x, weight, conv2d_shape(a.x, weight, a.window), a.window);
-  const onednn::Primitive* found =
-      fused_library(shape, a.with_bias, {a.activation, a.with_residual});
+  onednn::PrimitivePtr found = fused_library(shape, a.with_bias, {a.activation, a.with_residual});
   check(found != nullptr, "the library packs weights of its own convolutions");
-  return *found;
+  return found;
 }
 
 int64_t pack_scratch(const KernelCall& call, const PackWeightAttributes& attributes) {
-  return onednn::scratch_bytes(packing(call, attributes));
+  return onednn::scratch_bytes(*packing(call, attributes));
 }
 
 void pack(const KernelCall& call, const PackWeightAttributes& attributes) {
-  onednn::pack(packing(call, attributes), call.in[0].data, call.out[0].data, call.scratch);
+  onednn::pack(*packing(call, attributes), call.in[0].data, call.out[0].data, call.scratch);
 }
 
 }  // namespace

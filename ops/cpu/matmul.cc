@@ -70,8 +70,7 @@ void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attri
 
 /// In bfloat16: oneDNN's, where the processor has instructions for it. Sums over a broadcast are
 /// left to float32, which rounds but once.
-const onednn::Primitive* library(const KernelCall& call,
-                                 const kernel::MatmulAttributes& attributes) {
+onednn::PrimitivePtr library(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
   const auto [m, n, k] = sizes_of(call, attributes);
   const int64_t elements = m * n;  // of one y
   if (!onednn::has_bfloat16() || elements == 0 || k == 0) return nullptr;
@@ -87,13 +86,13 @@ const onednn::Primitive* library(const KernelCall& call,
 
 void run_library(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
   const auto [m, n, k] = sizes_of(call, attributes);
-  const onednn::Primitive& product = *library(call, attributes);
+  const onednn::PrimitivePtr product = library(call, attributes);
   const BFloat16 *a = call.in[0].as<BFloat16>(), *b = call.in[1].as<BFloat16>();
   const void* bias = call.in[2].present ? call.in[2].data : nullptr;
   const MatmulBatch batch(call);
   for (int64_t i = 0; i < batch.count(); ++i) {
     const auto place = batch.at(i);
-    onednn::run(product, a + place.a * m * k, b + place.b * k * n, bias,
+    onednn::run(*product, a + place.a * m * k, b + place.b * k * n, bias,
                 call.out[0].as<BFloat16>() + place.y * m * n, call.scratch);
   }
 }

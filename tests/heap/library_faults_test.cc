@@ -21,7 +21,7 @@ TEST_CASE("a convolution whose library gets no memory is out of memory, and runs
   const int threads = num_threads();
   set_num_threads(1);
   const ConvShape shape({2, 8, 8, 16}, {16, 3, 3, 16}, {2, 6, 6, 16}, {});
-  const onednn::Primitive* convolution =
+  const onednn::PrimitivePtr convolution =
       onednn::find_convolution(shape, onednn::Pass::forward, /*with_bias=*/false);
   REQUIRE(convolution != nullptr);
   auto floats = [](int64_t count) { return std::vector<float>(static_cast<size_t>(count), 1.f); };

@@ -265,7 +265,7 @@ TEST_CASE("conv2d: oneDNN works in the pool of our own loops") {
   Tensor x = zeros({8, 56, 56, 64}), weight = zeros({64, 3, 3, 64});
   Conv2dOptions options{.padding = 1};
   ConvShape shape(x.shape(), weight.shape(), {8, 56, 56, 64}, options);
-  auto* convolution = onednn::find_convolution(shape, onednn::Pass::forward, false);
+  const auto convolution = onednn::find_convolution(shape, onednn::Pass::forward, false);
   REQUIRE(convolution != nullptr);
   Tensor y = zeros({8, 56, 56, 64});
   std::vector<char> scratch(static_cast<size_t>(onednn::scratch_bytes(*convolution)) + 64);
