@@ -45,6 +45,7 @@ class TrainingStep(Row):
     batch: int = 0
     dtype: str = "f32"
     bytes_bar: float = 0.75
+    replays: bool = False  # brim's updates, which are many short kernels
 
     def name(self):
         return f"{self.model}, {self.size}, batch {self.batch}, {self.dtype}"
@@ -52,8 +53,8 @@ class TrainingStep(Row):
     def programs(self, a, python):
         flags, env = [*step_flags(self, a.threads), "--dtype", self.dtype], environment(a.threads)
         torch = [*peer(python, "torch_step.py"), "--serve", *flags]
-        return [Server("brim", [built("bench", "step_server"), *flags], env),
-                *(Server(*p) for p in torch_peers(torch, env))]
+        brim = [built("bench", "step_server"), *flags, *(["--replay"] if self.replays else [])]
+        return [Server("brim", brim, env), *(Server(*p) for p in torch_peers(torch, env))]
 
     def torch_peak(self, python):
         if self.dtype != "f32":
@@ -137,8 +138,9 @@ class Photographs(Row):
                 Server("torch", [*peer(python, "torch_loader.py"), *flags], env)]
 
 
-def step(model, size, batch, dtype, steps, bars, bytes_bar):
-    return TrainingStep(bars, steps, model=model, size=size, batch=batch, dtype=dtype, bytes_bar=bytes_bar)
+def step(model, size, batch, dtype, steps, bars, bytes_bar, replays=False):
+    return TrainingStep(bars, steps, model=model, size=size, batch=batch, dtype=dtype, bytes_bar=bytes_bar,
+                        replays=replays)
 
 
 ROWS = [
@@ -147,7 +149,7 @@ ROWS = [
     step("mobilenet_v2", 224, 32, "f32", 1, (3.5, 2.0, 2.0), 0.55),
     step("mobilenet_v2", 224, 32, "bf16", 1, (3.0, 1.8, 1.7), 0.55),
     step("resnet18", 64, 64, "f32", 4, (1.4, 1.15, 1.3), 0.75),
-    step("resnet18", 64, 1, "f32", 30, (3.0, 1.5, 3.0), 0.75),
+    step("resnet18", 64, 1, "f32", 30, (3.0, 1.5, 3.0), 0.75, replays=True),
     CifarEpoch((2.0, 1.5, 1.8), 1, most_rounds=3),
     Inference((1.5, 1.15, 1.4), 20, model="resnet50", size=224, batch=1),
     Photographs((1.1,), 2),

@@ -1,6 +1,7 @@
 // Runs inference on demand, so that a driver can alternate it with other programs: prints `ready`
 // when warm, then answers each line `step N` with one line of N space-separated seconds, of one
-// forward pass each, and `peak` with the bytes that were live at the most. The same problem as
+// forward pass each, `peak` with the bytes that were live at the most, and `bound` with the seconds
+// that a pass takes at this machine's peak (train/machine_peak.h). The same problem as
 // peers/torch_infer.py: random normalised images, batch norms folded. With --profile N it prints
 // where the time of N passes goes, and ends.
 #include <fmt/core.h>
@@ -18,6 +19,7 @@
 #include "brim/memory/account.h"
 #include "brim/nn/fold.h"
 #include "brim/nn/models/registry.h"
+#include "brim/train/profile_report.h"
 
 namespace {
 
@@ -53,6 +55,7 @@ class Inference {
       : model_(nn::make_model(options.model, {.classes = options.classes, .seed = 0})),
         images_(normal({options.batch, options.size, options.size, 3}, 1, RandomKey{1})) {
     model_->eval();
+    bound_ = bound_without_norms();
     if (!options.keeps_norms) nn::fold_batch_norms(*model_, images_.shape());
   }
 
@@ -62,9 +65,25 @@ class Inference {
     return seconds_since(start);
   }
 
+  double bound() const { return bound_; }
+
  private:
+  /// Of the model as it is before folding, whose kernels get each weight once.
+  double bound_without_norms() const {
+    const MachinePeak peak = measured_peak();
+    Profile profile({.warm_up = 0, .updates = 1});
+    Profile::Scope scope(&profile, 0);
+    (*model_)(images_);
+    scope.keep();
+    double seconds = 0;
+    for (const OpCost& op : profile_report(profile, peak).ops)
+      if (op.op != "batch_norm") seconds += op.cost.least_seconds;
+    return seconds;
+  }
+
   std::unique_ptr<nn::Module> model_;
   Tensor images_;
+  double bound_ = 0;
   autograd::NoGradScope no_grad_;
   autograd::InPlaceScope in_place_{true};
 };
@@ -111,6 +130,10 @@ void serve(const Inference& inference) {
   for (int count = 0; std::cin >> command;) {
     if (command == "peak") {
       std::cout << memory::account(Device::cpu())->stats().peak_live << std::endl;
+      continue;
+    }
+    if (command == "bound") {
+      std::cout << inference.bound() << std::endl;
       continue;
     }
     std::cin >> count;

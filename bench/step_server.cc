@@ -34,12 +34,14 @@ void serve(const StepOptions& options, int warm_up) {
   set_threads(options);
   const MachinePeak peak = measured_peak();
   StepTraining training(options);
-  for (int i = 0; i < warm_up; ++i) timed_step(training);
+  for (int i = 0; i < std::max(warm_up, 2); ++i) timed_step(training);  // one is run, one recorded
+  if (options.replays && !training.why_no_replay().empty())
+    raise<InternalError>("step_server", "nothing is replayed: {}", training.why_no_replay());
   std::cout << "ready" << std::endl;
   std::string command;
   for (int count = 0; std::cin >> command;) {
     if (command == "peak") {
-      std::cout << memory::account(Device::cpu())->stats().peak_live << std::endl;
+      std::cout << training.peak() << std::endl;
       continue;
     }
     if (command == "bound") {

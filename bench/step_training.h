@@ -1,16 +1,19 @@
 // The training that bench/step_server and bench/step time, the same problem as
-// peers/torch_step.py: random normalised images, SGD with momentum. For trainings under a plan of a
-// capped account see timed_training.h.
+// peers/torch_step.py: random normalised images, SGD with momentum. With `replays` it has a plan,
+// in an account of its own, and its updates are recorded (train/step_graph.h). For trainings under
+// a budget see timed_training.h.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
+#include "brim/memory/arena_planner.h"
 
 namespace brim::bench {
 
@@ -18,8 +21,9 @@ struct StepOptions {
   std::string model = "resnet50", dtype = "f32", weights;
   int64_t batch = 16, size = 224, classes = 1000;
   int threads = 0;  ///< 0: all cores
-  bool keeps_all =
-      false;  ///< else results that cost next to nothing are made again, as `train` does
+  /// Else results that cost next to nothing are made again, as `train` does.
+  bool keeps_all = false;
+  bool replays = false;
 };
 
 inline const std::map<std::string, Dtype> kPrecisions = {
@@ -34,7 +38,10 @@ inline void add_flags(CLI::App& app, StepOptions& options) {
   app.add_option("--dtype", options.dtype, "bf16, f16: mixed precision")
       ->check(CLI::IsMember(kPrecisions));
   app.add_flag("--keep-all", options.keeps_all, "without free recomputation");
-  app.add_option("--weights", options.weights, "a file of the model, which may be a pruned one");
+  auto* weights = app.add_option("--weights", options.weights,
+                                 "a file of the model, which may be a pruned one");
+  app.add_flag("--replay", options.replays, "under a plan, each update recorded and started again")
+      ->excludes(weights);
 }
 
 inline void set_threads(const StepOptions& options) {
@@ -44,22 +51,59 @@ inline void set_threads(const StepOptions& options) {
 class StepTraining {
  public:
   explicit StepTraining(const StepOptions& options)
-      : model_(model_of(options)),
-        sgd_(model_->named_parameters(), {.momentum = 0.9, .weight_decay = 1e-4}),
-        step_(*model_, sgd_,
-              {.precision = kPrecisions.at(options.dtype),
-               .recompute = options.keeps_all ? RecomputeOptions{} : free_recomputation()}),
-        images_(normal({options.batch, options.size, options.size, 3}, 1, RandomKey{1})),
-        labels_(random_labels(options.batch, options.classes)) {}
-
-  void step() {
-    step_.run(0.01, [&] { return cross_entropy((*model_)(images_), labels_); });
+      : images_(normal({options.batch, options.size, options.size, 3}, 1, RandomKey{1})),
+        labels_(random_labels(options.batch, options.classes)) {
+    if (options.replays) {
+      account_ = planned_account(options);
+      scope_.emplace(account_);
+    }
+    model_ = model_of(options);
+    sgd_ = sgd_of(*model_);
+    step_ = std::make_unique<TrainStep>(*model_, *sgd_,
+                                        TrainStepOptions{.precision = kPrecisions.at(options.dtype),
+                                                         .recompute = recompute_of(options),
+                                                         .graph = options.replays});
+    if (options.replays) graph_ = std::make_unique<StepGraph>(*step_);
   }
 
+  void step() {
+    constexpr double kRate = 0.01;
+    const int64_t images = images_.size(0);
+    auto update = [&] {
+      return step_->run(kRate, [&] { return cross_entropy((*model_)(images_), labels_); },
+                        {.samples = images, .update_samples = images});
+    };
+    if (graph_ == nullptr)
+      update();
+    else
+      graph_->run({.rate = kRate, .run = update});
+  }
+
+  /// Bytes that were live at the most, those of the images too.
+  int64_t peak() const {
+    const int64_t of_default = memory::account(Device::cpu())->stats().peak_live;
+    if (account_ == nullptr) return of_default;
+    return account_->stats().peak_live + images_.numel() * size_of(images_.dtype()) +
+           labels_.numel() * size_of(labels_.dtype());
+  }
+  /// Why the last update was not started from a recording; "" where it was.
+  std::string why_no_replay() const { return graph_ == nullptr ? "not asked" : graph_->why_not(); }
+
  private:
-  static std::unique_ptr<nn::Module> model_of(const StepOptions& options) {
+  static RecomputeOptions recompute_of(const StepOptions& options) {
+    return options.keeps_all ? RecomputeOptions{} : free_recomputation();
+  }
+
+  static std::unique_ptr<optim::Sgd> sgd_of(nn::Module& model) {
+    return std::make_unique<optim::Sgd>(model.named_parameters(),
+                                        optim::SgdOptions{.momentum = 0.9, .weight_decay = 1e-4});
+  }
+
+  static std::unique_ptr<nn::Module> model_of(const StepOptions& options,
+                                              Device device = Device::cpu()) {
     if (options.weights.empty())
-      return nn::make_model(options.model, {.classes = options.classes, .seed = 0});
+      return nn::make_model(options.model,
+                            {.classes = options.classes, .seed = 0, .device = device});
     auto model = nn::load_model(options.weights, {.model = options.model}).module;
     model->train();
     return model;
@@ -73,10 +117,38 @@ class StepTraining {
     return from_vector(labels, {count});
   }
 
-  std::unique_ptr<nn::Module> model_;
-  optim::Sgd sgd_;
-  TrainStep step_;
+  /// With the images and labels in none of it: they stay.
+  std::shared_ptr<memory::Account> planned_account(const StepOptions& options) const {
+    const Tensor images = empty(images_.shape(), {.device = Device::meta()});
+    const Tensor labels = empty(labels_.shape(), {.dtype = Dtype::int64, .device = Device::meta()});
+    const TrainerOptions trainer{.steps = 3,
+                                 .precision = kPrecisions.at(options.dtype),
+                                 .recompute = recompute_of(options),
+                                 .graph = true};
+    const RehearsalOptions rehearsal{
+        .make_model = [&] { return model_of(options, Device::meta()); },
+        .make_updating =
+            [](nn::Module& model) {
+              return Updating{sgd_of(model), nullptr};
+            },
+        .trainer = trainer,
+        .batch = options.batch,
+        .updates = trainer.steps,
+        .loss = [&](nn::Module& model, int64_t) { return cross_entropy(model(images), labels); }};
+    const TrainingPlan plan =
+        plan_on_meta([&](const std::function<void()>& held) { rehearse(rehearsal, held); });
+    return std::make_shared<memory::Account>(
+        Device::cpu(), std::make_unique<memory::HostSource>(plan.predicted.peak_reserved),
+        memory::arena_planner(plan.plan));
+  }
+
   Tensor images_, labels_;
+  std::shared_ptr<memory::Account> account_;  // null: the default one
+  std::optional<memory::AccountScope> scope_;
+  std::unique_ptr<nn::Module> model_;
+  std::unique_ptr<optim::Sgd> sgd_;
+  std::unique_ptr<TrainStep> step_;
+  std::unique_ptr<StepGraph> graph_;
 };
 
 }  // namespace brim::bench

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "brim/base/cuda/graph.h"
 #include "brim/base/error.h"
 
 namespace brim {
@@ -39,6 +40,8 @@ void CallRecording::upload(void* to, const void* from, int64_t bytes) {
     std::memcpy(to, upload->from, static_cast<size_t>(upload->bytes));
   });
 }
+
+bool is_recording() { return cuda::is_recording() || current_recording != nullptr; }
 
 void require_values(const char* tag) {
   expect<ValueError>(CallRecording::current() == nullptr, tag,

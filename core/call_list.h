@@ -13,9 +13,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
-
-#include "brim/base/cuda/graph.h"
 
 namespace brim {
 
@@ -64,7 +63,7 @@ class CallRecording {
 };
 
 /// Is what this thread launches recorded, on whatever device?
-inline bool is_recording() { return cuda::is_recording() || CallRecording::current() != nullptr; }
+bool is_recording();
 /// Throws `ValueError` naming `tag` where it is.
 void require_values(const char* tag);
 

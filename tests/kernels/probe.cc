@@ -35,7 +35,7 @@ int64_t matmul_scratch() {
 }
 
 double sum_of_squares() {
-  Tensor x = uniform({1000}, -1, 1, RandomKey{1});
+  Tensor x = uniform({100000}, -1, 1, RandomKey{1});
   Tensor sum = empty({1}, {.dtype = Dtype::float64});
   optim::StepScalars scalars("probe", Device::cpu());
   scalars.write({});
