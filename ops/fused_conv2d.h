@@ -40,8 +40,9 @@ struct FusedConv2dOptions {
 ///
 /// Of float32 and float64 on a CPU one kernel does all of it, halves are widened to float32; on a
 /// GPU it is `conv2d`, `add` and the activation. The result may be written over the residual. Only
-/// oneDNN's convolutions of float32 pack the weight. Throws what `conv2d` throws, `ShapeError` for
-/// a residual of another shape, and `AutogradError` where a gradient is wanted.
+/// oneDNN's convolutions of float32 pack the weight; their relu and relu6 make 0 of NaN. Throws
+/// what `conv2d` throws, `ShapeError` for a residual of another shape, and `AutogradError` where a
+/// gradient is wanted.
 Tensor fused_conv2d(Tensor x, Tensor weight, Tensor bias, FusedConv2dOptions options = {},
                     Where where = Where::current());
 
