@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
     Profile profile({.warm_up = 2, .updates = updates});
     for (int i = 0; !profile.is_done(); ++i) {
       Profile::Scope scope(&profile, i);
-      training.step();
+      training.update();
       scope.keep();
     }
     const ProfileReport report = profile_report(profile, peak);

@@ -21,11 +21,11 @@ double timed_step(StepTraining& training) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Of one more step.
+/// Of one more step, which is not replayed.
 double bound_of(StepTraining& training, const MachinePeak& peak) {
   Profile profile({.warm_up = 0, .updates = 1});
   Profile::Scope scope(&profile, 0);
-  training.step();
+  training.update();
   scope.keep();
   return profile_report(profile, peak).launched.least_seconds;
 }

@@ -67,16 +67,17 @@ class StepTraining {
   }
 
   void step() {
-    constexpr double kRate = 0.01;
-    const int64_t images = images_.size(0);
-    auto update = [&] {
-      return step_->run(kRate, [&] { return cross_entropy((*model_)(images_), labels_); },
-                        {.samples = images, .update_samples = images});
-    };
     if (graph_ == nullptr)
       update();
     else
-      graph_->run({.rate = kRate, .run = update});
+      graph_->run({.rate = kRate, .run = [&] { return update(); }});
+  }
+
+  /// A step as it is: one that is replayed launches nothing that a profile would see.
+  double update() {
+    const int64_t images = images_.size(0);
+    return step_->run(kRate, [&] { return cross_entropy((*model_)(images_), labels_); },
+                      {.samples = images, .update_samples = images});
   }
 
   /// Bytes that were live at the most, those of the images too.
@@ -90,6 +91,8 @@ class StepTraining {
   std::string why_no_replay() const { return graph_ == nullptr ? "not asked" : graph_->why_not(); }
 
  private:
+  static constexpr double kRate = 0.01;
+
   static RecomputeOptions recompute_of(const StepOptions& options) {
     return options.keeps_all ? RecomputeOptions{} : free_recomputation();
   }
