@@ -38,6 +38,14 @@ def environment(threads):
     return {"OMP_NUM_THREADS": str(threads)}
 
 
+def servers(row, a, python, ours, theirs, flags=(), ours_alone=()):
+    """brim's program of that name, and PyTorch's three ways with the script, for a model's row."""
+    flags, env = [*step_flags(row, a.threads), *flags], environment(a.threads)
+    torch = [*peer(python, theirs), "--serve", *flags]
+    return [Server("brim", [built("bench", ours), *flags, *ours_alone], env),
+            *(Server(*p) for p in torch_peers(torch, env))]
+
+
 @dataclass
 class TrainingStep(Row):
     model: str = ""
@@ -51,10 +59,8 @@ class TrainingStep(Row):
         return f"{self.model}, {self.size}, batch {self.batch}, {self.dtype}"
 
     def programs(self, a, python):
-        flags, env = [*step_flags(self, a.threads), "--dtype", self.dtype], environment(a.threads)
-        torch = [*peer(python, "torch_step.py"), "--serve", *flags]
-        brim = [built("bench", "step_server"), *flags, *(["--replay"] if self.replays else [])]
-        return [Server("brim", brim, env), *(Server(*p) for p in torch_peers(torch, env))]
+        return servers(self, a, python, "step_server", "torch_step.py", ["--dtype", self.dtype],
+                       ["--replay"] if self.replays else [])
 
     def torch_peak(self, python):
         if self.dtype != "f32":
@@ -75,10 +81,7 @@ class Inference(Row):
         return f"{self.model} inference, {self.size}, batch {self.batch}, batch norm folded"
 
     def programs(self, a, python):
-        flags, env = step_flags(self, a.threads), environment(a.threads)
-        torch = [*peer(python, "torch_infer.py"), "--serve", *flags]
-        return [Server("brim", [built("bench", "infer_server"), *flags], env),
-                *(Server(*p) for p in torch_peers(torch, env))]
+        return servers(self, a, python, "infer_server", "torch_infer.py")
 
 
 @dataclass

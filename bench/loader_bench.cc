@@ -1,12 +1,8 @@
-// Batches of a folder of JPEG files on demand, for a driver that alternates it with
-// peers/torch_loader.py: prints `ready` when warm, then answers each line `step N` with one line of
-// N space-separated seconds, of a normalised batch each, and `bound` with `unknown`. Files are read
-// by `--workers` threads, or by the one that normalises.
-#include <CLI/CLI.hpp>
-#include <iostream>
-#include <string>
-
+// Batches of a folder of JPEG files on demand, for compare.py beside peers/torch_loader.py; see
+// server.h for the protocol. A step makes a normalised batch. Files are read by `--workers`
+// threads, or by the one that normalises.
 #include "brim/base/parallel.h"
+#include "brim/bench/server.h"
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
 
@@ -66,34 +62,17 @@ class Batches {
   int64_t epoch_ = 0;
 };
 
-void serve(const Options& options) {
+void serve_batches(const Options& options) {
   set_num_threads(1);
   Batches batches(options);
-  for (int i = 0; i < options.warm_up; ++i) batches.timed_batch();
-  std::cout << "ready" << std::endl;
-  std::string command;
-  for (int count = 0; std::cin >> command;) {
-    if (command == "bound") {
-      std::cout << "unknown" << std::endl;
-      continue;
-    }
-    std::cin >> count;
-    for (int i = 0; i < count; ++i) std::cout << (i > 0 ? " " : "") << batches.timed_batch();
-    std::cout << std::endl;
-  }
+  serve({.step = [&] { return batches.timed_batch(); }}, options.warm_up);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times batches of JPEG files on demand, for compare.py.");
+  CLI::App app("Times batches of JPEG files on demand, for compare.py.", "loader_bench");
   Options options;
   add_flags(app, options);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    serve(options);
-  } catch (const std::exception& error) {
-    std::cerr << "loader_bench: " << error.what() << std::endl;
-    return 1;
-  }
+  return run_server(app, argc, argv, [&] { serve_batches(options); });
 }

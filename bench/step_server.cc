@@ -1,25 +1,16 @@
-// Runs training steps on demand, so that a driver can alternate it with other programs: prints
-// `ready` when warm, then answers each line `step N` with one line of N space-separated seconds,
-// `peak` with the bytes that were live at the most, and `bound` with the seconds that a step takes
-// at this machine's peak (train/machine_peak.h).
-#include <CLI/CLI.hpp>
-#include <chrono>
-#include <iostream>
-#include <string>
+// Training steps on demand, for compare.py and compare_step.py; see server.h for the protocol and
+// step_training.h for the steps.
+#include <algorithm>
 
+#include "brim/bench/server.h"
 #include "brim/bench/step_training.h"
+#include "brim/bench/timing.h"
 #include "brim/train/profile_report.h"
 
 namespace {
 
 using namespace brim;
 using namespace brim::bench;
-
-double timed_step(StepTraining& training) {
-  auto start = std::chrono::steady_clock::now();
-  training.step();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// Of one more step, which is not replayed.
 double bound_of(StepTraining& training, const MachinePeak& peak) {
@@ -30,43 +21,26 @@ double bound_of(StepTraining& training, const MachinePeak& peak) {
   return profile_report(profile, peak).launched.least_seconds;
 }
 
-void serve(const StepOptions& options, int warm_up) {
+void serve_steps(const StepOptions& options, int warm_up) {
   set_threads(options);
   const MachinePeak peak = measured_peak();
   StepTraining training(options);
-  for (int i = 0; i < std::max(warm_up, 2); ++i) timed_step(training);  // one is run, one recorded
+  for (int i = 0; i < 2; ++i) training.step();  // one is run, one recorded
   if (options.replays && !training.why_no_replay().empty())
     raise<InternalError>("step_server", "nothing is replayed: {}", training.why_no_replay());
-  std::cout << "ready" << std::endl;
-  std::string command;
-  for (int count = 0; std::cin >> command;) {
-    if (command == "peak") {
-      std::cout << training.peak() << std::endl;
-      continue;
-    }
-    if (command == "bound") {
-      std::cout << bound_of(training, peak) << std::endl;
-      continue;
-    }
-    std::cin >> count;
-    for (int i = 0; i < count; ++i) std::cout << (i > 0 ? " " : "") << timed_step(training);
-    std::cout << std::endl;
-  }
+  serve({.step = [&] { return seconds_of([&] { training.step(); }); },
+         .peak = [&] { return training.peak(); },
+         .bound = [&] { return bound_of(training, peak); }},
+        std::max(warm_up - 2, 0));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times training steps on demand, for compare_step.py.");
+  CLI::App app("Times training steps on demand, for compare.py.", "step_server");
   StepOptions options;
   int warm_up = 2;
   add_flags(app, options);
-  app.add_option("--warmup", warm_up);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    serve(options, warm_up);
-  } catch (const std::exception& error) {
-    std::cerr << "step_server: " << error.what() << std::endl;
-    return 1;
-  }
+  app.add_option("--warmup", warm_up, "steps, at least two");
+  return run_server(app, argc, argv, [&] { serve_steps(options, warm_up); });
 }

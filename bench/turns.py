@@ -1,8 +1,8 @@
 """Programs that take turns on one machine: while one runs, the others sleep.
 
-A `Server` answers `step N` as bench/step_server does; `Epochs` wraps any program that prints a line
-an epoch. `take_turns` lets each have its
-round, in an order that moves on from round to round, so that a slow moment of the machine hits all.
+A `Server` answers `step N` (server.h); `Epochs` wraps any program that prints a line an epoch.
+`take_turns` lets each have its round, in an order that moves on from round to round, so that a slow
+moment of the machine hits all.
 """
 import atexit
 import os

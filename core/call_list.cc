@@ -43,7 +43,7 @@ void CallRecording::upload(void* to, const void* from, int64_t bytes) {
 
 bool is_recording() { return cuda::is_recording() || current_recording != nullptr; }
 
-void require_values(const char* tag) {
+void require_not_recording(const char* tag) {
   expect<ValueError>(CallRecording::current() == nullptr, tag,
                      "work on the CPU is being recorded, so there are no values to read yet");
 }

@@ -64,7 +64,7 @@ class CallRecording {
 
 /// Is what this thread launches recorded, on whatever device?
 bool is_recording();
-/// Throws `ValueError` naming `tag` where it is.
-void require_values(const char* tag);
+/// Throws `ValueError` naming `tag` where calls of the CPU are: there are no values then.
+void require_not_recording(const char* tag);
 
 }  // namespace brim

@@ -201,19 +201,17 @@ void perform_widened(const detail::Invocation& invocation, const detail::TableEn
 /// The float32 kernel between widened copies of the low-precision buffers.
 void run_widened(const detail::Invocation& invocation, const detail::TableEntry& entry,
                  const KernelCall& call) {
-  Widened widened(call, invocation.dtype, invocation.updates, invocation.by_rows,
+  CallRecording* recording = recording_on(call.device);
+  const auto kept = recording == nullptr ? nullptr : std::make_shared<KeptLaunch>(invocation, call);
+  Widened widened(kept == nullptr ? call : kept->call, invocation.dtype, invocation.updates,
+                  invocation.by_rows,
                   [&](const KernelCall& inner) { return scratch_bytes(invocation, entry, inner); });
   Scratch scratch(call.device, widened.scratch_bytes());
   if (call.device.is_meta()) return;
-  if (CallRecording* recording = recording_on(call.device)) {
-    auto kept = std::make_shared<KeptLaunch>(invocation, call);
-    auto copies = std::make_shared<Widened>(
-        kept->call, invocation.dtype, invocation.updates, invocation.by_rows,
-        [&](const KernelCall& inner) { return scratch_bytes(invocation, entry, inner); });
-    return recording->add([kept, copies, entry, scratch = scratch.data()] {
-      perform_widened(kept->invocation, entry, kept->call, *copies, scratch);
+  if (recording != nullptr)
+    return recording->add([kept, widened, entry, scratch = scratch.data()]() mutable {
+      perform_widened(kept->invocation, entry, kept->call, widened, scratch);
     });
-  }
   perform_widened(invocation, entry, call, widened, scratch.data());
   if (call.device.is_cuda()) note_enqueued(invocation, call.device);
 }

@@ -85,7 +85,7 @@ void Tensor::require_host(Dtype wanted) const {
                      brim::to_string(wanted), brim::to_string(dtype()));
   expect<DeviceError>(device().is_cpu(), "data", "values of a tensor on {} cannot be read here",
                       brim::to_string(device()));
-  require_values("data");
+  require_not_recording("data");
 }
 
 void Tensor::require_scalar() const {
@@ -117,7 +117,7 @@ namespace {
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   if (device().is_meta()) refuse_values(*this);
-  if (device().is_cpu()) require_values("to_vector");
+  if (device().is_cpu()) require_not_recording("to_vector");
   std::vector<T> values(static_cast<size_t>(numel()));
   Tensor row_major = contiguous(convert_to(*this, {.dtype = dtype(), .device = Device::cpu()}));
   visit_dtype(dtype(), [&]<class From>() {

@@ -2,10 +2,7 @@
 
 #include <utility>
 
-#include "brim/autograd/op.h"
 #include "brim/nn/creation.h"
-#include "brim/ops/activate.h"
-#include "brim/ops/add.h"
 
 namespace brim::nn {
 
@@ -56,18 +53,13 @@ Tensor Conv2d::run_folded(Tensor x, Tensor residual, Activation activation) {
   expect<ValueError>(x.body() == std::exchange(handed_on_, nullptr), "conv2d",
                      "expected the norm folded into '{}' to be called on its result", name());
   const Conv2dOptions options = options_for(x);
-  const auto wants_gradient = [](const Tensor& t) { return t.defined() && t.requires_grad(); };
-  if (!autograd::grad_enabled() || !(wants_gradient(x) || wants_gradient(residual) ||
-                                     wants_gradient(weight) || wants_gradient(bias)))
-    return fused_conv2d(std::move(x), weight, bias,
-                        {.window = options,
-                         .residual = std::move(residual),
-                         .activation = activation,
-                         .packed = &packed_},
-                        where());
-  Tensor y = conv2d(std::move(x), weight, bias, options, where());
-  if (residual.defined()) y = add(std::move(y), std::move(residual), where());
-  return activate(std::move(y), activation, where());
+  return fused_conv2d(std::move(x), weight, bias,
+                      {.window = options,
+                       .residual = std::move(residual),
+                       .activation = activation,
+                       .packed = &packed_,
+                       .composes = true},
+                      where());
 }
 
 }  // namespace brim::nn

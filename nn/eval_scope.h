@@ -1,7 +1,7 @@
 // Eval mode for a while: batch norms use their running statistics, dropouts do nothing. Afterwards
 // each module is in the mode that it was in, as some may be frozen; what was folded meanwhile
-// (nn/fold.h) stays in eval mode. It says nothing about
-// gradients: add an `autograd::NoGradScope` where none are wanted.
+// (nn/fold.h) stays in eval mode. It says nothing about gradients: add an `autograd::NoGradScope`
+// where none are wanted.
 #pragma once
 
 #include <utility>

@@ -38,8 +38,8 @@ struct LoadReport {
 /// Writes parameters and buffers, in the model's dtype, replacing what is at `path` only when the
 /// file is whole. Throws `ValueError` while a parameter has no values, for a card that makes no
 /// sense or a model whose batch norms are folded (nn/fold.h), `FileError` where the file cannot be
-/// written. Takes host memory for one tensor at a time,
-/// which is not charged to the account in force.
+/// written. Takes host memory for one tensor at a time, which is not charged to the account in
+/// force.
 void save_weights(Module& module, const std::string& path, const ModelCard& card = {});
 
 /// Whether `load_weights` would succeed, short of errors of the disk; the module may be on the meta

@@ -11,6 +11,8 @@
 
 namespace brim {
 
+/// activation(x), elementwise, of any shape; x itself for `Activation::none`. Throws what that op
+/// throws, for a dtype that is not floating.
 inline Tensor activate(Tensor x, Activation activation, const Where& where) {
   switch (activation) {
     case Activation::none:

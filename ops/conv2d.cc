@@ -82,12 +82,9 @@ class Conv2d final : public autograd::Op {
     return grads;
   }
 
-  /// Two per multiply and add.
   double flops(std::span<const autograd::TensorInfo> inputs,
                std::span<const autograd::TensorInfo> outputs) const override {
-    const Shape& weight = inputs[1].shape;
-    return 2 * static_cast<double>(numel(outputs[0].shape)) *
-           static_cast<double>(weight[1] * weight[2] * weight[3]);
+    return convolution_flops(outputs[0].shape, inputs[1].shape);
   }
 
  private:

@@ -44,4 +44,9 @@ struct ConvShape {
   bool is_pointwise() const { return r == 1 && s == 1 && stride == Pair(1) && padding == Pair(0); }
 };
 
+/// Of a convolution with this result, or of one of its gradients: two per multiply and add.
+inline double convolution_flops(const Shape& y, const Shape& weight) {
+  return 2 * static_cast<double>(numel(y)) * static_cast<double>(weight[1] * weight[2] * weight[3]);
+}
+
 }  // namespace brim

@@ -93,12 +93,10 @@ class ConvTranspose2d final : public autograd::Op {
     return grads;
   }
 
-  /// Two per multiply and add.
+  /// Of the convolution whose gradient it is: x has the shape of that one's result.
   double flops(std::span<const autograd::TensorInfo> inputs,
                std::span<const autograd::TensorInfo>) const override {
-    const Shape& weight = inputs[1].shape;
-    return 2 * static_cast<double>(numel(inputs[0].shape)) *
-           static_cast<double>(weight[1] * weight[2] * weight[3]);
+    return convolution_flops(inputs[0].shape, inputs[1].shape);
   }
 
  private:

@@ -44,12 +44,9 @@ class FusedConv2d final : public autograd::Op {
     raise<InternalError>(name(), "has no gradient");
   }
 
-  /// Two per multiply and add.
   double flops(std::span<const autograd::TensorInfo> inputs,
                std::span<const autograd::TensorInfo> outputs) const override {
-    const Shape& weight = inputs[1].shape;
-    return 2 * static_cast<double>(numel(outputs[0].shape)) *
-           static_cast<double>(weight[1] * weight[2] * weight[3]);
+    return convolution_flops(outputs[0].shape, inputs[1].shape);
   }
 
  private:
@@ -119,14 +116,13 @@ PackedWeight::PackedWeight() = default;
 PackedWeight::~PackedWeight() = default;
 
 Tensor fused_conv2d(Tensor x, Tensor weight, Tensor bias, FusedConv2dOptions options, Where where) {
-  expect<AutogradError>(
-      !autograd::grad_enabled() || !(wants_gradient(x) || wants_gradient(weight) ||
-                                     wants_gradient(bias) || wants_gradient(options.residual)),
-      kName,
-      "is for inference: call conv2d, add and the activation where a "
-      "gradient is wanted");
-  const bool on_cpu = device_meant(x.device()).is_cpu();
-  if (!on_cpu)
+  const bool differentiates =
+      autograd::grad_enabled() && (wants_gradient(x) || wants_gradient(weight) ||
+                                   wants_gradient(bias) || wants_gradient(options.residual));
+  expect<AutogradError>(!differentiates || options.composes, kName,
+                        "is for inference: call conv2d, add and the activation where a "
+                        "gradient is wanted");
+  if (differentiates || !device_meant(x.device()).is_cpu())
     return composed(std::move(x), std::move(weight), std::move(bias), std::move(options), where);
   Tensor packed;
   const bool packs = options.packed != nullptr && x.device().is_cpu() &&

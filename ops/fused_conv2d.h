@@ -1,7 +1,7 @@
 // Convolution for inference: bias, residual and activation are applied while the result is written,
 // and the weight can be kept in the order that the kernel reads. What `nn::fold_batch_norms` makes
 // of a convolution and its batch norm. In training call `conv2d`, `add` and the activation one
-// after another: there is no gradient here.
+// after another: the kernel has no gradient.
 #pragma once
 
 #include <memory>
@@ -34,6 +34,8 @@ struct FusedConv2dOptions {
   Tensor residual = {};  ///< added before the activation; of the result's shape, or undefined
   Activation activation = Activation::none;
   PackedWeight* packed = nullptr;  ///< where the weight is kept, if it is
+  /// Where a gradient is wanted: `conv2d`, `add` and the activation, instead of an error.
+  bool composes = false;
 };
 
 /// y = activation(conv2d(x, weight, bias, window) + residual).
@@ -42,7 +44,7 @@ struct FusedConv2dOptions {
 /// GPU it is `conv2d`, `add` and the activation. The result may be written over the residual. Only
 /// oneDNN's convolutions of float32 pack the weight; their relu and relu6 make 0 of NaN. Throws
 /// what `conv2d` throws, `ShapeError` for a residual of another shape, and `AutogradError` where a
-/// gradient is wanted.
+/// gradient is wanted and it may not be composed of others.
 Tensor fused_conv2d(Tensor x, Tensor weight, Tensor bias, FusedConv2dOptions options = {},
                     Where where = Where::current());
 

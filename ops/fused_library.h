@@ -9,6 +9,6 @@ namespace brim {
 
 /// In float32; null where brim's own kernels do it.
 onednn::PrimitivePtr fused_library(const ConvShape& shape, bool with_bias,
-                                       const onednn::Epilogue& epilogue);
+                                   const onednn::Epilogue& epilogue);
 
 }  // namespace brim

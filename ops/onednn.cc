@@ -2,6 +2,8 @@
 
 #include <dnnl_debug.h>
 
+#include <string_view>
+
 #include "brim/base/parallel.h"
 #include "brim/memory/account.h"
 #include "brim/ops/onednn_primitive.h"
@@ -62,5 +64,14 @@ void run_packed(const Primitive& primitive, const void* x, const void* packed, c
 }
 
 const char* implementation(const Primitive& primitive) { return primitive.name(); }
+
+bool is_direct_avx2(const Primitive& convolution) {
+  return std::string_view(convolution.name()) == "jit:avx2";
+}
+
+bool is_slow_on_nhwc(const Primitive& convolution, const ConvShape& shape) {
+  constexpr int64_t kMany = 64;
+  return is_direct_avx2(convolution) && shape.groups == 1 && shape.c >= kMany && shape.k >= kMany;
+}
 
 }  // namespace brim::onednn

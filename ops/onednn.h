@@ -1,7 +1,7 @@
 // All that brim asks of oneDNN: convolutions on NHWC activations and KRSC weights, in float32, and
 // in bfloat16 where the processor has instructions for it; matrix products in bfloat16.
-// Implementations are chosen by sizes and number of threads alone, compiled once and kept while they
-// are among those used last. They work in the caller's scratch and allocate nothing of note
+// Implementations are chosen by sizes and number of threads alone, compiled once and kept while
+// they are among those used last. They work in the caller's scratch and allocate nothing of note
 // themselves.
 #pragma once
 
@@ -30,7 +30,7 @@ using Pass = ConvPass;
 /// float32. No data is touched: also for the meta device. Thread safe. Throws as `run` when oneDNN
 /// fails for another reason than the sizes; nothing is kept then.
 PrimitivePtr find_convolution(const ConvShape& shape, Pass pass, bool with_bias,
-                                  Dtype dtype = Dtype::float32);
+                              Dtype dtype = Dtype::float32);
 
 /// What a forward convolution does to its results as it writes them:
 /// y = activation(convolution + bias + what y holds, where it `adds`).
@@ -40,7 +40,7 @@ struct Epilogue {
 };
 /// As `find_convolution`, for inference in float32.
 PrimitivePtr find_fused_convolution(const ConvShape& shape, bool with_bias,
-                                        const Epilogue& epilogue);
+                                    const Epilogue& epilogue);
 
 /// y[m,n] = a[m,k] b[k,n] + bias[n], all contiguous.
 struct ProductShape {
@@ -75,6 +75,13 @@ int64_t scratch_bytes_packed(const Primitive& primitive);
 /// As `run`, with such weights.
 void run_packed(const Primitive& primitive, const void* x, const void* packed, const void* bias,
                 void* y, void* scratch);
+
+/// Is it one of the direct kernels for AVX2, which are made for blocked layouts?
+bool is_direct_avx2(const Primitive& convolution);
+/// And of so many channels that brim's own do better on NHWC (bench/conv_bench.cc)? With few,
+/// reading windows dominates. Not asked of the data gradient, where a stride leaves brim's mostly
+/// zeros to multiply.
+bool is_slow_on_nhwc(const Primitive& convolution, const ConvShape& shape);
 
 /// Throws what a failure of the library is to brim, see `run`; `status` is a dnnl_status_t.
 [[noreturn]] void raise_failure(int status, const char* what);

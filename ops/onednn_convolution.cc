@@ -168,7 +168,7 @@ PrimitivePtr find_convolution(const ConvShape& shape, Pass pass, bool with_bias,
 }
 
 PrimitivePtr find_fused_convolution(const ConvShape& shape, bool with_bias,
-                                        const Epilogue& epilogue) {
+                                    const Epilogue& epilogue) {
   using FusedKey = std::tuple<Key, Activation, bool>;
   static auto* cache = new Cache<FusedKey>;
   const Key key = key_of(shape, Pass::forward, with_bias, Dtype::float32);

@@ -49,7 +49,7 @@ struct StepGraph::Recorded {
   // and where the arena is, of which these are.
   std::shared_ptr<const memory::Plan> plan;
   std::vector<const void*> addresses;
-  int64_t live = 0;            // bytes between two updates
+  std::vector<uint64_t> live;  // buffers between two updates, by number
   bool followed_plan = false;  // did an update of the kind, as it is?
   std::string refusal;         // why it cannot be recorded; "" where it can
 };
@@ -104,16 +104,16 @@ double StepGraph::run(const Update& update) {
   }
   if (!recorded->followed_plan) return run_as_it_is(update, *recorded);
   if (!recorded->is_there() && recorded->refusal.empty()) record(update, *recorded);
-  const int64_t live = memory::account(step_.device())->stats().live;
-  if (!recorded->refusal.empty() || recorded->live != live) {
-    why_not_ = !recorded->refusal.empty()
-                   ? recorded->refusal
-                   : fmt::format("{} bytes are live, and were {} when it was recorded", live,
-                                 recorded->live);
-    return update.run();
+  why_not_ = recorded->refusal;
+  if (why_not_.empty() && recorded->live != live_buffers())
+    why_not_ = "other tensors are held than when it was recorded";
+  if (!why_not_.empty()) return update.run();
+  try {
+    if (const std::optional<double> loss = replay(update, *recorded)) return *loss;
+    why_not_ = "its loss or a gradient was not finite";
+  } catch (const Error& error) {
+    why_not_ = error.what();  // of a kernel, before anything changed for good
   }
-  if (const std::optional<double> loss = replay(update, *recorded)) return *loss;
-  why_not_ = "its loss or a gradient was not finite";
   return update.run();
 }
 
@@ -138,7 +138,7 @@ void StepGraph::record(const Update& update, Recorded& recorded) {
   const int64_t mismatches = account->stats().mismatches;
   try {
     require_moved_by_kernel();
-    recorded.live = account->stats().live;
+    recorded.live = live_buffers();
     record_parts(update, recorded);
     find_inputs(update, recorded);
     expect<ValueError>(account->stats().mismatches == mismatches, kTag,
@@ -296,6 +296,14 @@ void StepGraph::count_update(double norm) {
   if (step_.scaler() != nullptr) step_.scaler()->update();
   step_.outcome_ = Applied{};
   ++step_.updates_;
+}
+
+std::vector<uint64_t> StepGraph::live_buffers() const {
+  std::vector<uint64_t> numbers;
+  memory::account(step_.device())->for_each_live([&](const memory::LiveBuffer& buffer) {
+    numbers.push_back(buffer.id);
+  });
+  return numbers;
 }
 
 std::vector<const void*> StepGraph::addresses() const {

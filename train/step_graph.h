@@ -13,9 +13,9 @@
 // without the graph, which then says where it began, or skips it.
 //
 // What the host's code does beside launching kernels (counting, printing) happens when an update is
-// recorded, not in each. Ops that read values back cannot be recorded. Nor is an update started that
-// finds other bytes live than when it was recorded: a tensor of an earlier step that somebody still
-// holds lies where the step will write.
+// recorded, not in each. Ops that read values back cannot be recorded. Nor is an update started
+// where other tensors are held than when it was recorded: one of an earlier step may lie where the
+// step will write. Where a kernel throws, the update is run again as it is, and says what is wrong.
 #pragma once
 
 #include <cstddef>
@@ -51,15 +51,16 @@ class StepGraph {
   struct Update {
     double rate = 0;
     double weight = 1;  ///< `MicroStepOptions::weight` of each of its parts
-    /// All of the host's memory that it copies to the device (`copy_from_host`). Updates with inputs of the same sizes
-    /// are the same work on other numbers.
+    /// All of the host's memory that it copies to the device (`copy_from_host`). Updates with
+    /// inputs of the same sizes are the same work on other numbers.
     std::vector<std::span<const std::byte>> inputs;
     /// All of it, from `TrainStep::begin` to `commit`: returns the sum of its losses.
     std::function<double()> run;
   };
 
   /// `step` has `TrainStepOptions::graph`, and must outlive it. Throws `ValueError` where it has
-  /// not, and for what cannot be recorded: `fused_update`, `offload`. `DeviceError` on the meta device.
+  /// not, and for what cannot be recorded: `fused_update`, `offload`. `DeviceError` on the meta
+  /// device.
   explicit StepGraph(TrainStep& step);
   ~StepGraph();
   StepGraph(const StepGraph&) = delete;
@@ -92,6 +93,7 @@ class StepGraph {
   void count_update(double norm);
   void require_moved_by_kernel() const;
   std::vector<const void*> addresses() const;
+  std::vector<uint64_t> live_buffers() const;
   void* pinned(int64_t bytes, Recorded& recorded);
 
   // Called by the step while it is recorded.

@@ -1,6 +1,5 @@
 #include "brim/ops/cpu/conv2d.h"
 
-#include <string_view>
 #include <type_traits>
 
 #include "brim/ops/cpu/conv2d_generic.h"
@@ -17,13 +16,11 @@ namespace {
 
 using onednn::Pass;
 
-/// oneDNN's direct kernels for AVX2 are made for blocked layouts. On NHWC our own do better
-/// (bench/conv_bench.cc), unless there are so few channels that reading windows dominates, or a
-/// stride leaves them mostly zeros to multiply in the data gradient.
-bool ours_is_faster(const ConvShape& shape, Pass pass, std::string_view implementation) {
-  if (implementation != "jit:avx2" || pass == Pass::backward_data || shape.groups > 1) return false;
-  return (shape.c >= 64 && shape.k >= 64) ||
-         (pass == Pass::backward_weight && has_weight_tiles<float>(shape));
+bool ours_is_faster(const ConvShape& shape, Pass pass, const onednn::Primitive& found) {
+  if (pass == Pass::backward_data || shape.groups > 1) return false;
+  return onednn::is_slow_on_nhwc(found, shape) ||
+         (pass == Pass::backward_weight && onednn::is_direct_avx2(found) &&
+          has_weight_tiles<float>(shape));
 }
 
 /// oneDNN's convolution where it is the way to go, else null.
@@ -32,19 +29,17 @@ onednn::PrimitivePtr library(const ConvShape& shape, Pass pass, bool with_bias =
   if constexpr (!std::is_same_v<T, float>) return nullptr;
   if (is_empty(shape)) return nullptr;
   onednn::PrimitivePtr found = onednn::find_convolution(shape, pass, with_bias);
-  if (found == nullptr || ours_is_faster(shape, pass, onednn::implementation(*found)))
-    return nullptr;
+  if (found == nullptr || ours_is_faster(shape, pass, *found)) return nullptr;
   return found;
 }
 
 template <class T>
 int64_t forward_scratch(const KernelCall& call, const Conv2dOptions& options) {
   ConvShape shape = forward_shape(call, options);
-  if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
-  if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
-  if (const auto convolution = library<T>(shape, Pass::forward, call.in[2].present))
-    return onednn::scratch_bytes(*convolution);
-  return conv2d_generic_scratch<T>(shape);
+  if (!has_own_forward(shape))
+    if (const auto convolution = library<T>(shape, Pass::forward, call.in[2].present))
+      return onednn::scratch_bytes(*convolution);
+  return own_conv2d_scratch<T>(shape);
 }
 
 template <class T>
@@ -53,12 +48,10 @@ void forward(const KernelCall& call, const Conv2dOptions& options) {
   const T *x = call.in[0].as<T>(), *weight = call.in[1].as<T>();
   const T* bias = call.in[2].present ? call.in[2].as<T>() : nullptr;
   T* y = call.out[0].as<T>();
-  if (shape.is_depthwise()) return depthwise(shape, x, weight, bias, y, call.scratch);
-  if (has_few_pixels(shape)) return few_pixels(shape, x, weight, bias, y, call.scratch);
-  if constexpr (std::is_same_v<T, float>)
+  if (!has_own_forward(shape))
     if (const auto convolution = library<T>(shape, Pass::forward, bias != nullptr))
       return onednn::run(*convolution, x, weight, bias, y, call.scratch);
-  conv2d_generic(shape, x, weight, bias, y, call.scratch);
+  own_conv2d(shape, x, weight, bias, y, call.scratch);
 }
 
 template <class T>
@@ -134,6 +127,25 @@ void register_for() {
 
 }  // namespace
 
+bool has_own_forward(const ConvShape& shape) {
+  return shape.is_depthwise() || has_few_pixels(shape);
+}
+
+template <class T>
+int64_t own_conv2d_scratch(const ConvShape& shape) {
+  if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
+  if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
+  return conv2d_generic_scratch<T>(shape);
+}
+
+template <class T>
+void own_conv2d(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
+                void* scratch) {
+  if (shape.is_depthwise()) return depthwise(shape, x, weight, bias, y, scratch);
+  if (has_few_pixels(shape)) return few_pixels(shape, x, weight, bias, y, scratch);
+  conv2d_generic(shape, x, weight, bias, y, scratch);
+}
+
 template <class T>
 int64_t conv2d_slice_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<T>(shape);
@@ -179,6 +191,11 @@ void conv2d_backward_data(const ConvShape& shape, const T* dy, const T* weight, 
   conv2d_generic_backward_data(shape, dy, weight, dx, scratch);
 }
 
+template int64_t own_conv2d_scratch<float>(const ConvShape&);
+template int64_t own_conv2d_scratch<double>(const ConvShape&);
+template void own_conv2d(const ConvShape&, const float*, const float*, const float*, float*, void*);
+template void own_conv2d(const ConvShape&, const double*, const double*, const double*, double*,
+                         void*);
 template int64_t conv2d_backward_data_scratch<float>(const ConvShape&);
 template int64_t conv2d_backward_data_scratch<double>(const ConvShape&);
 template void conv2d_backward_data(const ConvShape&, const float*, const float*, float*, void*);

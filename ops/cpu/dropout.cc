@@ -16,10 +16,10 @@ uint32_t threshold(double p) { return static_cast<uint32_t>(std::ceil(p * 0x1p24
 
 // A counter of the generator makes four words: they belong to four neighbouring elements.
 template <class T>
-void drop(const T* x, T* y, int64_t begin, int64_t end, uint64_t sample,
-          const kernel::DropoutAttributes& attributes, const RandomKey& key) {
-  uint32_t below = threshold(attributes.p);
-  T scale = static_cast<T>(attributes.p < 1 ? 1 / (1 - attributes.p) : 0);
+void drop(const T* x, T* y, int64_t begin, int64_t end, uint64_t sample, const RandomKey& key,
+          double p) {
+  uint32_t below = threshold(p);
+  T scale = static_cast<T>(p < 1 ? 1 / (1 - p) : 0);
   for (int64_t e = begin; e < end; e += 4) {
     auto words = philox(key, sample, static_cast<uint64_t>(e) >> 2);
     for (int64_t i = e; i < std::min(e + 4, end); ++i)
@@ -40,7 +40,7 @@ void dropout(const KernelCall& call, const kernel::DropoutAttributes& attributes
     for (int64_t i = begin; i < end; ++i) {
       int64_t sample = i / pieces, first = i % pieces * kPiece;
       drop(x + sample * each, y + sample * each, first, std::min(first + kPiece, each),
-           attributes.first_sample + static_cast<uint64_t>(sample), attributes, key);
+           attributes.first_sample + static_cast<uint64_t>(sample), key, attributes.p);
     }
   });
 }

@@ -7,9 +7,7 @@
 
 #include "brim/base/parallel.h"
 #include "brim/ops/activation_functors.h"
-#include "brim/ops/cpu/conv2d_generic.h"
-#include "brim/ops/cpu/depthwise.h"
-#include "brim/ops/cpu/few_pixels.h"
+#include "brim/ops/cpu/conv2d.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/fused_library.h"
 
@@ -40,21 +38,6 @@ template <class T>
 onednn::PrimitivePtr library(const Call& c, const FusedConv2dAttributes& attributes) {
   if constexpr (!std::is_same_v<T, float>) return nullptr;
   return fused_library(c.shape, c.bias.present, {attributes.activation, c.residual.present});
-}
-
-template <class T>
-int64_t own_scratch(const ConvShape& shape) {
-  if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
-  if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
-  return conv2d_generic_scratch<T>(shape);
-}
-
-template <class T>
-void convolve(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
-              void* scratch) {
-  if (shape.is_depthwise()) return depthwise(shape, x, weight, bias, y, scratch);
-  if (has_few_pixels(shape)) return few_pixels(shape, x, weight, bias, y, scratch);
-  conv2d_generic(shape, x, weight, bias, y, scratch);
 }
 
 /// y = activation(sum + residual), of which any may be in the same place.
@@ -91,7 +74,7 @@ struct OwnScratch {
   void* rest;
   OwnScratch(const Call& c, ScratchCursor& cursor)
       : sums(c.residual.present ? cursor.take<T>(c.y.numel()) : nullptr),
-        rest(cursor.take<char>(own_scratch<T>(c.shape))) {}
+        rest(cursor.take<char>(own_conv2d_scratch<T>(c.shape))) {}
 };
 
 template <class T>
@@ -130,7 +113,7 @@ void forward(const KernelCall& call, const FusedConv2dAttributes& attributes) {
   ScratchCursor cursor(call.scratch);
   const OwnScratch<T> own(c, cursor);
   T *y = c.y.as<T>(), *sums = c.residual.present ? own.sums : y;
-  convolve(c.shape, c.x.as<T>(), c.weight.as<T>(), bias, sums, own.rest);
+  own_conv2d(c.shape, c.x.as<T>(), c.weight.as<T>(), bias, sums, own.rest);
   finish(sums, c.residual.present ? c.residual.as<T>() : nullptr, y, c.y.numel(),
          attributes.activation);
 }

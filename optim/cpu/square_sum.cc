@@ -14,34 +14,20 @@ constexpr int64_t kPieces = 64;    // enough for every thread; their sums are on
 
 // 0 * x is a zero for every finite x and NaN for the others, and NaN survives a sum: no branches,
 // unlike std::isfinite with an early end. The squares alone would not do: one of float64 may
-// overflow, and clipping makes finite what was not.
+// overflow, and clipping makes finite what was not. Quarters side by side: a sum waits for its last
+// addition, and memory does not.
 template <class T, class S>
 double sum_piece(const S* x, int64_t begin, int64_t end, const optim::GradientReader<T>& read) {
-  double squares = 0;
-  T zeros = 0;
-#pragma omp simd reduction(+ : squares, zeros)
-  for (int64_t i = begin; i < end; ++i) {
-    const T element = convert<T>(x[i]);
-    auto value = static_cast<double>(read(element));
-    squares += value * value;
-    zeros += 0 * element;
-  }
-  return squares + static_cast<double>(zeros);
-}
-
-// Quarters side by side: a sum waits for its last addition, and memory does not.
-template <class T, class S>
-double sum_quarters(const S* x, int64_t begin, int64_t end, const optim::GradientReader<T>& read) {
-  const int64_t quarter = (end - begin) / 4;
-  const S *a = x + begin, *b = a + quarter, *c = b + quarter, *d = c + quarter;
-  double sum_a = 0, sum_b = 0, sum_c = 0, sum_d = 0;
-  T zeros_a = 0, zeros_b = 0, zeros_c = 0, zeros_d = 0;
   const auto add = [&](S stored, double& squares, T& zeros) {
     const T element = convert<T>(stored);
     const auto value = static_cast<double>(read(element));
     squares += value * value;
     zeros += 0 * element;
   };
+  const int64_t quarter = (end - begin) / 4;
+  const S *a = x + begin, *b = a + quarter, *c = b + quarter, *d = c + quarter;
+  double sum_a = 0, sum_b = 0, sum_c = 0, sum_d = 0, rest = 0;
+  T zeros_a = 0, zeros_b = 0, zeros_c = 0, zeros_d = 0, zeros = 0;
 #pragma omp simd reduction(+ : sum_a, sum_b, sum_c, sum_d, zeros_a, zeros_b, zeros_c, zeros_d)
   for (int64_t i = 0; i < quarter; ++i) {
     add(a[i], sum_a, zeros_a);
@@ -49,8 +35,9 @@ double sum_quarters(const S* x, int64_t begin, int64_t end, const optim::Gradien
     add(c[i], sum_c, zeros_c);
     add(d[i], sum_d, zeros_d);
   }
-  const auto zeros = static_cast<double>(zeros_a + zeros_b + zeros_c + zeros_d);
-  return sum_a + sum_b + sum_c + sum_d + zeros + sum_piece(x, begin + 4 * quarter, end, read);
+  for (const S* at = d + quarter; at < x + end; ++at) add(*at, rest, zeros);
+  zeros += zeros_a + zeros_b + zeros_c + zeros_d;
+  return sum_a + sum_b + sum_c + sum_d + rest + static_cast<double>(zeros);
 }
 
 // Pieces are cut by size alone and their sums added in order: the same bits with any number of
@@ -62,7 +49,7 @@ void square_sum(const KernelCall& call, const NoAttributes&) {
   const auto read = optim::GradientReader<T>::from(call.in[1].as<double>());
   double sums[kPieces] = {};
   parallel_pieces(size, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
-    sums[piece] = sum_quarters(x, begin, end, read);
+    sums[piece] = sum_piece(x, begin, end, read);
   });
   *call.out[0].as<double>() = std::accumulate(sums, sums + pieces, 0.0);
 }
