@@ -1,14 +1,15 @@
 // Convolutions of ResNet-50 (batch 16) and MobileNet V2 (batch 32) at 224x224, of ResNet-20
 // (batch 64) at 32x32 and of ResNet-18 (batch 1) at 64x64, layer by layer: milliseconds and GFLOP/s
 // (depthwise: GB/s of activations) of the three passes, as the kernel table runs them, and beside
-// them through brim's own matrix products (`generic`).
+// them through oneDNN and through brim's own matrix products (`generic`).
 //
 //   conv_bench [resnet50|mobilenet_v2|resnet20|resnet18|all] [runs] [part of a layer's name]
-//   [f32|bf16]
+//   [f32|bf16] [batch]
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -19,6 +20,7 @@
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cpu/conv2d_generic.h"
+#include "brim/ops/onednn.h"
 #include "brim/ops/op.h"
 
 namespace brim {
@@ -51,27 +53,27 @@ void add(std::vector<Layer>& model, const Layer& one) {
   model.push_back(one);
 }
 
-std::vector<Layer> resnet50() {
-  std::vector<Layer> model{layer(16, 224, 3, 64, 7, 2)};
+std::vector<Layer> resnet50(int64_t batch) {
+  std::vector<Layer> model{layer(batch, 224, 3, 64, 7, 2)};
   int64_t in = 64, size = 56, blocks[] = {3, 4, 6, 3};
   for (int stage = 0; stage < 4; ++stage)
     for (int64_t block = 0, width = int64_t{64} << stage; block < blocks[stage]; ++block) {
       int64_t stride = stage > 0 && block == 0 ? 2 : 1;
-      add(model, layer(16, size, in, width, 1, 1));
-      add(model, layer(16, size, width, width, 3, stride));
-      add(model, layer(16, size / stride, width, 4 * width, 1, 1));
-      if (block == 0) add(model, layer(16, size, in, 4 * width, 1, stride));
+      add(model, layer(batch, size, in, width, 1, 1));
+      add(model, layer(batch, size, width, width, 3, stride));
+      add(model, layer(batch, size / stride, width, 4 * width, 1, 1));
+      if (block == 0) add(model, layer(batch, size, in, 4 * width, 1, stride));
       size /= stride;
       in = 4 * width;
     }
   return model;
 }
 
-std::vector<Layer> mobilenet_v2() {
+std::vector<Layer> mobilenet_v2(int64_t batch) {
   struct Stage {
     int64_t expand, channels, blocks, stride;
   };
-  std::vector<Layer> model{layer(32, 224, 3, 32, 3, 2)};
+  std::vector<Layer> model{layer(batch, 224, 3, 32, 3, 2)};
   int64_t in = 32, size = 112;
   for (Stage s : {Stage{1, 16, 1, 1},
                   {6, 24, 2, 2},
@@ -82,41 +84,41 @@ std::vector<Layer> mobilenet_v2() {
                   {6, 320, 1, 1}})
     for (int64_t block = 0; block < s.blocks; ++block) {
       int64_t stride = block == 0 ? s.stride : 1, wide = in * s.expand;
-      if (s.expand > 1) add(model, layer(32, size, in, wide, 1, 1));
-      add(model, layer(32, size, wide, wide, 3, stride, true));
+      if (s.expand > 1) add(model, layer(batch, size, in, wide, 1, 1));
+      add(model, layer(batch, size, wide, wide, 3, stride, true));
       size /= stride;
-      add(model, layer(32, size, wide, s.channels, 1, 1));
+      add(model, layer(batch, size, wide, s.channels, 1, 1));
       in = s.channels;
     }
-  add(model, layer(32, 7, 320, 1280, 1, 1));
+  add(model, layer(batch, 7, 320, 1280, 1, 1));
   return model;
 }
 
-std::vector<Layer> resnet20() {
-  std::vector<Layer> model{layer(64, 32, 3, 16, 3, 1)};
+std::vector<Layer> resnet20(int64_t batch) {
+  std::vector<Layer> model{layer(batch, 32, 3, 16, 3, 1)};
   int64_t in = 16, size = 32;
   for (int64_t width : {16, 32, 64})
     for (int block = 0; block < 3; ++block) {
       int64_t stride = width / in;
-      add(model, layer(64, size, in, width, 3, stride));
+      add(model, layer(batch, size, in, width, 3, stride));
       size /= stride;
-      add(model, layer(64, size, width, width, 3, 1));
+      add(model, layer(batch, size, width, width, 3, 1));
       in = width;
     }
   return model;
 }
 
 /// The last stages have few pixels, and move weights (ops/cpu/few_pixels.h).
-std::vector<Layer> resnet18() {
-  std::vector<Layer> model{layer(1, 64, 3, 64, 7, 2)};
+std::vector<Layer> resnet18(int64_t batch) {
+  std::vector<Layer> model{layer(batch, 64, 3, 64, 7, 2)};
   int64_t in = 64, size = 16;
   for (int64_t width : {64, 128, 256, 512})
     for (int block = 0; block < 2; ++block) {
       const int64_t stride = width / in;
-      add(model, layer(1, size, in, width, 3, stride));
-      if (stride > 1) add(model, layer(1, size, in, width, 1, stride));
+      add(model, layer(batch, size, in, width, 3, stride));
+      if (stride > 1) add(model, layer(batch, size, in, width, 1, stride));
       size /= stride;
-      add(model, layer(1, size, width, width, 3, 1));
+      add(model, layer(batch, size, width, width, 3, 1));
       in = width;
     }
   return model;
@@ -153,9 +155,9 @@ class Bench {
  public:
   Bench(int runs, Dtype dtype) : runs_(runs), dtype_(dtype) {}
 
-  void run(const char* title, const std::vector<Layer>& model, const char* part) {
-    fmt::print("{}\n{:<22} n {:>33} {:>27} {:>27}\n", title, "layer",
-               "forward: ms, rate, generic ms", "data", "weight");
+  void run(const std::vector<Layer>& model, const char* part) {
+    fmt::print("{:<22} n {:>42} {:>34} {:>34}\n", "layer", "forward: ms, rate, oneDNN, generic ms",
+               "data", "weight");
     double sums[3] = {};
     for (const Layer& one : model) {
       if (one.name.find(part) == std::string::npos) continue;
@@ -163,7 +165,7 @@ class Bench {
       for (int pass = 0; pass < 3; ++pass) sums[pass] += one.count * measure(one, pass);
       fmt::print("\n");
     }
-    fmt::print("{:<22}   {:>15.1f} ms {:>24.1f} ms {:>24.1f} ms, all {:.1f} ms\n\n", "sum",
+    fmt::print("{:<22}   {:>15.1f} ms {:>32.1f} ms {:>32.1f} ms, all {:.1f} ms\n\n", "sum",
                sums[0] * 1e3, sums[1] * 1e3, sums[2] * 1e3, (sums[0] + sums[1] + sums[2]) * 1e3);
   }
 
@@ -173,7 +175,7 @@ class Bench {
     ConvShape z(one.x, one.weight, shape, one.options);
     // The images themselves want no gradient.
     if (pass == 1 && z.c == 3) {
-      fmt::print("{:>28}", "-");
+      fmt::print("{:>35}", "-");
       return 0;
     }
     const TensorOptions options{.dtype = dtype_};
@@ -192,12 +194,27 @@ class Bench {
                                    : 2.0 * static_cast<double>(y.numel() * z.window());
     fmt::print("{:>9.2f} {:>7.1f}", time * 1e3, work / time * 1e-9);
     if (z.is_depthwise() || dtype_ != Dtype::float32) {
-      fmt::print("{:>11}", "");
+      fmt::print("{:>18}", "");
     } else {
-      fmt::print("{:>9.2f}  ",
-                 generic(z, pass, x.data<float>(), weight.data<float>(), y.data<float>()) * 1e3);
+      float *a = x.data<float>(), *b = weight.data<float>(), *c = y.data<float>();
+      fmt::print("{:>7.2f}{:>9.2f}  ", library(z, pass, a, b, c) * 1e3,
+                 generic(z, pass, a, b, c) * 1e3);
     }
     return time;
+  }
+
+  /// NaN where the library has none.
+  double library(const ConvShape& z, int pass, float* x, float* weight, float* y) {
+    constexpr ConvPass kPasses[] = {ConvPass::forward, ConvPass::backward_data,
+                                    ConvPass::backward_weight};
+    const auto convolution = onednn::find_convolution(z, kPasses[pass], /*with_bias=*/false);
+    if (convolution == nullptr) return std::nan("");
+    Bytes scratch(onednn::scratch_bytes(*convolution));
+    const float* first = pass == 1 ? y : x;
+    const float* second = pass == 2 ? y : weight;
+    float* result = pass == 0 ? y : pass == 1 ? x : weight;
+    return seconds(
+        [&] { onednn::run(*convolution, first, second, nullptr, result, scratch.data()); }, runs_);
   }
 
   double generic(const ConvShape& z, int pass, float* x, float* weight, float* y) {
@@ -218,17 +235,26 @@ class Bench {
   Dtype dtype_;
 };
 
-int main_with(const std::string& model, int runs, const char* part, Dtype dtype) {
-  bool known = model == "all";
-  auto wanted = [&](const char* name) {
-    known = known || model == name;
-    return model == "all" || model == name;
-  };
+struct Model {
+  const char *name, *title;
+  std::vector<Layer> (*layers)(int64_t batch);
+  int64_t batch;
+};
+
+int main_with(const std::string& wanted, int runs, const char* part, Dtype dtype, int64_t batch) {
+  constexpr Model kModels[] = {{"resnet50", "ResNet-50", resnet50, 16},
+                               {"mobilenet_v2", "MobileNet V2", mobilenet_v2, 32},
+                               {"resnet20", "ResNet-20", resnet20, 64},
+                               {"resnet18", "ResNet-18", resnet18, 1}};
   Bench bench(std::max(runs, 1), dtype);
-  if (wanted("resnet50")) bench.run("ResNet-50, batch 16", resnet50(), part);
-  if (wanted("mobilenet_v2")) bench.run("MobileNet V2, batch 32", mobilenet_v2(), part);
-  if (wanted("resnet20")) bench.run("ResNet-20, batch 64", resnet20(), part);
-  if (wanted("resnet18")) bench.run("ResNet-18, batch 1", resnet18(), part);
+  bool known = false;
+  for (const Model& model : kModels) {
+    if (wanted != "all" && wanted != model.name) continue;
+    known = true;
+    const int64_t images = batch > 0 ? batch : model.batch;
+    fmt::print("{}, batch {}\n", model.title, images);
+    bench.run(model.layers(images), part);
+  }
   if (!known)
     fmt::print(stderr, "conv_bench: expected resnet50, mobilenet_v2, resnet20, resnet18 or all\n");
   return known ? 0 : 1;
@@ -240,5 +266,6 @@ int main_with(const std::string& model, int runs, const char* part, Dtype dtype)
 int main(int argc, char** argv) {
   return brim::main_with(
       argc > 1 ? argv[1] : "all", argc > 2 ? std::atoi(argv[2]) : 5, argc > 3 ? argv[3] : "",
-      argc > 4 && std::strcmp(argv[4], "bf16") == 0 ? brim::Dtype::bfloat16 : brim::Dtype::float32);
+      argc > 4 && std::strcmp(argv[4], "bf16") == 0 ? brim::Dtype::bfloat16 : brim::Dtype::float32,
+      argc > 5 ? std::atoi(argv[5]) : 0);
 }

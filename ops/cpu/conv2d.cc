@@ -9,6 +9,7 @@
 #include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/cpu/narrow_weight.h"
 #include "brim/ops/cpu/register.h"
+#include "brim/ops/cpu/winograd.h"
 #include "brim/ops/onednn.h"
 
 namespace brim::cpu {
@@ -33,12 +34,19 @@ onednn::PrimitivePtr library(const ConvShape& shape, Pass pass, bool with_bias =
   return found;
 }
 
+/// Winograd's method is for float32.
+template <class T>
+bool has_winograd(const ConvShape& shape, Pass pass) {
+  return std::is_same_v<T, float> && winograd::suits(shape, pass);
+}
+
 template <class T>
 int64_t forward_scratch(const KernelCall& call, const Conv2dOptions& options) {
   ConvShape shape = forward_shape(call, options);
-  if (!has_own_forward(shape))
-    if (const auto convolution = library<T>(shape, Pass::forward, call.in[2].present))
-      return onednn::scratch_bytes(*convolution);
+  if (has_own_forward(shape)) return own_conv2d_scratch<T>(shape);
+  if (has_winograd<T>(shape, Pass::forward)) return winograd::forward_scratch(shape);
+  if (const auto convolution = library<T>(shape, Pass::forward, call.in[2].present))
+    return onednn::scratch_bytes(*convolution);
   return own_conv2d_scratch<T>(shape);
 }
 
@@ -48,9 +56,12 @@ void forward(const KernelCall& call, const Conv2dOptions& options) {
   const T *x = call.in[0].as<T>(), *weight = call.in[1].as<T>();
   const T* bias = call.in[2].present ? call.in[2].as<T>() : nullptr;
   T* y = call.out[0].as<T>();
-  if (!has_own_forward(shape))
-    if (const auto convolution = library<T>(shape, Pass::forward, bias != nullptr))
-      return onednn::run(*convolution, x, weight, bias, y, call.scratch);
+  if (has_own_forward(shape)) return own_conv2d(shape, x, weight, bias, y, call.scratch);
+  if constexpr (std::is_same_v<T, float>)
+    if (winograd::suits(shape, Pass::forward))
+      return winograd::forward(shape, x, weight, bias, y, call.scratch);
+  if (const auto convolution = library<T>(shape, Pass::forward, bias != nullptr))
+    return onednn::run(*convolution, x, weight, bias, y, call.scratch);
   own_conv2d(shape, x, weight, bias, y, call.scratch);
 }
 
@@ -151,6 +162,8 @@ int64_t conv2d_slice_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<T>(shape);
   if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
   if (has_narrow_weight<T>(shape)) return narrow_backward_weight_scratch<T>(shape);
+  if (has_winograd<T>(shape, Pass::backward_weight))
+    return winograd::backward_weight_scratch(shape);
   if (const auto convolution = library<T>(shape, Pass::backward_weight))
     return onednn::scratch_bytes(*convolution);
   if (has_weight_tiles<T>(shape)) return conv2d_tiled_backward_weight_scratch<T>(shape);
@@ -163,9 +176,12 @@ void conv2d_slice_gradient(const ConvShape& shape, const T* x, const T* dy, T* d
   if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, scratch);
   if (has_few_pixels(shape)) return few_pixels_backward_weight(shape, x, dy, dweight, scratch);
   if (has_narrow_weight<T>(shape)) return narrow_backward_weight(shape, x, dy, dweight, scratch);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
+    if (winograd::suits(shape, Pass::backward_weight))
+      return winograd::backward_weight(shape, x, dy, dweight, scratch);
     if (const auto convolution = library<T>(shape, Pass::backward_weight))
       return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);
+  }
   if (has_weight_tiles<T>(shape))
     return conv2d_tiled_backward_weight(shape, x, dy, dweight, scratch);
   conv2d_generic_backward_weight(shape, x, dy, dweight, scratch);
@@ -175,6 +191,7 @@ template <class T>
 int64_t conv2d_backward_data_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
   if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
+  if (has_winograd<T>(shape, Pass::backward_data)) return winograd::backward_data_scratch(shape);
   if (const auto convolution = library<T>(shape, Pass::backward_data))
     return onednn::scratch_bytes(*convolution);
   return conv2d_generic_backward_data_scratch<T>(shape);
@@ -185,9 +202,12 @@ void conv2d_backward_data(const ConvShape& shape, const T* dy, const T* weight, 
                           void* scratch) {
   if (shape.is_depthwise()) return depthwise_backward_data(shape, dy, weight, dx, scratch);
   if (has_few_pixels(shape)) return few_pixels_backward_data(shape, dy, weight, dx, scratch);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
+    if (winograd::suits(shape, Pass::backward_data))
+      return winograd::backward_data(shape, dy, weight, dx, scratch);
     if (const auto convolution = library<T>(shape, Pass::backward_data))
       return onednn::run(*convolution, dy, weight, nullptr, dx, scratch);
+  }
   conv2d_generic_backward_data(shape, dy, weight, dx, scratch);
 }
 

@@ -8,11 +8,13 @@
 #include <filesystem>
 
 #include "brim/autograd/backward.h"
+#include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/ops/concat.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/winograd.h"
 #include "brim/ops/matmul.h"
 #include "brim/ops/onednn.h"
 #include "brim/ops/permute.h"
@@ -47,13 +49,33 @@ Tensor map(const Tensor& x, double (*f)(double)) {
 /// after the other, has partial sums that walk at random up to R = sqrt(sum of squares), or
 /// steadily up to the result f; each addition rounds off up to u |partial sum|, about u |partial
 /// sum| / sqrt(3) on average. Five deviations of the whole are below 2 u sqrt(n) (R + |f|); 4 u
-/// covers what else is rounded.
+/// covers what else is rounded. `spread`: by how much R is larger than the root of `squares`.
 void check_sums(const Tensor& got, const Tensor& expected, const Tensor& squares, double n,
-                double u = 0x1p-24) {
+                double u = 0x1p-24, double spread = 1) {
   auto values = expected.to_vector<double>(), allowed = squares.to_vector<double>();
   for (size_t i = 0; i < values.size(); ++i)
-    allowed[i] = u * (4 + 2 * std::sqrt(n)) * (std::sqrt(allowed[i]) + std::abs(values[i]));
+    allowed[i] =
+        u * (4 + 2 * std::sqrt(n)) * (spread * std::sqrt(allowed[i]) + std::abs(values[i]));
   CHECK(testing::worst_error(got, values, allowed) == "");
+}
+
+/// The same of a pass in float32. Winograd's method (ops/cpu/winograd.h) adds up fewer terms, of
+/// channels or of tiles, but larger ones, parts of which cancel out. Of numbers with variance 1,
+/// one way across a tile with a row of padding y has a variance of 2, and the terms that its sum is
+/// made of, of the tile's transform, 1 + 1.5 + 1.5 = 4: twice as much one way, four times both
+/// ways, and elsewhere less. For the weight's gradient they are 1 + 1 + 1 = 3 for 1, and 9 both
+/// ways.
+void check_pass(const ConvShape& z, ConvPass pass, const Tensor& got, const Tensor& expected,
+                const Tensor& squares) {
+  const bool of_weight = pass == ConvPass::backward_weight;
+  const int64_t channels = pass == ConvPass::backward_data ? z.group_outputs() : z.group_channels();
+  int64_t terms = of_weight ? z.pixels() : z.r * z.s * channels;
+  double spread = 1;
+  if (cpu::winograd::suits(z, pass)) {
+    terms = of_weight ? z.n * ceil_div(z.p, 2) * ceil_div(z.q, 2) : channels;
+    spread = of_weight ? 3 : 2;
+  }
+  check_sums(got, expected, squares, static_cast<double>(terms), 0x1p-24, spread);
 }
 
 struct Layer {
@@ -77,9 +99,9 @@ void check_layer(const Layer& layer) {
   Results squares =
       differentiate(map(x, square), map(weight, square), map(dy, square), layer.options);
   ConvShape z(layer.x, layer.weight, shape, layer.options);
-  check_sums(got.y, expected.y, squares.y, static_cast<double>(z.window()));
-  check_sums(got.dx, expected.dx, squares.dx, static_cast<double>(z.r * z.s * z.group_outputs()));
-  check_sums(got.dweight, expected.dweight, squares.dweight, static_cast<double>(z.pixels()));
+  check_pass(z, ConvPass::forward, got.y, expected.y, squares.y);
+  check_pass(z, ConvPass::backward_data, got.dx, expected.dx, squares.dx);
+  check_pass(z, ConvPass::backward_weight, got.dweight, expected.dweight, squares.dweight);
 }
 
 Conv2dOptions window(int64_t stride, int64_t padding, int64_t groups = 1) {
@@ -116,6 +138,47 @@ TEST_CASE("conv2d: layers of ResNet with a few pixels, float32 against float64")
   check_layer({{1, 4, 4, 256}, {256, 3, 3, 256}, window(1, 1)});
   check_layer({{1, 4, 4, 256}, {512, 1, 1, 256}, window(2, 0)});
   check_layer({{1, 2, 2, 512}, {512, 3, 3, 512}, window(1, 1)});
+}
+
+// Odd sizes leave tiles of Winograd's method half empty; channels that are no multiple of a panel's
+// and more than a block of filters or a part of the weights has are cut in all ways.
+TEST_CASE("conv2d: 3x3 layers by Winograd's method, float32 against float64") {
+  const Layer layers[] = {{{2, 15, 17, 48}, {80, 3, 3, 48}, window(1, 1)},
+                          {{1, 20, 19, 64}, {32, 3, 3, 64}, window(1, 0)},
+                          {{3, 11, 12, 32}, {160, 3, 3, 32}, window(1, 2)},
+                          {{1, 16, 16, 288}, {144, 3, 3, 288}, window(1, 1)},
+                          {{33, 3, 4, 96}, {96, 3, 3, 96}, {.padding = {1, 2}}}};
+  for (const Layer& layer : layers) {
+    const Shape y = conv2d_shape(layer.x, layer.weight, layer.options);
+    const ConvShape z(layer.x, layer.weight, y, layer.options);
+    for (const ConvPass pass :
+         {ConvPass::forward, ConvPass::backward_data, ConvPass::backward_weight})
+      REQUIRE(cpu::winograd::suits(z, pass));
+    check_layer(layer);
+  }
+}
+
+TEST_CASE("conv2d: bits by Winograd's method do not depend on threads, nor y and dx on the batch") {
+  const Layer layer{{4, 14, 15, 64}, {48, 3, 3, 64}, window(1, 1)};
+  const Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
+  const Tensor x = normal(layer.x, 1, RandomKey{1}), dy = normal(shape, 1, RandomKey{3});
+  const Tensor weight = normal(layer.weight, 1, RandomKey{2});
+  const Results all = differentiate(x, weight, dy, layer.options);
+  const int threads = num_threads();
+  for (const int fewer_or_more : {1, 2, 3, 5}) {
+    set_num_threads(fewer_or_more);
+    const Results again = differentiate(x, weight, dy, layer.options);
+    set_num_threads(threads);
+    CHECK(testing::bit_difference(again.y, all.y) == "");
+    CHECK(testing::bit_difference(again.dx, all.dx) == "");
+    CHECK(testing::bit_difference(again.dweight, all.dweight) == "");
+  }
+  for (const SliceOptions& half : {SliceOptions{.end = 2}, SliceOptions{.begin = 2}}) {
+    const auto of = [&](const Tensor& t) { return contiguous(slice(t, 0, half)); };
+    const Results part = differentiate(of(x), weight, of(dy), layer.options);
+    CHECK(testing::bit_difference(part.y, of(all.y)) == "");
+    CHECK(testing::bit_difference(part.dx, of(all.dx)) == "");
+  }
 }
 
 // Small batches have kernels of their own (ops/cpu/few_pixels.h), the larger one has not.

@@ -1,0 +1,207 @@
+#include "brim/ops/cpu/winograd.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "brim/base/parallel.h"
+#include "brim/core/launch.h"
+#include "brim/ops/cpu/winograd_grid.h"
+#include "brim/ops/cpu/winograd_product.h"
+
+namespace brim::cpu::winograd {
+namespace {
+
+/// Elements of some outputs' filters, [panel of outputs][element][input][output of the panel].
+class Filters {
+ public:
+  Filters(float* data, int64_t inputs, int64_t outputs)
+      : data_(data), inputs_(inputs), outputs_(outputs) {}
+
+  /// Of the panel with this output.
+  int64_t width(int64_t output) const {
+    return std::min(kPanel, outputs_ - output / kPanel * kPanel);
+  }
+  float* of(int e, int64_t input, int64_t output) const {
+    const int64_t panel = output / kPanel * kPanel;
+    return data_ + panel * inputs_ * kElements + (e * inputs_ + input) * width(output) + output -
+           panel;
+  }
+
+ private:
+  float* data_;
+  int64_t inputs_, outputs_;
+};
+
+/// Elements of a filter for a vector of its channels, weight [3][3][channels]; `turned` by half a
+/// circle.
+void transform_weight(const float* weight, int64_t channels, bool turned, V (&elements)[kIn][kIn]) {
+  V taps[kFilter][kFilter];
+  for (int at = 0; at < kFilter * kFilter; ++at)
+    taps[at / kFilter][at % kFilter] =
+        load<V>(weight + (turned ? kFilter * kFilter - 1 - at : at) * channels);
+  transform_square<kFilter, kIn>(transform_filter, taps, elements);
+}
+
+/// Transposes a square: each round interleaves the halves of its rows.
+void transpose(V (&rows)[kWidth]) {
+  Vector<int32_t> low, high;
+  for (int i = 0; i < kWidth; ++i) {
+    low[i] = i / 2 + (i % 2) * static_cast<int>(kWidth);
+    high[i] = low[i] + static_cast<int>(kWidth) / 2;
+  }
+  for (int round = 1; round < kWidth; round *= 2) {
+    V next[kWidth];
+    for (int i = 0; i < kWidth / 2; ++i) {
+      next[2 * i] = __builtin_shuffle(rows[i], rows[i + kWidth / 2], low);
+      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + kWidth / 2], high);
+    }
+    std::copy(next, next + kWidth, rows);
+  }
+}
+
+/// Filters of the outputs from weight [output][3][3][input]: vectors of inputs become vectors of
+/// outputs.
+void transform_filters(const float* weight, Channels outputs, int64_t inputs, const Filters& to) {
+  parallel_for(outputs.count / kWidth, 1, [&](int64_t begin, int64_t end) {
+    V squares[kElements][kWidth], elements[kIn][kIn];
+    for (int64_t k = begin * kWidth; k < end * kWidth; k += kWidth)
+      for (int64_t c = 0; c < inputs; c += kWidth) {
+        for (int64_t i = 0; i < kWidth; ++i) {
+          const int64_t filter = outputs.begin + k + i;
+          transform_weight(weight + filter * kFilter * kFilter * inputs + c, inputs, false,
+                           elements);
+          for (int e = 0; e < kElements; ++e) squares[e][i] = elements[e / kIn][e % kIn];
+        }
+        for (int e = 0; e < kElements; ++e) {
+          transpose(squares[e]);
+          for (int64_t i = 0; i < kWidth; ++i) store(to.of(e, c + i, k), squares[e][i]);
+        }
+      }
+  });
+}
+
+/// Those of the data gradient from weight [input][3][3][channels], of which the outputs are some.
+void transform_turned_filters(const float* weight, Channels outputs, int64_t inputs,
+                              int64_t channels, const Filters& to) {
+  constexpr int64_t kGrain = 8;
+  parallel_for(inputs, kGrain, [&](int64_t begin, int64_t end) {
+    V elements[kIn][kIn];
+    for (int64_t k = begin; k < end; ++k)
+      for (int64_t c = 0; c < outputs.count; c += kWidth) {
+        transform_weight(weight + k * kFilter * kFilter * channels + outputs.begin + c, channels,
+                         true, elements);
+        for (int e = 0; e < kElements; ++e) store(to.of(e, k, c), elements[e / kIn][e % kIn]);
+      }
+  });
+}
+
+/// A convolution of x [n,h,w,c] to y [n,p,q,k].
+class Convolution {
+ public:
+  Convolution(const ConvShape& shape, void* scratch)
+      : shape_(shape),
+        grid_(shape),
+        block_(shape.c > kManyChannels ? kBlock / 2 : kBlock),
+        outputs_(std::min(shape.k, kMostOutputs)),
+        threads_(num_threads()),
+        cursor_(scratch),
+        filters_(cursor_.take<float>(kElements * shape.c * outputs_)),
+        inputs_(cursor_.take<float>(threads_ * Elements::count(shape.c))),
+        products_(cursor_.take<float>(threads_ * Elements::count(kPanel))) {}
+
+  int64_t scratch_bytes() const { return cursor_.used(); }
+
+  /// `transform(outputs, to)` gives the filters of some outputs.
+  template <class Transform>
+  void run(const float* x, const float* bias, float* y, const Transform& transform) const {
+    for (int64_t k = 0; k < shape_.k; k += outputs_) {
+      const Channels outputs{k, std::min(outputs_, shape_.k - k)};
+      const Filters filters(filters_, shape_.c, outputs.count);
+      transform(outputs, filters);
+      parallel_pieces(grid_.count(), threads_, [&](int64_t thread, int64_t begin, int64_t end) {
+        for (int64_t at = begin; at < end; at += block_)
+          convolve({at, std::min(at + block_, end)}, outputs, filters, x, bias, y, thread);
+      });
+    }
+  }
+
+ private:
+  static constexpr int64_t kManyChannels = 256;  ///< above, a block is half as long
+  static constexpr int64_t kMostOutputs = 128;   ///< whose filters are kept at a time
+
+  void convolve(Tiles tiles, Channels outputs, const Filters& filters, const float* x,
+                const float* bias, float* y, int64_t thread) const {
+    const Elements inputs(inputs_ + thread * Elements::count(shape_.c), shape_.c);
+    grid_.transform_x(x, tiles, {0, shape_.c}, inputs);
+    for (int64_t k = 0; k < outputs.count; k += kPanel) {
+      const int64_t width = filters.width(k);
+      const Elements products(products_ + thread * Elements::count(kPanel), width);
+      for (int e = 0; e < kElements; ++e)
+        multiply<Ends::spare, false>({.a = inputs.of(e),
+                                      .a_row = inputs.row(),
+                                      .a_step = 1,
+                                      .b = filters.of(e, 0, k),
+                                      .b_row = width,
+                                      .c = products.of(e),
+                                      .c_row = products.row(),
+                                      .rows = tiles.size(),
+                                      .columns = width,
+                                      .depth = shape_.c});
+      grid_.transform_to_y(products, tiles, {outputs.begin + k, width}, bias, y);
+    }
+  }
+
+  ConvShape shape_;
+  Grid grid_;
+  int64_t block_, outputs_, threads_;
+  ScratchCursor cursor_;
+  float *filters_, *inputs_, *products_;
+};
+
+/// The data gradient as a convolution of dy to dx.
+ConvShape turned(const ConvShape& shape) {
+  ConvShape other = shape;
+  std::swap(other.c, other.k);
+  std::swap(other.h, other.p);
+  std::swap(other.w, other.q);
+  other.padding = {kFilter - 1 - shape.padding.h, kFilter - 1 - shape.padding.w};
+  return other;
+}
+
+}  // namespace
+
+bool suits(const ConvShape& shape, ConvPass pass) {
+  constexpr int64_t kFewestChannels = 32;
+  const int64_t fewest_tiles = pass == ConvPass::backward_weight ? 16 : 64;
+  const auto are_enough = [](int64_t channels) {
+    return channels >= kFewestChannels && channels % kWidth == 0;
+  };
+  return shape.groups == 1 && shape.r == kFilter && shape.s == kFilter && shape.stride == Pair(1) &&
+         shape.dilation == Pair(1) && shape.padding.h < kFilter && shape.padding.w < kFilter &&
+         are_enough(shape.c) && are_enough(shape.k) && Grid(shape).count() >= fewest_tiles;
+}
+
+int64_t forward_scratch(const ConvShape& shape) {
+  return Convolution(shape, nullptr).scratch_bytes();
+}
+
+void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
+             float* y, void* scratch) {
+  Convolution(shape, scratch).run(x, bias, y, [&](Channels outputs, const Filters& to) {
+    transform_filters(weight, outputs, shape.c, to);
+  });
+}
+
+int64_t backward_data_scratch(const ConvShape& shape) {
+  return Convolution(turned(shape), nullptr).scratch_bytes();
+}
+
+void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
+                   void* scratch) {
+  Convolution(turned(shape), scratch)
+      .run(dy, nullptr, dx, [&](Channels outputs, const Filters& to) {
+        transform_turned_filters(weight, outputs, shape.k, shape.c, to);
+      });
+}
+
+}  // namespace brim::cpu::winograd

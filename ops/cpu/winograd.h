@@ -1,0 +1,33 @@
+// Convolutions of 3x3 windows by Winograd's method: a tile of 2x2 outputs takes 16 multiplications
+// of each channel instead of 36, and some additions (ops/cpu/winograd_transform.h). Of all tiles
+// and channels, each of the 16 is a matrix product. Tiles go through it a few at a time, so that
+// what is computed on the way stays in the second-level cache.
+//
+// A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", CVPR 2016.
+#pragma once
+
+#include "brim/ops/conv_shape.h"
+
+namespace brim::cpu::winograd {
+
+/// Is it possible, and faster than a direct sum (bench/conv_bench.cc)? Stride, dilation and groups
+/// are 1; channels fill vectors, and are enough of them to outweigh the transforms of x and y, as
+/// the tiles are to outweigh those of the filters.
+bool suits(const ConvShape& shape, ConvPass pass);
+
+// Float32. A pixel's sums are over channels, in order: what the batch is does not matter, and nor
+// does the number of threads. Weight gradients are sums over tiles, in an order that the sizes
+// give.
+
+int64_t forward_scratch(const ConvShape& shape);
+/// `bias` may be null.
+void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
+             float* y, void* scratch);
+int64_t backward_data_scratch(const ConvShape& shape);
+void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
+                   void* scratch);
+int64_t backward_weight_scratch(const ConvShape& shape);
+void backward_weight(const ConvShape& shape, const float* x, const float* dy, float* dweight,
+                     void* scratch);
+
+}  // namespace brim::cpu::winograd

@@ -1,0 +1,104 @@
+// The tiles of a convolution's batch, and how tensors become their elements: for each element of
+// the transform a matrix [tile][channel].
+#pragma once
+
+#include <algorithm>
+
+#include "brim/base/bytes.h"
+#include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/winograd_transform.h"
+
+namespace brim::cpu::winograd {
+
+using V = Vector<float>;
+inline constexpr int64_t kWidth = kLanes<V>;
+
+/// Consecutive tiles.
+struct Tiles {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+/// Consecutive channels, whole vectors of them.
+struct Channels {
+  int64_t begin, count;
+};
+
+/// A block of tiles, as many as a second-level cache keeps with what is computed from them.
+inline constexpr int64_t kBlock = 48;
+
+/// Where the elements of a block's tiles lie: for each element a matrix [tile][channel]. Its rows
+/// and the matrices are a line longer than they need be, so that they do not compete for the same
+/// lines of a cache.
+class Elements {
+ public:
+  Elements(float* data, int64_t channels) : data_(data), row_(row(channels)) {}
+
+  static int64_t row(int64_t channels) { return channels + kWidth; }
+  static int64_t matrix(int64_t channels) { return kBlock * row(channels) + kWidth; }
+  static int64_t count(int64_t channels) { return kElements * matrix(channels); }
+
+  int64_t row() const { return row_; }
+  float* of(int e, int64_t tile = 0) const {
+    return data_ + e * (kBlock * row_ + kWidth) + tile * row_;
+  }
+
+ private:
+  float* data_;
+  int64_t row_;
+};
+
+/// The tiles that cover a batch of outputs, image by image and row by row.
+class Grid {
+ public:
+  explicit Grid(const ConvShape& shape)
+      : shape_(shape),
+        rows_(ceil_div(shape.p, int64_t{kOut})),
+        columns_(ceil_div(shape.q, int64_t{kOut})) {}
+
+  int64_t count() const { return shape_.n * rows_ * columns_; }
+
+  /// Elements of what the tiles see of x.
+  void transform_x(const float* x, Tiles tiles, Channels channels, const Elements& to) const;
+  /// Elements of their gradients.
+  void transform_dy(const float* dy, Tiles tiles, Channels channels, const Elements& to) const;
+  /// y from products of elements; `bias` may be null.
+  void transform_to_y(const Elements& from, Tiles tiles, Channels channels, const float* bias,
+                      float* y) const;
+
+ private:
+  /// Tiles beside each other.
+  struct Run {
+    int64_t tile, count;         ///< the first, from the beginning of the block
+    int64_t image, row, column;  ///< of its first output
+  };
+
+  template <class Body>
+  void for_runs(Tiles tiles, const Body& body) const {
+    for (int64_t at = tiles.begin; at < tiles.end;) {
+      const int64_t column = at % columns_, line = at / columns_;
+      const int64_t count = std::min(columns_ - column, tiles.end - at);
+      body(Run{at - tiles.begin, count, line / rows_, line % rows_ * kOut, column * kOut});
+      at += count;
+    }
+  }
+  /// Tile by tile.
+  template <class Body>
+  void for_tiles(Tiles tiles, const Body& body) const {
+    for_runs(tiles, [&](Run run) {
+      for (; run.count > 0; --run.count, ++run.tile, run.column += kOut) body(run);
+    });
+  }
+  /// Of the outputs of a tile: are they inside?
+  bool has(const Run& tile, int i, int j) const {
+    return tile.row + i < shape_.p && tile.column + j < shape_.q;
+  }
+  int64_t offset(const Run& tile, int i, int j) const {
+    return ((tile.image * shape_.p + tile.row + i) * shape_.q + tile.column + j) * shape_.k;
+  }
+
+  ConvShape shape_;
+  int64_t rows_, columns_;  ///< of tiles of an image
+};
+
+}  // namespace brim::cpu::winograd

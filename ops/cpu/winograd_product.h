@@ -1,0 +1,76 @@
+// The matrix products of Winograd's convolutions. Their operands lie in a cache, in whole vectors
+// and with rows to spare, so that unlike those of ops/cpu/gemm.h they are not packed first.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "brim/ops/cpu/vector.h"
+
+namespace brim::cpu::winograd {
+
+/// Columns of C whose sums, with those of some rows, fill the registers.
+inline constexpr int kMostVectors = kVectorBytes == 64 ? 4 : 2;
+inline constexpr int64_t kPanel = kMostVectors * kLanes<Vector<float>>;
+
+/// What rows of A and C there are: as many as `rows` says, which fill vectors, or some to spare up
+/// to a multiple of kRowUnit, where nobody cares what they hold.
+enum class Ends { exact, spare };
+inline constexpr int64_t kRowUnit = kVectorBytes == 64 ? 24 : 6;
+
+/// Rows of a tile of C with so many vectors.
+constexpr int tile_rows(Ends ends, int vectors) {
+  if (ends == Ends::exact) return vectors == kMostVectors ? 4 : 8;
+  constexpr int kTwo = kVectorBytes == 64 ? 12 : 6;
+  return vectors == 4 ? 6 : vectors == 3 ? 8 : kTwo;
+}
+
+/// C [rows, columns] = A B, or C += A B. Element (i, p) of A is a[i * a_row + p * a_step].
+struct Product {
+  const float* a;
+  int64_t a_row, a_step;
+  const float* b;
+  int64_t b_row;
+  float* c;
+  int64_t c_row;
+  int64_t rows, columns, depth;
+};
+
+template <bool kAdds, int kRows, int kVectors>
+inline void multiply_tile(const Product& g, const float* a, const float* b, float* c) {
+  using V = Vector<float>;
+  V sums[kRows][kVectors] = {};
+  for (int64_t p = 0; p < g.depth; ++p, a += g.a_step, b += g.b_row) {
+    V row[kVectors];
+    for (int v = 0; v < kVectors; ++v) row[v] = load<V>(b + v * kLanes<V>);
+    for (int i = 0; i < kRows; ++i) {
+      const V factor = broadcast<V>(a[i * g.a_row]);
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = fma(factor, row[v], sums[i][v]);
+    }
+  }
+  for (int i = 0; i < kRows; ++i)
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = c + i * g.c_row + v * kLanes<V>;
+      store(to, kAdds ? load<V>(to) + sums[i][v] : sums[i][v]);
+    }
+}
+
+template <Ends kEnds, bool kAdds, int kVectors = kMostVectors>
+void multiply_panel(const Product& g, int64_t column, int64_t vectors) {
+  if constexpr (kVectors > 1)
+    if (vectors < kVectors) return multiply_panel<kEnds, kAdds, kVectors - 1>(g, column, vectors);
+  constexpr int kRows = tile_rows(kEnds, kVectors);
+  for (int64_t i = 0; i < g.rows; i += kRows)
+    multiply_tile<kAdds, kRows, kVectors>(g, g.a + i * g.a_row, g.b + column,
+                                          g.c + i * g.c_row + column);
+}
+
+/// `columns` fill vectors.
+template <Ends kEnds, bool kAdds>
+void multiply(const Product& g) {
+  for (int64_t j = 0; j < g.columns; j += kPanel)
+    multiply_panel<kEnds, kAdds>(
+        g, j, std::min<int64_t>((g.columns - j) / kLanes<Vector<float>>, kMostVectors));
+}
+
+}  // namespace brim::cpu::winograd

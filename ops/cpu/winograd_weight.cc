@@ -1,0 +1,140 @@
+// The weight gradient by Winograd's method: products of the elements of x and of dy, summed over
+// tiles; the weights are cut into parts whose sums stay in the second-level cache.
+#include <algorithm>
+
+#include "brim/base/bytes.h"
+#include "brim/base/parallel.h"
+#include "brim/core/launch.h"
+#include "brim/ops/cpu/winograd.h"
+#include "brim/ops/cpu/winograd_grid.h"
+#include "brim/ops/cpu/winograd_product.h"
+
+namespace brim::cpu::winograd {
+namespace {
+
+class WeightGradient {
+ public:
+  WeightGradient(const ConvShape& shape, void* scratch)
+      : shape_(shape),
+        grid_(shape),
+        parts_of_c_(ceil_div(shape.c, kMostC)),
+        parts_(ceil_div(shape.k, kMostK) * parts_of_c_),
+        pieces_(std::max<int64_t>(std::min(kUnits / parts_, grid_.count() / kTilesOfPiece), 1)),
+        threads_(num_threads()),
+        sums_of_part_(kElements * std::min(shape.c, kMostC) * std::min(shape.k, kMostK)),
+        cursor_(scratch),
+        sums_(cursor_.take<float>((pieces_ > 1 ? pieces_ * parts_ : threads_) * sums_of_part_)),
+        x_(cursor_.take<float>(threads_ * Elements::count(kMostC))),
+        dy_(cursor_.take<float>(threads_ * Elements::count(kMostK))) {}
+
+  int64_t scratch_bytes() const { return cursor_.used(); }
+
+  void run(const float* x, const float* dy, float* dweight) const {
+    parallel_pieces(parts_ * pieces_, threads_, [&](int64_t thread, int64_t begin, int64_t end) {
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t piece = unit / parts_, tiles = grid_.count();
+        const Part one = part(unit % parts_);
+        float* sums = sums_ + (pieces_ > 1 ? unit : thread) * sums_of_part_;
+        sum_up({tiles * piece / pieces_, tiles * (piece + 1) / pieces_}, one, x, dy, thread, sums);
+        if (pieces_ == 1) transform(one, sums, {0, one.k.count}, dweight);
+      }
+    });
+    if (pieces_ == 1) return;
+    parallel_for(parts_ * kMostK, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) add_pieces(i / kMostK, i % kMostK, dweight);
+    });
+  }
+
+ private:
+  static constexpr int64_t kMostK = 64, kMostC = 64;  ///< channels of a part
+  static constexpr int64_t kUnits = 16;               ///< to share among threads
+  static constexpr int64_t kTilesOfPiece = 256;       ///< which repay its own sums
+  static constexpr int64_t kGrain = 8;                ///< filters
+
+  struct Part {
+    Channels k, c;
+    /// Where the sums for a filter are.
+    int64_t at(int e, int64_t filter) const { return (e * k.count + filter) * c.count; }
+  };
+  Part part(int64_t i) const {
+    const int64_t k = i / parts_of_c_ * kMostK, c = i % parts_of_c_ * kMostC;
+    return {{k, std::min(kMostK, shape_.k - k)}, {c, std::min(kMostC, shape_.c - c)}};
+  }
+
+  /// sums[element][filter][channel] over the tiles.
+  void sum_up(Tiles tiles, const Part& part, const float* x, const float* dy, int64_t thread,
+              float* sums) const {
+    const Elements of_x(x_ + thread * Elements::count(kMostC), part.c.count);
+    const Elements of_dy(dy_ + thread * Elements::count(kMostK), part.k.count);
+    for (int64_t at = tiles.begin; at < tiles.end; at += kBlock) {
+      const Tiles block{at, std::min(at + kBlock, tiles.end)};
+      grid_.transform_x(x, block, part.c, of_x);
+      grid_.transform_dy(dy, block, part.k, of_dy);
+      const auto multiply_block =
+          at == tiles.begin ? multiply<Ends::exact, false> : multiply<Ends::exact, true>;
+      for (int e = 0; e < kElements; ++e)
+        multiply_block({.a = of_dy.of(e),
+                        .a_row = 1,
+                        .a_step = of_dy.row(),
+                        .b = of_x.of(e),
+                        .b_row = of_x.row(),
+                        .c = sums + part.at(e, 0),
+                        .c_row = part.c.count,
+                        .rows = part.k.count,
+                        .columns = part.c.count,
+                        .depth = block.size()});
+    }
+  }
+
+  /// dweight of a filter of a part, once its sums over all pieces are added up.
+  void add_pieces(int64_t index, int64_t filter, float* dweight) const {
+    const Part one = part(index);
+    if (filter >= one.k.count) return;
+    float* sums = sums_ + index * sums_of_part_;
+    for (int64_t piece = 1; piece < pieces_; ++piece) {
+      const float* more = sums + piece * parts_ * sums_of_part_;
+      for (int e = 0; e < kElements; ++e)
+        for (int64_t c = 0; c < one.c.count; ++c)
+          sums[one.at(e, filter) + c] += more[one.at(e, filter) + c];
+    }
+    transform(one, sums, {filter, filter + 1}, dweight);
+  }
+
+  /// dweight of filters [begin, end) of a part.
+  struct FilterRange {
+    int64_t begin, end;
+  };
+  void transform(const Part& part, const float* sums, FilterRange filters, float* dweight) const {
+    for (int64_t k = filters.begin; k < filters.end; ++k)
+      for (int64_t c = 0; c < part.c.count; c += kWidth) {
+        V elements[kIn][kIn], taps[kFilter][kFilter];
+        for (int e = 0; e < kElements; ++e)
+          elements[e / kIn][e % kIn] = load<V>(sums + part.at(e, k) + c);
+        transform_square<kIn, kFilter>(transform_to_filter_gradient, elements, taps);
+        float* to = dweight + (part.k.begin + k) * kFilter * kFilter * shape_.c + part.c.begin + c;
+        for (int at = 0; at < kFilter * kFilter; ++at)
+          store(to + at * shape_.c, taps[at / kFilter][at % kFilter]);
+      }
+  }
+
+  ConvShape shape_;
+  Grid grid_;
+  int64_t parts_of_c_, parts_;
+  int64_t pieces_;  ///< of the tiles, whose sums are added at the end
+  int64_t threads_, sums_of_part_;
+  ScratchCursor cursor_;
+  float *sums_, *x_, *dy_;
+};
+
+}  // namespace
+
+int64_t backward_weight_scratch(const ConvShape& shape) {
+  return WeightGradient(shape, nullptr).scratch_bytes();
+}
+
+void backward_weight(const ConvShape& shape, const float* x, const float* dy, float* dweight,
+                     void* scratch) {
+  WeightGradient(shape, scratch).run(x, dy, dweight);
+}
+
+}  // namespace brim::cpu::winograd
