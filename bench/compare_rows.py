@@ -53,14 +53,15 @@ class TrainingStep(Row):
     batch: int = 0
     dtype: str = "f32"
     bytes_bar: float = 0.75
-    replays: bool = False  # brim's updates, which are many short kernels
+    ours: str = ""  # what brim's updates do else: "--replay" where kernels are many and short
 
     def name(self):
-        return f"{self.model}, {self.size}, batch {self.batch}, {self.dtype}"
+        fused = ", fused update" if self.ours == "--fused-update" else ""
+        return f"{self.model}, {self.size}, batch {self.batch}, {self.dtype}{fused}"
 
     def programs(self, a, python):
         return servers(self, a, python, "step_server", "torch_step.py", ["--dtype", self.dtype],
-                       ["--replay"] if self.replays else [])
+                       self.ours.split())
 
     def torch_peak(self, python):
         if self.dtype != "f32":
@@ -141,9 +142,9 @@ class Photographs(Row):
                 Server("torch", [*peer(python, "torch_loader.py"), *flags], env)]
 
 
-def step(model, size, batch, dtype, steps, bars, bytes_bar, replays=False):
+def step(model, size, batch, dtype, steps, bars, bytes_bar, ours=""):
     return TrainingStep(bars, steps, model=model, size=size, batch=batch, dtype=dtype, bytes_bar=bytes_bar,
-                        replays=replays)
+                        ours=ours)
 
 
 ROWS = [
@@ -152,7 +153,9 @@ ROWS = [
     step("mobilenet_v2", 224, 32, "f32", 1, (3.5, 2.0, 2.0), 0.55),
     step("mobilenet_v2", 224, 32, "bf16", 1, (3.0, 1.8, 1.7), 0.55),
     step("resnet18", 64, 64, "f32", 4, (1.4, 1.15, 1.3), 0.75),
-    step("resnet18", 64, 1, "f32", 30, (3.0, 1.5, 3.0), 0.75, replays=True),
+    step("resnet18", 64, 64, "f32", 4, (1.4, 1.15, 1.3), 0.75, "--fused-update"),
+    step("resnet18", 64, 1, "f32", 30, (3.0, 1.5, 3.0), 0.75, "--replay"),
+    step("resnet18", 64, 1, "f32", 30, (3.0, 1.5, 3.0), 0.75, "--fused-update"),
     CifarEpoch((2.0, 1.5, 1.8), 1, most_rounds=3),
     Inference((1.5, 1.15, 1.4), 20, model="resnet50", size=224, batch=1),
     Photographs((1.1,), 2),

@@ -24,6 +24,9 @@ struct StepOptions {
   /// Else results that cost next to nothing are made again, as `train` does.
   bool keeps_all = false;
   bool replays = false;
+  bool fuses_updates = false;
+
+  bool is_planned() const { return replays || fuses_updates; }
 };
 
 inline const std::map<std::string, Dtype> kPrecisions = {
@@ -42,6 +45,10 @@ inline void add_flags(CLI::App& app, StepOptions& options) {
                                  "a file of the model, which may be a pruned one");
   app.add_flag("--replay", options.replays, "under a plan, each update recorded and started again")
       ->excludes(weights);
+  app.add_flag("--fused-update", options.fuses_updates,
+               "under a plan, parameters updated during backward")
+      ->excludes(weights)
+      ->excludes("--replay");
 }
 
 inline void set_threads(const StepOptions& options) {
@@ -53,14 +60,15 @@ class StepTraining {
   explicit StepTraining(const StepOptions& options)
       : images_(normal({options.batch, options.size, options.size, 3}, 1, RandomKey{1})),
         labels_(random_labels(options.batch, options.classes)) {
-    if (options.replays) {
+    if (options.is_planned()) {
       account_ = planned_account(options);
       scope_.emplace(account_);
     }
     model_ = model_of(options);
     sgd_ = sgd_of(*model_);
     step_ = std::make_unique<TrainStep>(*model_, *sgd_,
-                                        TrainStepOptions{.precision = kPrecisions.at(options.dtype),
+                                        TrainStepOptions{.fused_update = options.fuses_updates,
+                                                         .precision = kPrecisions.at(options.dtype),
                                                          .recompute = recompute_of(options),
                                                          .graph = options.replays});
     if (options.replays) graph_ = std::make_unique<StepGraph>(*step_);
@@ -125,9 +133,10 @@ class StepTraining {
     const Tensor images = empty(images_.shape(), {.device = Device::meta()});
     const Tensor labels = empty(labels_.shape(), {.dtype = Dtype::int64, .device = Device::meta()});
     const TrainerOptions trainer{.steps = 3,
+                                 .fused_update = options.fuses_updates,
                                  .precision = kPrecisions.at(options.dtype),
                                  .recompute = recompute_of(options),
-                                 .graph = true};
+                                 .graph = options.replays};
     const RehearsalOptions rehearsal{
         .make_model = [&] { return model_of(options, Device::meta()); },
         .make_updating =
