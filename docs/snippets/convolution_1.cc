@@ -52,6 +52,19 @@ void drawn() {
         "the second row, as drawn");
 }
 
+void fewer_multiplications() {
+  const double d[] = {0.5, -2, 3, 0.25}, g[] = {-1, 0.75, 2};
+  // [fewer]
+  const double m0 = (d[0] - d[2]) * g[0];
+  const double m1 = (d[1] + d[2]) * (g[0] + g[1] + g[2]) / 2;
+  const double m2 = (d[2] - d[1]) * (g[0] - g[1] + g[2]) / 2;
+  const double m3 = (d[1] - d[3]) * g[2];
+  const double y0 = m0 + m1 + m2, y1 = m1 - m2 - m3;
+  // [/fewer]
+  check(y0 == d[0] * g[0] + d[1] * g[1] + d[2] * g[2], "all of them have few bits");
+  check(y1 == d[1] * g[0] + d[2] * g[1] + d[3] * g[2], "the next output");
+}
+
 void product() {
   // [product]
   Tensor x = uniform({2, 7, 6, 5}, -1, 1, RandomKey{1}, kFloat64);
@@ -97,6 +110,7 @@ void gradients() {
 int main() {
   drawn();
   product();
+  fewer_multiplications();
   pointwise();
   gradients();
 }

@@ -98,16 +98,18 @@ void transform_turned_filters(const float* weight, Channels outputs, int64_t inp
 /// A convolution of x [n,h,w,c] to y [n,p,q,k].
 class Convolution {
  public:
-  Convolution(const ConvShape& shape, void* scratch)
+  Convolution(const ConvShape& shape, int64_t threads, void* scratch)
       : shape_(shape),
         grid_(shape),
-        block_(shape.c > kManyChannels ? kBlock / 2 : kBlock),
+        threads_(std::min(threads, ceil_div(grid_.count(), kRowUnit))),
+        block_(std::min(shape.c > kManyChannels ? kBlock / 2 : kBlock,
+                        ceil_div(ceil_div(grid_.count(), threads_), kRowUnit) * kRowUnit)),
         outputs_(std::min(shape.k, kMostOutputs)),
-        threads_(num_threads()),
+        panel_(std::min(shape.k, kPanel)),
         cursor_(scratch),
         filters_(cursor_.take<float>(kElements * shape.c * outputs_)),
-        inputs_(cursor_.take<float>(threads_ * Elements::count(shape.c))),
-        products_(cursor_.take<float>(threads_ * Elements::count(kPanel))) {}
+        inputs_(cursor_.take<float>(threads_ * Elements::count(block_, shape.c))),
+        products_(cursor_.take<float>(threads_ * Elements::count(block_, panel_))) {}
 
   int64_t scratch_bytes() const { return cursor_.used(); }
 
@@ -131,11 +133,11 @@ class Convolution {
 
   void convolve(Tiles tiles, Channels outputs, const Filters& filters, const float* x,
                 const float* bias, float* y, int64_t thread) const {
-    const Elements inputs(inputs_ + thread * Elements::count(shape_.c), shape_.c);
+    const Elements inputs(inputs_ + thread * Elements::count(block_, shape_.c), block_, shape_.c);
     grid_.transform_x(x, tiles, {0, shape_.c}, inputs);
     for (int64_t k = 0; k < outputs.count; k += kPanel) {
       const int64_t width = filters.width(k);
-      const Elements products(products_ + thread * Elements::count(kPanel), width);
+      const Elements products(products_ + thread * Elements::count(block_, panel_), block_, width);
       for (int e = 0; e < kElements; ++e)
         multiply<Ends::spare, false>({.a = inputs.of(e),
                                       .a_row = inputs.row(),
@@ -153,7 +155,7 @@ class Convolution {
 
   ConvShape shape_;
   Grid grid_;
-  int64_t block_, outputs_, threads_;
+  int64_t threads_, block_, outputs_, panel_;
   ScratchCursor cursor_;
   float *filters_, *inputs_, *products_;
 };
@@ -172,33 +174,40 @@ ConvShape turned(const ConvShape& shape) {
 
 bool suits(const ConvShape& shape, ConvPass pass) {
   constexpr int64_t kFewestChannels = 32;
-  const int64_t fewest_tiles = pass == ConvPass::backward_weight ? 16 : 64;
   const auto are_enough = [](int64_t channels) {
     return channels >= kFewestChannels && channels % kWidth == 0;
   };
-  return shape.groups == 1 && shape.r == kFilter && shape.s == kFilter && shape.stride == Pair(1) &&
-         shape.dilation == Pair(1) && shape.padding.h < kFilter && shape.padding.w < kFilter &&
-         are_enough(shape.c) && are_enough(shape.k) && Grid(shape).count() >= fewest_tiles;
+  const bool is_possible = shape.groups == 1 && shape.r == kFilter && shape.s == kFilter &&
+                           shape.stride == Pair(1) && shape.dilation == Pair(1) &&
+                           shape.padding.h < kFilter && shape.padding.w < kFilter;
+  if (!is_possible || !are_enough(shape.c) || !are_enough(shape.k)) return false;
+  if (pass == ConvPass::backward_weight) return suits_backward_weight(shape);
+  const ConvShape outputs = pass == ConvPass::forward ? shape : turned(shape);
+  // A direct sum is slow on images of a single tile.
+  const int64_t fewest_tiles = outputs.p <= kOut && outputs.q <= kOut ? 64 : 128;
+  return Grid(outputs).count() >= fewest_tiles &&
+         is_affordable(shape, Convolution(outputs, kThreadsOfChoice, nullptr).scratch_bytes());
 }
 
 int64_t forward_scratch(const ConvShape& shape) {
-  return Convolution(shape, nullptr).scratch_bytes();
+  return Convolution(shape, num_threads(), nullptr).scratch_bytes();
 }
 
 void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
              float* y, void* scratch) {
-  Convolution(shape, scratch).run(x, bias, y, [&](Channels outputs, const Filters& to) {
-    transform_filters(weight, outputs, shape.c, to);
-  });
+  Convolution(shape, num_threads(), scratch)
+      .run(x, bias, y, [&](Channels outputs, const Filters& to) {
+        transform_filters(weight, outputs, shape.c, to);
+      });
 }
 
 int64_t backward_data_scratch(const ConvShape& shape) {
-  return Convolution(turned(shape), nullptr).scratch_bytes();
+  return Convolution(turned(shape), num_threads(), nullptr).scratch_bytes();
 }
 
 void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                    void* scratch) {
-  Convolution(turned(shape), scratch)
+  Convolution(turned(shape), num_threads(), scratch)
       .run(dy, nullptr, dx, [&](Channels outputs, const Filters& to) {
         transform_turned_filters(weight, outputs, shape.k, shape.c, to);
       });

@@ -12,7 +12,8 @@ namespace brim::cpu::winograd {
 
 /// Is it possible, and faster than a direct sum (bench/conv_bench.cc)? Stride, dilation and groups
 /// are 1; channels fill vectors, and are enough of them to outweigh the transforms of x and y, as
-/// the tiles are to outweigh those of the filters.
+/// the tiles are to outweigh those of the filters. And the scratch, which grows with threads, is
+/// with two of them no larger than x, y and the weights together.
 bool suits(const ConvShape& shape, ConvPass pass);
 
 // Float32. A pixel's sums are over channels, in order: what the batch is does not matter, and nor

@@ -24,7 +24,8 @@ struct Channels {
   int64_t begin, count;
 };
 
-/// A block of tiles, as many as a second-level cache keeps with what is computed from them.
+/// Tiles of a block at the most: as many as a second-level cache keeps with what is computed from
+/// them.
 inline constexpr int64_t kBlock = 48;
 
 /// Where the elements of a block's tiles lie: for each element a matrix [tile][channel]. Its rows
@@ -32,20 +33,23 @@ inline constexpr int64_t kBlock = 48;
 /// lines of a cache.
 class Elements {
  public:
-  Elements(float* data, int64_t channels) : data_(data), row_(row(channels)) {}
+  Elements(float* data, int64_t tiles, int64_t channels)
+      : data_(data), row_(row(channels)), matrix_(matrix(tiles, channels)) {}
 
-  static int64_t row(int64_t channels) { return channels + kWidth; }
-  static int64_t matrix(int64_t channels) { return kBlock * row(channels) + kWidth; }
-  static int64_t count(int64_t channels) { return kElements * matrix(channels); }
-
-  int64_t row() const { return row_; }
-  float* of(int e, int64_t tile = 0) const {
-    return data_ + e * (kBlock * row_ + kWidth) + tile * row_;
+  /// Floats that they take.
+  static int64_t count(int64_t tiles, int64_t channels) {
+    return kElements * matrix(tiles, channels);
   }
 
+  int64_t row() const { return row_; }
+  float* of(int e, int64_t tile = 0) const { return data_ + e * matrix_ + tile * row_; }
+
  private:
+  static int64_t row(int64_t channels) { return channels + kWidth; }
+  static int64_t matrix(int64_t tiles, int64_t channels) { return tiles * row(channels) + kWidth; }
+
   float* data_;
-  int64_t row_;
+  int64_t row_, matrix_;
 };
 
 /// The tiles that cover a batch of outputs, image by image and row by row.
@@ -100,5 +104,15 @@ class Grid {
   ConvShape shape_;
   int64_t rows_, columns_;  ///< of tiles of an image
 };
+
+/// Threads for which `suits` looks at the scratch, so that it says the same on every machine.
+inline constexpr int64_t kThreadsOfChoice = 2;
+inline bool is_affordable(const ConvShape& shape, int64_t scratch_bytes) {
+  const int64_t x = shape.n * shape.h * shape.w * shape.c, y = shape.pixels() * shape.k;
+  return scratch_bytes <= static_cast<int64_t>(sizeof(float)) * (x + y + shape.k * shape.window());
+}
+
+/// `suits`, of the weight gradient: it needs tiles, and parts for two threads.
+bool suits_backward_weight(const ConvShape& shape);
 
 }  // namespace brim::cpu::winograd

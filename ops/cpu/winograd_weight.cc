@@ -14,20 +14,24 @@ namespace {
 
 class WeightGradient {
  public:
-  WeightGradient(const ConvShape& shape, void* scratch)
+  WeightGradient(const ConvShape& shape, int64_t threads, void* scratch)
       : shape_(shape),
         grid_(shape),
         parts_of_c_(ceil_div(shape.c, kMostC)),
         parts_(ceil_div(shape.k, kMostK) * parts_of_c_),
         pieces_(std::max<int64_t>(std::min(kUnits / parts_, grid_.count() / kTilesOfPiece), 1)),
-        threads_(num_threads()),
-        sums_of_part_(kElements * std::min(shape.c, kMostC) * std::min(shape.k, kMostK)),
+        threads_(std::min(threads, parts_ * pieces_)),
+        block_(std::min(kBlock, ceil_div(grid_.count(), pieces_))),
+        sums_of_part_(kElements * part(0).c.count * part(0).k.count),
         cursor_(scratch),
         sums_(cursor_.take<float>((pieces_ > 1 ? pieces_ * parts_ : threads_) * sums_of_part_)),
-        x_(cursor_.take<float>(threads_ * Elements::count(kMostC))),
-        dy_(cursor_.take<float>(threads_ * Elements::count(kMostK))) {}
+        x_(cursor_.take<float>(threads_ * elements_of_x())),
+        dy_(cursor_.take<float>(threads_ * elements_of_dy())) {}
 
   int64_t scratch_bytes() const { return cursor_.used(); }
+  int64_t tiles() const { return grid_.count(); }
+  /// What threads share among them.
+  int64_t units() const { return parts_ * pieces_; }
 
   void run(const float* x, const float* dy, float* dweight) const {
     parallel_pieces(parts_ * pieces_, threads_, [&](int64_t thread, int64_t begin, int64_t end) {
@@ -47,8 +51,8 @@ class WeightGradient {
 
  private:
   static constexpr int64_t kMostK = 64, kMostC = 64;  ///< channels of a part
-  static constexpr int64_t kUnits = 16;               ///< to share among threads
-  static constexpr int64_t kTilesOfPiece = 256;       ///< which repay its own sums
+  static constexpr int64_t kUnits = 8;                ///< to share among threads
+  static constexpr int64_t kTilesOfPiece = 128;       ///< which repay its own sums
   static constexpr int64_t kGrain = 8;                ///< filters
 
   struct Part {
@@ -61,13 +65,17 @@ class WeightGradient {
     return {{k, std::min(kMostK, shape_.k - k)}, {c, std::min(kMostC, shape_.c - c)}};
   }
 
+  /// Floats that elements of a block take.
+  int64_t elements_of_x() const { return Elements::count(block_, part(0).c.count); }
+  int64_t elements_of_dy() const { return Elements::count(block_, part(0).k.count); }
+
   /// sums[element][filter][channel] over the tiles.
   void sum_up(Tiles tiles, const Part& part, const float* x, const float* dy, int64_t thread,
               float* sums) const {
-    const Elements of_x(x_ + thread * Elements::count(kMostC), part.c.count);
-    const Elements of_dy(dy_ + thread * Elements::count(kMostK), part.k.count);
-    for (int64_t at = tiles.begin; at < tiles.end; at += kBlock) {
-      const Tiles block{at, std::min(at + kBlock, tiles.end)};
+    const Elements of_x(x_ + thread * elements_of_x(), block_, part.c.count);
+    const Elements of_dy(dy_ + thread * elements_of_dy(), block_, part.k.count);
+    for (int64_t at = tiles.begin; at < tiles.end; at += block_) {
+      const Tiles block{at, std::min(at + block_, tiles.end)};
       grid_.transform_x(x, block, part.c, of_x);
       grid_.transform_dy(dy, block, part.k, of_dy);
       const auto multiply_block =
@@ -121,20 +129,27 @@ class WeightGradient {
   Grid grid_;
   int64_t parts_of_c_, parts_;
   int64_t pieces_;  ///< of the tiles, whose sums are added at the end
-  int64_t threads_, sums_of_part_;
+  int64_t threads_, block_, sums_of_part_;
   ScratchCursor cursor_;
   float *sums_, *x_, *dy_;
 };
 
 }  // namespace
 
+bool suits_backward_weight(const ConvShape& shape) {
+  constexpr int64_t kFewestTiles = 16;
+  const WeightGradient gradient(shape, kThreadsOfChoice, nullptr);
+  return gradient.tiles() >= kFewestTiles && gradient.units() > 1 &&
+         is_affordable(shape, gradient.scratch_bytes());
+}
+
 int64_t backward_weight_scratch(const ConvShape& shape) {
-  return WeightGradient(shape, nullptr).scratch_bytes();
+  return WeightGradient(shape, num_threads(), nullptr).scratch_bytes();
 }
 
 void backward_weight(const ConvShape& shape, const float* x, const float* dy, float* dweight,
                      void* scratch) {
-  WeightGradient(shape, scratch).run(x, dy, dweight);
+  WeightGradient(shape, num_threads(), scratch).run(x, dy, dweight);
 }
 
 }  // namespace brim::cpu::winograd

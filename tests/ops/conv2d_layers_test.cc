@@ -143,23 +143,24 @@ TEST_CASE("conv2d: layers of ResNet with a few pixels, float32 against float64")
 // Odd sizes leave tiles of Winograd's method half empty; channels that are no multiple of a panel's
 // and more than a block of filters or a part of the weights has are cut in all ways.
 TEST_CASE("conv2d: 3x3 layers by Winograd's method, float32 against float64") {
-  const Layer layers[] = {{{2, 15, 17, 48}, {80, 3, 3, 48}, window(1, 1)},
-                          {{1, 20, 19, 64}, {32, 3, 3, 64}, window(1, 0)},
-                          {{3, 11, 12, 32}, {160, 3, 3, 32}, window(1, 2)},
-                          {{1, 16, 16, 288}, {144, 3, 3, 288}, window(1, 1)},
-                          {{33, 3, 4, 96}, {96, 3, 3, 96}, {.padding = {1, 2}}}};
+  const Layer layers[] = {{{20, 15, 17, 48}, {80, 3, 3, 48}, window(1, 1)},
+                          {{16, 20, 19, 64}, {32, 3, 3, 64}, window(1, 0)},
+                          {{14, 11, 12, 32}, {160, 3, 3, 32}, window(1, 2)},
+                          {{8, 16, 16, 288}, {144, 3, 3, 288}, window(1, 1)},
+                          {{256, 3, 4, 96}, {96, 3, 3, 96}, {.padding = {1, 2}}}};
   for (const Layer& layer : layers) {
+    CAPTURE(to_string(layer.x));
     const Shape y = conv2d_shape(layer.x, layer.weight, layer.options);
     const ConvShape z(layer.x, layer.weight, y, layer.options);
     for (const ConvPass pass :
          {ConvPass::forward, ConvPass::backward_data, ConvPass::backward_weight})
-      REQUIRE(cpu::winograd::suits(z, pass));
+      CHECK(cpu::winograd::suits(z, pass));
     check_layer(layer);
   }
 }
 
 TEST_CASE("conv2d: bits by Winograd's method do not depend on threads, nor y and dx on the batch") {
-  const Layer layer{{4, 14, 15, 64}, {48, 3, 3, 64}, window(1, 1)};
+  const Layer layer{{32, 14, 15, 64}, {48, 3, 3, 64}, window(1, 1)};
   const Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
   const Tensor x = normal(layer.x, 1, RandomKey{1}), dy = normal(shape, 1, RandomKey{3});
   const Tensor weight = normal(layer.weight, 1, RandomKey{2});
@@ -173,7 +174,7 @@ TEST_CASE("conv2d: bits by Winograd's method do not depend on threads, nor y and
     CHECK(testing::bit_difference(again.dx, all.dx) == "");
     CHECK(testing::bit_difference(again.dweight, all.dweight) == "");
   }
-  for (const SliceOptions& half : {SliceOptions{.end = 2}, SliceOptions{.begin = 2}}) {
+  for (const SliceOptions& half : {SliceOptions{.end = 16}, SliceOptions{.begin = 16}}) {
     const auto of = [&](const Tensor& t) { return contiguous(slice(t, 0, half)); };
     const Results part = differentiate(of(x), weight, of(dy), layer.options);
     CHECK(testing::bit_difference(part.y, of(all.y)) == "");
