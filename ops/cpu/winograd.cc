@@ -5,6 +5,7 @@
 
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
+#include "brim/ops/cpu/winograd_choice.h"
 #include "brim/ops/cpu/winograd_grid.h"
 #include "brim/ops/cpu/winograd_product.h"
 
@@ -36,9 +37,8 @@ class Filters {
 /// circle.
 void transform_weight(const float* weight, int64_t channels, bool turned, V (&elements)[kIn][kIn]) {
   V taps[kFilter][kFilter];
-  for (int at = 0; at < kFilter * kFilter; ++at)
-    taps[at / kFilter][at % kFilter] =
-        load<V>(weight + (turned ? kFilter * kFilter - 1 - at : at) * channels);
+  for (int at = 0; at < kTaps; ++at)
+    taps[at / kFilter][at % kFilter] = load<V>(weight + (turned ? kTaps - 1 - at : at) * channels);
   transform_square<kFilter, kIn>(transform_filter, taps, elements);
 }
 
@@ -68,8 +68,7 @@ void transform_filters(const float* weight, Channels outputs, int64_t inputs, co
       for (int64_t c = 0; c < inputs; c += kWidth) {
         for (int64_t i = 0; i < kWidth; ++i) {
           const int64_t filter = outputs.begin + k + i;
-          transform_weight(weight + filter * kFilter * kFilter * inputs + c, inputs, false,
-                           elements);
+          transform_weight(weight + filter * kTaps * inputs + c, inputs, false, elements);
           for (int e = 0; e < kElements; ++e) squares[e][i] = elements[e / kIn][e % kIn];
         }
         for (int e = 0; e < kElements; ++e) {
@@ -88,8 +87,8 @@ void transform_turned_filters(const float* weight, Channels outputs, int64_t inp
     V elements[kIn][kIn];
     for (int64_t k = begin; k < end; ++k)
       for (int64_t c = 0; c < outputs.count; c += kWidth) {
-        transform_weight(weight + k * kFilter * kFilter * channels + outputs.begin + c, channels,
-                         true, elements);
+        transform_weight(weight + k * kTaps * channels + outputs.begin + c, channels, true,
+                         elements);
         for (int e = 0; e < kElements; ++e) store(to.of(e, k, c), elements[e / kIn][e % kIn]);
       }
   });

@@ -16,9 +16,10 @@ namespace brim::cpu::winograd {
 /// with two of them no larger than x, y and the weights together.
 bool suits(const ConvShape& shape, ConvPass pass);
 
-// Float32. A pixel's sums are over channels, in order: what the batch is does not matter, and nor
-// does the number of threads. Weight gradients are sums over tiles, in an order that the sizes
-// give.
+// Float32, contiguous, of the shapes that ConvShape says; the scratch in bytes, on a line's
+// boundary, of as many threads as there are. Only where `suits` says so. A pixel's sums are over
+// channels, in order: what the batch is does not matter, and nor does the number of threads. Weight
+// gradients are sums over tiles, in an order that the sizes give.
 
 int64_t forward_scratch(const ConvShape& shape);
 /// `bias` may be null.

@@ -105,14 +105,4 @@ class Grid {
   int64_t rows_, columns_;  ///< of tiles of an image
 };
 
-/// Threads for which `suits` looks at the scratch, so that it says the same on every machine.
-inline constexpr int64_t kThreadsOfChoice = 2;
-inline bool is_affordable(const ConvShape& shape, int64_t scratch_bytes) {
-  const int64_t x = shape.n * shape.h * shape.w * shape.c, y = shape.pixels() * shape.k;
-  return scratch_bytes <= static_cast<int64_t>(sizeof(float)) * (x + y + shape.k * shape.window());
-}
-
-/// `suits`, of the weight gradient: it needs tiles, and parts for two threads.
-bool suits_backward_weight(const ConvShape& shape);
-
 }  // namespace brim::cpu::winograd

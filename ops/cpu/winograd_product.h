@@ -1,5 +1,6 @@
 // The matrix products of Winograd's convolutions. Their operands lie in a cache, in whole vectors
-// and with rows to spare, so that unlike those of ops/cpu/gemm.h they are not packed first.
+// and with rows to spare, so that unlike those of ops/cpu/gemm.h they are not packed first. A tile
+// here is one of C, which registers hold.
 #pragma once
 
 #include <algorithm>

@@ -14,6 +14,7 @@ namespace brim::cpu::winograd {
 inline constexpr int kOut = 2;     ///< outputs of a tile, each way
 inline constexpr int kIn = 4;      ///< inputs of it, and elements after a transform
 inline constexpr int kFilter = 3;  ///< taps of a filter
+inline constexpr int kTaps = kFilter * kFilter;
 inline constexpr int kElements = kIn * kIn;
 
 // Each takes a row or a column of vectors of channels; both ways in turn it is the whole.

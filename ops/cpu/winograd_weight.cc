@@ -6,6 +6,7 @@
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/winograd.h"
+#include "brim/ops/cpu/winograd_choice.h"
 #include "brim/ops/cpu/winograd_grid.h"
 #include "brim/ops/cpu/winograd_product.h"
 
@@ -55,6 +56,9 @@ class WeightGradient {
   static constexpr int64_t kTilesOfPiece = 128;       ///< which repay its own sums
   static constexpr int64_t kGrain = 8;                ///< filters
 
+  struct Filters {
+    int64_t begin, count;
+  };
   struct Part {
     Channels k, c;
     /// Where the sums for a filter are.
@@ -105,22 +109,19 @@ class WeightGradient {
         for (int64_t c = 0; c < one.c.count; ++c)
           sums[one.at(e, filter) + c] += more[one.at(e, filter) + c];
     }
-    transform(one, sums, {filter, filter + 1}, dweight);
+    transform(one, sums, {filter, 1}, dweight);
   }
 
-  /// dweight of filters [begin, end) of a part.
-  struct FilterRange {
-    int64_t begin, end;
-  };
-  void transform(const Part& part, const float* sums, FilterRange filters, float* dweight) const {
-    for (int64_t k = filters.begin; k < filters.end; ++k)
+  /// dweight of some of a part's filters.
+  void transform(const Part& part, const float* sums, Filters filters, float* dweight) const {
+    for (int64_t k = filters.begin; k < filters.begin + filters.count; ++k)
       for (int64_t c = 0; c < part.c.count; c += kWidth) {
         V elements[kIn][kIn], taps[kFilter][kFilter];
         for (int e = 0; e < kElements; ++e)
           elements[e / kIn][e % kIn] = load<V>(sums + part.at(e, k) + c);
         transform_square<kIn, kFilter>(transform_to_filter_gradient, elements, taps);
-        float* to = dweight + (part.k.begin + k) * kFilter * kFilter * shape_.c + part.c.begin + c;
-        for (int at = 0; at < kFilter * kFilter; ++at)
+        float* to = dweight + (part.k.begin + k) * kTaps * shape_.c + part.c.begin + c;
+        for (int at = 0; at < kTaps; ++at)
           store(to + at * shape_.c, taps[at / kFilter][at % kFilter]);
       }
   }

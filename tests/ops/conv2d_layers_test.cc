@@ -78,6 +78,9 @@ void check_pass(const ConvShape& z, ConvPass pass, const Tensor& got, const Tens
   check_sums(got, expected, squares, static_cast<double>(terms), 0x1p-24, spread);
 }
 
+constexpr ConvPass kPasses[] = {ConvPass::forward, ConvPass::backward_data,
+                                ConvPass::backward_weight};
+
 struct Layer {
   Shape x, weight;
   Conv2dOptions options;
@@ -152,9 +155,7 @@ TEST_CASE("conv2d: 3x3 layers by Winograd's method, float32 against float64") {
     CAPTURE(to_string(layer.x));
     const Shape y = conv2d_shape(layer.x, layer.weight, layer.options);
     const ConvShape z(layer.x, layer.weight, y, layer.options);
-    for (const ConvPass pass :
-         {ConvPass::forward, ConvPass::backward_data, ConvPass::backward_weight})
-      CHECK(cpu::winograd::suits(z, pass));
+    for (const ConvPass pass : kPasses) CHECK(cpu::winograd::suits(z, pass));
     check_layer(layer);
   }
 }
@@ -164,6 +165,11 @@ TEST_CASE("conv2d: bits by Winograd's method do not depend on threads, nor y and
   const Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
   const Tensor x = normal(layer.x, 1, RandomKey{1}), dy = normal(shape, 1, RandomKey{3});
   const Tensor weight = normal(layer.weight, 1, RandomKey{2});
+  for (const int64_t images : {layer.x[0], layer.x[0] / 2}) {
+    ConvShape z(layer.x, layer.weight, shape, layer.options);
+    z.n = images;
+    for (const ConvPass pass : kPasses) CHECK(cpu::winograd::suits(z, pass));
+  }
   const Results all = differentiate(x, weight, dy, layer.options);
   const int threads = num_threads();
   for (const int fewer_or_more : {1, 2, 3, 5}) {
