@@ -165,11 +165,11 @@ TEST_CASE("conv2d: bits by Winograd's method do not depend on threads, nor y and
   const Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
   const Tensor x = normal(layer.x, 1, RandomKey{1}), dy = normal(shape, 1, RandomKey{3});
   const Tensor weight = normal(layer.weight, 1, RandomKey{2});
-  for (const int64_t images : {layer.x[0], layer.x[0] / 2}) {
-    ConvShape z(layer.x, layer.weight, shape, layer.options);
-    z.n = images;
-    for (const ConvPass pass : kPasses) CHECK(cpu::winograd::suits(z, pass));
-  }
+  ConvShape z(layer.x, layer.weight, shape, layer.options);
+  for (const ConvPass pass : kPasses) CHECK(cpu::winograd::suits(z, pass));
+  z.n /= 2;
+  for (const ConvPass pass : {ConvPass::forward, ConvPass::backward_data})
+    CHECK(cpu::winograd::suits(z, pass));
   const Results all = differentiate(x, weight, dy, layer.options);
   const int threads = num_threads();
   for (const int fewer_or_more : {1, 2, 3, 5}) {
