@@ -25,10 +25,18 @@ BatchNorm2d::BatchNorm2d(int64_t channels, const BatchNorm2dOptions& options) : 
 }
 
 Tensor BatchNorm2d::operator()(Tensor x, Fused fused, Where where) {
+  return call(where, [&] { return run({std::move(x), {}, {}}, std::move(fused)); });
+}
+
+Tensor BatchNorm2d::operator()(Conv2dWithStatistics x, Fused fused, Where where) {
   return call(where, [&] { return run(std::move(x), std::move(fused)); });
 }
 
-Tensor BatchNorm2d::forward(Tensor x) { return run(std::move(x), {}); }
+Tensor BatchNorm2d::operator()(Conv2dWithStatistics x, Where where) {
+  return (*this)(std::move(x), {}, where);
+}
+
+Tensor BatchNorm2d::forward(Tensor x) { return run({std::move(x), {}, {}}, {}); }
 
 void BatchNorm2d::fold_into(Conv2d& convolution) {
   convolution_ = &convolution;
@@ -36,21 +44,23 @@ void BatchNorm2d::fold_into(Conv2d& convolution) {
   mark_as_folded();
 }
 
-Tensor BatchNorm2d::run(Tensor x, Fused fused) {
+Tensor BatchNorm2d::run(Conv2dWithStatistics x, Fused fused) {
   if (unfused_scopes > 0 && (fused.residual.defined() || fused.activation != Activation::none))
     return run_unfused(std::move(x), std::move(fused));
   if (is_folded())
-    return convolution_->run_folded(std::move(x), std::move(fused.residual), fused.activation);
-  return batch_norm(std::move(x), weight, bias, running_mean, running_var,
+    return convolution_->run_folded(std::move(x.y), std::move(fused.residual), fused.activation);
+  return batch_norm(std::move(x.y), weight, bias, running_mean, running_var,
                     {.residual = std::move(fused.residual),
                      .activation = fused.activation,
                      .training = training(),
                      .momentum = options_.momentum,
-                     .epsilon = options_.epsilon},
+                     .epsilon = options_.epsilon,
+                     .mean = std::move(x.mean),
+                     .variance = std::move(x.variance)},
                     where());
 }
 
-Tensor BatchNorm2d::run_unfused(Tensor x, Fused fused) {
+Tensor BatchNorm2d::run_unfused(Conv2dWithStatistics x, Fused fused) {
   Tensor y = run(std::move(x), {});
   if (fused.residual.defined()) y = add(std::move(y), std::move(fused.residual), where());
   return activate(std::move(y), fused.activation, where());

@@ -7,6 +7,7 @@
 
 #include "brim/nn/module.h"
 #include "brim/ops/batch_norm.h"
+#include "brim/ops/conv2d.h"
 
 namespace brim::nn {
 
@@ -32,6 +33,9 @@ class BatchNorm2d final : public Module {
   using Module::operator();
   /// `bn(x, {.residual = shortcut, .activation = Activation::relu})`
   Tensor operator()(Tensor x, Fused fused, Where where = Where::current());
+  /// Of `conv.for_norm(x)`.
+  Tensor operator()(Conv2dWithStatistics x, Fused fused, Where where = Where::current());
+  Tensor operator()(Conv2dWithStatistics x, Where where = Where::current());
   Tensor forward(Tensor x) override;
   std::string_view kind() const override { return "BatchNorm2d"; }
   double epsilon() const { return options_.epsilon; }
@@ -42,8 +46,8 @@ class BatchNorm2d final : public Module {
   Tensor weight, bias, running_mean, running_var;
 
  private:
-  Tensor run(Tensor x, Fused fused);
-  Tensor run_unfused(Tensor x, Fused fused);
+  Tensor run(Conv2dWithStatistics x, Fused fused);
+  Tensor run_unfused(Conv2dWithStatistics x, Fused fused);
 
   BatchNorm2dOptions options_;
   Conv2d* convolution_ = nullptr;  // where it is folded

@@ -30,6 +30,14 @@ Tensor Conv2d::forward(Tensor x) {
   return conv2d(std::move(x), weight, bias, options, where());
 }
 
+Conv2dWithStatistics Conv2d::for_norm(Tensor x, Where where) {
+  if (!training() || is_folded()) return {(*this)(std::move(x), where), {}, {}};
+  return call(where, [&] {
+    const Conv2dOptions options = options_for(x);
+    return conv2d_with_statistics(std::move(x), weight, bias, options, where);
+  });
+}
+
 Conv2dOptions Conv2d::options_for(const Tensor& x) const {
   Conv2dOptions options = options_;
   if (filters_per_channel_ > 0) options.groups = weight.size(0) / filters_per_channel_;

@@ -29,6 +29,9 @@ class Conv2d final : public Module {
   /// Throws `ValueError` for counts below 1, or channels that the groups do not divide.
   Conv2d(int64_t in, int64_t out, const ConvOptions& options = {});
   Tensor forward(Tensor x) override;
+  /// The result for a batch norm, in training with the statistics that it wants:
+  /// `bn(conv.for_norm(x))` is `bn(conv(x))`, with one sweep over the result less.
+  Conv2dWithStatistics for_norm(Tensor x, Where where = Where::current());
   std::string_view kind() const override { return "Conv2d"; }
 
   /// For `fold_batch_norms` (nn/fold.h): takes a weight and a bias that have a batch norm in them.

@@ -11,9 +11,10 @@ namespace {
 
 using kernel::BatchNormAttributes;
 
-// The inputs: these three, in evaluation the running mean and variance, last the residual.
-constexpr int kX = 0, kWeight = 1, kBias = 2, kRunningMean = 3, kRunningVar = 4;
-// The outputs.
+// The inputs: these three, the mean and the variance where they are given (in evaluation the
+// running ones, in training those of the batch if they are known), last the residual.
+constexpr int kX = 0, kWeight = 1, kBias = 2, kGivenMean = 3, kGivenVariance = 4;
+// The outputs; the last two where training was not given them.
 constexpr int kY = 0, kMean = 1, kVariance = 2;
 
 int64_t values_per_channel(const Tensor& x) {
@@ -28,6 +29,7 @@ class BatchNorm final : public autograd::Op {
       : attributes_{options.epsilon, options.activation, options.training},
         momentum_(options.momentum),
         has_residual_(options.residual.defined()),
+        knows_batch_(options.training && options.mean.defined()),
         running_mean_(std::move(running_mean)),
         running_var_(std::move(running_var)) {}
 
@@ -38,7 +40,9 @@ class BatchNorm final : public autograd::Op {
   Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override;
   Tensors forward_again(const Tensors& in, const Tensors& known,
                         const autograd::ForwardContext& context) const override;
-  std::vector<int> anchors() const override { return {kMean, kVariance}; }
+  std::vector<int> anchors() const override {
+    return knows_batch_ ? std::vector<int>() : std::vector{kMean, kVariance};
+  }
   bool is_one_pass() const override { return true; }
   bool is_rowwise() const override { return true; }
   void apply_effects(const Tensors& in, const Tensors& out) const override;
@@ -56,7 +60,8 @@ class BatchNorm final : public autograd::Op {
   }
 
  private:
-  int residual_index() const { return attributes_.training ? kRunningMean : kRunningVar + 1; }
+  bool has_given() const { return knows_batch_ || !attributes_.training; }
+  int residual_index() const { return has_given() ? kGivenVariance + 1 : kGivenMean; }
   bool activates() const { return attributes_.activation != Activation::none; }
   // The derivative of the activation comes from y where that spares saving the residual. The y of
   // hardswish does not tell what went into it: that is found again, from x and the residual.
@@ -72,6 +77,7 @@ class BatchNorm final : public autograd::Op {
   BatchNormAttributes attributes_;
   double momentum_;
   bool has_residual_;
+  bool knows_batch_;  // in training, its mean and variance are inputs
   // Written by effects, in training only.
   Tensor running_mean_, running_var_;
 };
@@ -83,8 +89,18 @@ void BatchNorm::validate(const Tensors& in) const {
   Shape channels{x.size(-1)};
   require_values_for(name(), x, in[kWeight], channels, "weight");
   require_values_for(name(), x, in[kBias], channels, "bias");
-  const Tensor& mean = attributes_.training ? running_mean_ : in[kRunningMean];
-  const Tensor& var = attributes_.training ? running_var_ : in[kRunningVar];
+  const Tensor& mean = attributes_.training ? running_mean_ : in[kGivenMean];
+  const Tensor& var = attributes_.training ? running_var_ : in[kGivenVariance];
+  for (int i : {kGivenMean, kGivenVariance})
+    if (knows_batch_)
+      expect<ValueError>(in[static_cast<size_t>(i)].shape() == channels &&
+                             in[static_cast<size_t>(i)].dtype() == Dtype::float64 &&
+                             in[static_cast<size_t>(i)].device() == x.device(),
+                         name(),
+                         "expected mean and variance of the batch as float64 {} beside the input, "
+                         "got {} {}",
+                         to_string(channels), to_string(in[static_cast<size_t>(i)].dtype()),
+                         to_string(in[static_cast<size_t>(i)].shape()));
   if (mean.defined()) require_values_for(name(), x, mean, channels, "running_mean");
   if (var.defined()) require_values_for(name(), x, var, channels, "running_var");
   if (attributes_.training && mean.defined() && var.defined()) {
@@ -108,14 +124,19 @@ void BatchNorm::validate(const Tensors& in) const {
 
 void BatchNorm::statistics(const Tensors& in, const Tensor& x, Tensor& mean,
                            Tensor& variance) const {
+  if (knows_batch_) {
+    mean = in[kGivenMean];
+    variance = in[kGivenVariance];
+    return;
+  }
   TensorOptions options{.dtype = Dtype::float64, .device = x.device()};
   mean = empty({x.size(-1)}, options);
   variance = empty({x.size(-1)}, options);
   if (attributes_.training) {
     launch(kernel::batch_norm_statistics, x.dtype(), {x}, {mean, variance});
   } else {
-    copy_into(mean, in[kRunningMean]);
-    copy_into(variance, in[kRunningVar]);
+    copy_into(mean, in[kGivenMean]);
+    copy_into(variance, in[kGivenVariance]);
   }
 }
 
@@ -124,12 +145,14 @@ Tensors BatchNorm::forward(const Tensors& in, const autograd::ForwardContext& co
   Tensor mean, variance;
   statistics(in, contiguous(in[kX]), mean, variance);
   Tensor y = normalise(in, mean, variance, context);
+  if (knows_batch_) return {y};
   if (!context.for_backward && !attributes_.training) return {y, Tensor(), Tensor()};
   return {y, mean, variance};
 }
 
 Tensors BatchNorm::forward_again(const Tensors& in, const Tensors& known,
                                  const autograd::ForwardContext& context) const {
+  if (knows_batch_) return forward(in, context);
   const Tensor &mean = known[kMean], &variance = known[kVariance];
   if (!mean.defined() || !variance.defined()) return forward(in, context);
   return {normalise(in, mean, variance, context), mean, variance};
@@ -151,7 +174,9 @@ void BatchNorm::apply_effects(const Tensors& in, const Tensors& out) const {
   if (!attributes_.training || !running_mean_.defined() || count == 0) return;
   auto [part, before] = autograd::effect_share();
   double n = std::round(static_cast<double>(count) / part);
-  launch(kernel::running_statistics, {out[kMean], out[kVariance], running_mean_},
+  launch(kernel::running_statistics,
+         {knows_batch_ ? in[kGivenMean] : out[kMean],
+          knows_batch_ ? in[kGivenVariance] : out[kVariance], running_mean_},
          {autograd::effect_target(running_mean_), autograd::effect_target(running_var_)},
          {.momentum = momentum_, .correction = n / (n - 1), .part = part, .before = before});
 }
@@ -165,8 +190,9 @@ autograd::Saves BatchNorm::saves(const autograd::Needs& needs) const {
   if (derives_from_x() && has_residual_) saves.inputs.push_back(residual_index());
   if (derives_from_y()) saves.outputs.push_back(kY);
   if (activates() || needs[kX] || needs[kWeight]) {
-    saves.outputs.push_back(kMean);
-    saves.outputs.push_back(kVariance);
+    std::vector<int>& to = knows_batch_ ? saves.inputs : saves.outputs;
+    to.push_back(knows_batch_ ? kGivenMean : kMean);
+    to.push_back(knows_batch_ ? kGivenVariance : kVariance);
   }
   return saves;
 }
@@ -178,7 +204,7 @@ autograd::Saves BatchNorm::saves(const autograd::Needs& needs) const {
 // the last two terms in training only.
 Tensors BatchNorm::backward(autograd::BackwardCall& call) const {
   auto saved = saves({call.needs(kX), call.needs(kWeight), call.needs(kBias)});
-  Tensor in[kRunningVar + 2], out[kVariance + 1];
+  Tensor in[kGivenVariance + 2], out[kVariance + 1];
   for (int i : saved.inputs) in[i] = contiguous(call.input(i));
   for (int i : saved.outputs) {
     if (call.is_derived(i)) {
@@ -200,7 +226,8 @@ Tensors BatchNorm::backward(autograd::BackwardCall& call) const {
   if (residual_needs && !activates()) dresidual = dy;
   if (call.needs(kX)) grads[kX] = residual_needs ? empty_like(dy) : reuse_or_empty(dy);
   launch(kernel::batch_norm_backward, dy.dtype(),
-         {dy, in[kX], in[kWeight], out[kMean], out[kVariance], in[kBias], out[kY],
+         {dy, in[kX], in[kWeight], knows_batch_ ? in[kGivenMean] : out[kMean],
+          knows_batch_ ? in[kGivenVariance] : out[kVariance], in[kBias], out[kY],
           has_residual_ ? in[residual_index()] : Tensor()},
          {grads[kX], grads[kWeight], grads[kBias], activates() ? dresidual : Tensor()},
          attributes_);
@@ -219,6 +246,8 @@ Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Ten
                      "expected a momentum in [0, 1], got {}", options.momentum);
   expect<ValueError>(running_mean.defined() == running_var.defined(), kTag,
                      "expected both running_mean and running_var, or neither");
+  expect<ValueError>(options.mean.defined() == options.variance.defined(), kTag,
+                     "expected both mean and variance of the batch, or neither");
   expect<ValueError>(options.training || running_mean.defined(), kTag,
                      "expected running statistics for evaluation");
   auto op = options.training ? std::make_shared<BatchNorm>(options, std::move(running_mean),
@@ -228,6 +257,9 @@ Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Ten
   if (!options.training) {
     in.push_back(std::move(running_mean));
     in.push_back(std::move(running_var));
+  } else if (options.mean.defined()) {
+    in.push_back(std::move(options.mean));
+    in.push_back(std::move(options.variance));
   }
   if (options.residual.defined()) in.push_back(std::move(options.residual));
   op->validate(in);

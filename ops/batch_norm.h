@@ -20,6 +20,9 @@ struct BatchNormOptions {
   bool training = true;
   double momentum = 0.1;  ///< running = (1 - momentum) * running + momentum * batch
   double epsilon = 1e-5;
+  /// Those of the batch, where whoever made x knows them (`conv2d_with_statistics`): biased,
+  /// float64 [C]. Not used in evaluation.
+  Tensor mean = {}, variance = {};
 };
 
 /// y = activation((x - mean) / sqrt(variance + epsilon) * weight + bias + residual), per channel.

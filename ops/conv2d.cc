@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "brim/autograd/input_rule.h"
+#include "brim/base/stand_in.h"
 #include "brim/ops/conv_slices.h"
 #include "brim/ops/linear.h"
 #include "brim/ops/op.h"
@@ -38,10 +40,26 @@ int64_t positions(int64_t size, int64_t taps, int64_t stride, int64_t padding, i
 
 class Conv2d final : public autograd::Op {
  public:
-  explicit Conv2d(const Conv2dOptions& options) : options_(options) {}
+  Conv2d(const Conv2dOptions& options, bool with_statistics)
+      : options_(options), with_statistics_(with_statistics) {}
   const char* name() const override { return kName; }
+  int visible_outputs() const override { return with_statistics_ ? 3 : 1; }
+  std::vector<int> anchors() const override {
+    return with_statistics_ ? std::vector{kMean, kVariance} : std::vector<int>();
+  }
 
   Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
+    return run(in, with_statistics_);
+  }
+
+  Tensors forward_again(const Tensors& in, const Tensors& known,
+                        const autograd::ForwardContext& context) const override {
+    if (!with_statistics_ || !known[kMean].defined() || !known[kVariance].defined())
+      return forward(in, context);
+    return {run(in, false)[0], known[kMean], known[kVariance]};
+  }
+
+  Tensors run(const Tensors& in, bool with_statistics) const {
     require_floating(name(), in[0]);
     require_same_kind(name(), in[0], in[1]);
     Shape shape = conv2d_shape(in[0].shape(), in[1].shape(), options_);
@@ -49,12 +67,21 @@ class Conv2d final : public autograd::Op {
     Tensor x = contiguous(in[0]), weight = contiguous(in[1]);
     Tensor bias = in.size() > 2 ? contiguous(in[2]) : Tensor();
     Tensor y = empty(shape, {.dtype = x.dtype(), .device = x.device()});
-    launch(kernel::conv2d, {x, weight, bias}, {y}, options_);
-    return {y};
+    if (!with_statistics) {
+      launch(kernel::conv2d, {x, weight, bias}, {y}, options_);
+      return {y};
+    }
+    const TensorOptions options{.dtype = Dtype::float64, .device = x.device()};
+    Tensor mean = empty({shape[3]}, options), variance = empty({shape[3]}, options);
+    launch(kernel::conv2d_with_statistics, x.dtype(), {x, weight, bias}, {y, mean, variance},
+           options_);
+    return {y, mean, variance};
   }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
-    return saves_of_product(needs);
+    autograd::Saves saves = saves_of_product(needs);
+    if (with_statistics_) saves.outputs = anchors();  // for forward_again
+    return saves;
   }
 
   bool reads_rows(int input, std::span<const autograd::TensorInfo> in,
@@ -88,8 +115,19 @@ class Conv2d final : public autograd::Op {
   }
 
  private:
+  static constexpr int kMean = 1, kVariance = 2;  // outputs, after y
+
   Conv2dOptions options_;
+  bool with_statistics_;
 };
+
+Tensors inputs_of(Tensor x, Tensor weight, Tensor bias) {
+  Tensors inputs;
+  inputs.push_back(std::move(x));
+  inputs.push_back(std::move(weight));
+  if (bias.defined()) inputs.push_back(std::move(bias));
+  return inputs;
+}
 
 }  // namespace
 
@@ -114,11 +152,19 @@ Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& o) 
 }
 
 Tensor conv2d(Tensor x, Tensor weight, Tensor bias, const Conv2dOptions& options, Where where) {
-  Tensors inputs;
-  inputs.push_back(std::move(x));
-  inputs.push_back(std::move(weight));
-  if (bias.defined()) inputs.push_back(std::move(bias));
-  return autograd::apply_one(std::make_shared<Conv2d>(options), std::move(inputs), where);
+  return autograd::apply_one(std::make_shared<Conv2d>(options, false),
+                             inputs_of(std::move(x), std::move(weight), std::move(bias)), where);
+}
+
+Conv2dWithStatistics conv2d_with_statistics(Tensor x, Tensor weight, Tensor bias,
+                                            const Conv2dOptions& options, Where where) {
+  // A rule, such as autocast's, may have the convolution in another dtype.
+  if (x.dtype() != Dtype::float32 || device_meant(x.device()).is_cuda() ||
+      autograd::input_rule() != nullptr)
+    return {conv2d(std::move(x), std::move(weight), std::move(bias), options, where), {}, {}};
+  Tensors out = autograd::apply(std::make_shared<Conv2d>(options, true),
+                                inputs_of(std::move(x), std::move(weight), std::move(bias)), where);
+  return {std::move(out[0]), out[1].detach(), out[2].detach()};
 }
 
 }  // namespace brim

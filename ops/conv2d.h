@@ -32,12 +32,27 @@ struct Conv2dOptions {
 Tensor conv2d(Tensor x, Tensor weight, Tensor bias, const Conv2dOptions& options = {},
               Where where = Where::current());
 
+/// The result of a convolution, and for a batch norm that follows mean and biased variance of each
+/// of its channels over all pixels, float64 [K]. No gradient flows through these two: that of the
+/// norm has their part in it. They are undefined where the norm takes them as well: on a GPU, of
+/// other dtypes than float32, and under autocast.
+struct Conv2dWithStatistics {
+  Tensor y, mean, variance;
+};
+/// As `conv2d`. The statistics of most dense convolutions are gathered while y is in registers,
+/// which spares a sweep over it. An empty y has zeros.
+Conv2dWithStatistics conv2d_with_statistics(Tensor x, Tensor weight, Tensor bias,
+                                            const Conv2dOptions& options = {},
+                                            Where where = Where::current());
+
 /// The result's shape; throws what `conv2d` throws about shapes.
 Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& options = {});
 
 namespace kernel {
 /// in: x, weight, bias (may be absent); out: y. Contiguous.
 inline constexpr Kernel<Conv2dOptions> conv2d{.name = "conv2d", .by_rows = {.in = 0b1, .out = 0b1}};
+/// The same; out: y, mean, variance (biased) of its channels, float64 [K]. On the CPU in float32.
+inline constexpr Kernel<Conv2dOptions> conv2d_with_statistics{"conv2d_with_statistics"};
 /// in: dy, weight; out: dx, every element written. Contiguous.
 inline constexpr Kernel<Conv2dOptions> conv2d_backward_data{.name = "conv2d_backward_data",
                                                             .by_rows = {.in = 0b1, .out = 0b1}};

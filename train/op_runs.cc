@@ -68,7 +68,12 @@ OpRun replay_of(const OpCall& call, const OpRun& forward) {
   OpRun run = forward;
   run.phase = Phase::recompute;
   if (!run.key.empty()) run.key = call.key(Phase::recompute);
-  if (call.op->is_one_pass()) run.bytes_moved = bytes_of(call.inputs) + bytes_of(call.outputs);
+  if (call.op->is_one_pass()) {
+    run.bytes_moved = bytes_of(call.inputs) + bytes_of(call.outputs);
+  } else {  // what it starts from is not written again
+    for (int anchor : call.op->anchors())
+      run.bytes_moved -= call.outputs[static_cast<size_t>(anchor)].bytes();
+  }
   return run;
 }
 

@@ -44,7 +44,7 @@ class ConvBn final : public Module {
 
  private:
   Tensor run(Tensor x, Tensor residual) {
-    return bn(conv(std::move(x), where()),
+    return bn(conv.for_norm(std::move(x), where()),
               {.residual = std::move(residual), .activation = activation_}, where());
   }
 

@@ -33,7 +33,7 @@ class InceptionConv final : public Module {
     register_modules({{"conv", conv}, {"bn", bn}});
   }
   Tensor forward(Tensor x) override {
-    return bn(conv(std::move(x)), {.activation = Activation::relu});
+    return bn(conv.for_norm(std::move(x)), {.activation = Activation::relu});
   }
   std::string_view kind() const override { return "InceptionConv"; }
 

@@ -23,8 +23,7 @@ class InvertedResidualBranch final : public Module {
     Tensor shortcut;
     if (has_shortcut_) shortcut = x;
     if (expand_ != nullptr) x = (*expand_)(std::move(x));
-    x = project_(depthwise_(std::move(x)));
-    return bn_(std::move(x), {.residual = std::move(shortcut)});
+    return bn_(project_.for_norm(depthwise_(std::move(x))), {.residual = std::move(shortcut)});
   }
   std::string_view kind() const override { return "InvertedResidualBranch"; }
 

@@ -1,5 +1,9 @@
 #include "brim/nn/models/resnet.h"
 
+#include <optional>
+
+#include "brim/nn/models/conv_bn.h"
+
 namespace brim::nn {
 namespace {
 
@@ -7,6 +11,10 @@ struct BlockOptions {
   int64_t in, planes, stride, groups, width_per_group;
   double last_weight;  // of the branch's last batch norm
 };
+
+ConvBnOptions shortcut(int64_t stride) {
+  return {.stride = stride, .activation = Activation::none};
+}
 
 // Two 3x3 convolutions; planes channels out.
 class BasicBlock final : public Module {
@@ -20,16 +28,14 @@ class BasicBlock final : public Module {
         bn2(o.planes, {.weight = o.last_weight}) {
     register_modules({{"conv1", conv1}, {"bn1", bn1}, {"conv2", conv2}, {"bn2", bn2}});
     if (o.stride == 1 && o.in == o.planes) return;
-    downsample.add<Conv2d>(o.in, o.planes, ConvOptions{.stride = o.stride, .bias = false});
-    downsample.add<BatchNorm2d>(o.planes);
-    register_module("downsample", downsample);
+    register_module("downsample", downsample.emplace(o.in, o.planes, shortcut(o.stride)));
   }
 
   Tensor forward(Tensor x) override {
-    Tensor y = bn1(conv1(x), {.activation = Activation::relu});
-    y = conv2(std::move(y));
-    if (!downsample.empty()) x = downsample(std::move(x));
-    return bn2(std::move(y), {.residual = std::move(x), .activation = Activation::relu});
+    Tensor y = bn1(conv1.for_norm(x), {.activation = Activation::relu});
+    Conv2dWithStatistics z = conv2.for_norm(std::move(y));
+    if (downsample) x = (*downsample)(std::move(x));
+    return bn2(std::move(z), {.residual = std::move(x), .activation = Activation::relu});
   }
   std::string_view kind() const override { return "BasicBlock"; }
 
@@ -37,7 +43,7 @@ class BasicBlock final : public Module {
   BatchNorm2d bn1;
   Conv2d conv2;
   BatchNorm2d bn2;
-  Sequential downsample;
+  std::optional<ConvBn> downsample;
 };
 
 // 1x1, 3x3 (with the stride and the groups), 1x1; 4 planes channels out.
@@ -48,11 +54,11 @@ class Bottleneck final : public Module {
   explicit Bottleneck(const BlockOptions& o) : Bottleneck(o, width_of(o), o.planes * kExpansion) {}
 
   Tensor forward(Tensor x) override {
-    Tensor y = bn1(conv1(x), {.activation = Activation::relu});
-    y = bn2(conv2(std::move(y)), {.activation = Activation::relu});
-    y = conv3(std::move(y));
-    if (!downsample.empty()) x = downsample(std::move(x));
-    return bn3(std::move(y), {.residual = std::move(x), .activation = Activation::relu});
+    Tensor y = bn1(conv1.for_norm(x), {.activation = Activation::relu});
+    y = bn2(conv2.for_norm(std::move(y)), {.activation = Activation::relu});
+    Conv2dWithStatistics z = conv3.for_norm(std::move(y));
+    if (downsample) x = (*downsample)(std::move(x));
+    return bn3(std::move(z), {.residual = std::move(x), .activation = Activation::relu});
   }
   std::string_view kind() const override { return "Bottleneck"; }
 
@@ -62,7 +68,7 @@ class Bottleneck final : public Module {
   BatchNorm2d bn2;
   Conv2d conv3;
   BatchNorm2d bn3;
-  Sequential downsample;
+  std::optional<ConvBn> downsample;
 
  private:
   static int64_t width_of(const BlockOptions& o) {
@@ -79,9 +85,7 @@ class Bottleneck final : public Module {
     register_modules({{"conv1", conv1}, {"bn1", bn1}, {"conv2", conv2}, {"bn2", bn2}});
     register_modules({{"conv3", conv3}, {"bn3", bn3}});
     if (o.stride == 1 && o.in == out) return;
-    downsample.add<Conv2d>(o.in, out, ConvOptions{.stride = o.stride, .bias = false});
-    downsample.add<BatchNorm2d>(out);
-    register_module("downsample", downsample);
+    register_module("downsample", downsample.emplace(o.in, out, shortcut(o.stride)));
   }
 };
 
@@ -125,7 +129,7 @@ ResNet::ResNet(const ResNetLayout& layout, const ResNetOptions& options)
 }
 
 Tensor ResNet::forward(Tensor x) {
-  x = bn1(conv1(std::move(x)), {.activation = Activation::relu});
+  x = bn1(conv1.for_norm(std::move(x)), {.activation = Activation::relu});
   x = maxpool(std::move(x));
   x = layer1(std::move(x));
   x = layer2(std::move(x));

@@ -18,10 +18,10 @@ class CifarBlock final : public Module {
   }
 
   Tensor forward(Tensor x) override {
-    Tensor y = bn1(conv1(x), {.activation = Activation::relu});
-    y = conv2(std::move(y));
+    Tensor y = bn1(conv1.for_norm(x), {.activation = Activation::relu});
+    Conv2dWithStatistics z = conv2.for_norm(std::move(y));
     if (halves_) x = subsample(std::move(x));
-    return bn2(std::move(y), {.residual = std::move(x), .activation = Activation::relu});
+    return bn2(std::move(z), {.residual = std::move(x), .activation = Activation::relu});
   }
   std::string_view kind() const override { return "CifarBlock"; }
 

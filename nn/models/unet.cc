@@ -33,8 +33,8 @@ DoubleConv::DoubleConv(int64_t in, int64_t hidden, int64_t out)
 }
 
 Tensor DoubleConv::forward(Tensor x) {
-  x = bn1_(conv0_(std::move(x)), {.activation = Activation::relu});
-  return bn4_(conv3_(std::move(x)), {.activation = Activation::relu});
+  x = bn1_(conv0_.for_norm(std::move(x)), {.activation = Activation::relu});
+  return bn4_(conv3_.for_norm(std::move(x)), {.activation = Activation::relu});
 }
 
 UNet::UNet(const UNetOptions& options)

@@ -33,9 +33,10 @@ Tensor VggFeatures::forward(Tensor x) {
       x = (*layer.pool)(std::move(x));
       continue;
     }
-    x = (*layer.conv)(std::move(x));
-    x = layer.norm != nullptr ? (*layer.norm)(std::move(x), {.activation = Activation::relu})
-                              : relu(std::move(x));
+    if (layer.norm != nullptr)
+      x = (*layer.norm)(layer.conv->for_norm(std::move(x)), {.activation = Activation::relu});
+    else
+      x = relu((*layer.conv)(std::move(x)));
   }
   return x;
 }

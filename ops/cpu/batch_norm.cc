@@ -49,77 +49,22 @@ struct Moments {
   }
 };
 
-template <class S>
-int64_t statistics_scratch(const KernelCall& call, const NoAttributes&) {
-  using T = Compute<S>;
-  ChannelRows rows(call.in[0]);
+template <class T>
+int64_t bytes_of_moments(const ChannelRows& rows) {
   ScratchCursor scratch(nullptr);
-  Moments<T> one(scratch, rows);
-  return scratch.used() * rows.pieces();
+  Moments<T>(scratch, rows);
+  return scratch.used();
 }
 
-// Pieces with their own n, mean and sum of squares around it join as in Chan, Golub and LeVeque,
-// "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
-template <class T, class MomentsOf>
-void join(const ChannelRows& rows, int64_t pieces, const MomentsOf& moments_of, double* mean,
-          double* variance) {
-  auto n = static_cast<double>(std::max<int64_t>(rows.pixels, 1));
-  auto pixels_of = [&](int64_t piece) {
-    return static_cast<double>(
-        (rows.start(rows.count * (piece + 1) / pieces) - rows.start(rows.count * piece / pieces)) /
-        rows.channels);
-  };
-  std::fill_n(mean, rows.channels, 0.0);
-  std::fill_n(variance, rows.channels, 0.0);
-  for (int64_t piece = 0; piece < pieces; ++piece) {
-    Moments<T> m = moments_of(piece);
-    double count = pixels_of(piece);
-    for (int64_t c = 0; c < rows.channels; ++c)
-      mean[c] += m.sums.total_first[c] + count * static_cast<double>(m.shift[c]);
-  }
-  for (int64_t c = 0; c < rows.channels; ++c) mean[c] /= n;
-  for (int64_t piece = 0; piece < pieces; ++piece) {
-    Moments<T> m = moments_of(piece);
-    double count = pixels_of(piece);
-    for (int64_t c = 0; c < rows.channels; ++c) {
-      double sum = m.sums.total_first[c], own = sum / count;
-      double off = own + static_cast<double>(m.shift[c]) - mean[c];
-      variance[c] += m.sums.total_second[c] - sum * own + count * off * off;
-    }
-  }
-  for (int64_t c = 0; c < rows.channels; ++c) variance[c] = std::max(variance[c] / n, 0.0);
+template <class S>
+int64_t statistics_scratch(const KernelCall& call, const NoAttributes&) {
+  return channel_statistics_scratch<S>(ChannelRows(call.in[0]));
 }
 
 template <class S>
 void statistics(const KernelCall& call, const NoAttributes&) {
-  using T = Compute<S>;
-  ChannelRows rows(call.in[0]);
-  const S* x = call.in[0].as<S>();
-  double *mean = call.out[0].as<double>(), *variance = call.out[1].as<double>();
-  int64_t pieces = std::min(rows.pieces(), std::max<int64_t>(rows.count, 1));
-  int64_t each = statistics_scratch<S>(call, {}) / rows.pieces();
-  auto moments_of = [&](int64_t piece) {
-    ScratchCursor scratch(static_cast<char*>(call.scratch) + piece * each);
-    return Moments<T>(scratch, rows);
-  };
-  if (rows.pixels == 0) {
-    std::fill_n(mean, rows.channels, 0.0);
-    std::fill_n(variance, rows.channels, 0.0);
-    return;
-  }
-  parallel_pieces(rows.count, pieces, [&](int64_t piece, int64_t first, int64_t last) {
-    Moments<T> moments = moments_of(piece);
-    int64_t begin = rows.start(first);
-    moments.choose_shift(x + begin, rows, (rows.start(last) - begin) / rows.channels);
-    moments.sums.clear(rows);
-    for_row_groups<T>(
-        rows, first, last,
-        [&](auto group, int64_t at, int64_t width) {
-          moments.template add<group()>(x + at, rows.length, width);
-        },
-        [&] { moments.sums.flush(rows); });
-  });
-  join<T>(rows, pieces, moments_of, mean, variance);
+  channel_statistics(ChannelRows(call.in[0]), call.in[0].as<S>(),
+                     {call.out[0].as<double>(), call.out[1].as<double>()}, call.scratch);
 }
 
 template <class S>
@@ -211,6 +156,58 @@ void register_running() {
 }
 
 }  // namespace
+
+template <class S>
+int64_t channel_statistics_scratch(const ChannelRows& rows) {
+  return bytes_of_moments<Compute<S>>(rows) * rows.pieces();
+}
+
+template <class S>
+void channel_statistics(const ChannelRows& rows, const S* x, const BatchStatistics& to,
+                        void* scratch) {
+  using T = Compute<S>;
+  if (rows.pixels == 0) {
+    std::fill_n(to.mean, rows.channels, 0.0);
+    std::fill_n(to.variance, rows.channels, 0.0);
+    return;
+  }
+  const int64_t pieces = std::min(rows.pieces(), rows.count), each = bytes_of_moments<T>(rows);
+  auto moments_of = [&](int64_t piece) {
+    ScratchCursor one(static_cast<char*>(scratch) + piece * each);
+    return Moments<T>(one, rows);
+  };
+  // What they are joined from takes the place of the sums.
+  PartMoments parts;
+  parts.mean = moments_of(0).sums.total_first;
+  parts.square = moments_of(0).sums.total_second;
+  parts.parts = pieces;
+  parts.channels = rows.channels;
+  parts.step = each / static_cast<int64_t>(sizeof(double));
+  auto pixels_of = [&](int64_t piece) {
+    return (rows.start(rows.count * (piece + 1) / pieces) -
+            rows.start(rows.count * piece / pieces)) /
+           rows.channels;
+  };
+  parallel_pieces(rows.count, pieces, [&](int64_t piece, int64_t first, int64_t last) {
+    Moments<T> moments = moments_of(piece);
+    const int64_t begin = rows.start(first), pixels = pixels_of(piece);
+    moments.choose_shift(x + begin, rows, pixels);
+    moments.sums.clear(rows);
+    for_row_groups<T>(
+        rows, first, last,
+        [&](auto group, int64_t at, int64_t width) {
+          moments.template add<group()>(x + at, rows.length, width);
+        },
+        [&] { moments.sums.flush(rows); });
+    for (int64_t c = 0; c < rows.channels; ++c)
+      parts.set(piece, c, static_cast<double>(pixels), static_cast<double>(moments.shift[c]),
+                moments.sums.total_first[c], moments.sums.total_second[c]);
+  });
+  join(parts, pixels_of, to);
+}
+
+template int64_t channel_statistics_scratch<float>(const ChannelRows&);
+template void channel_statistics(const ChannelRows&, const float*, const BatchStatistics&, void*);
 
 void register_batch_norm() {
   register_for<float>();

@@ -8,10 +8,19 @@
 
 #include "brim/ops/activation_functors.h"
 #include "brim/ops/batch_norm.h"
+#include "brim/ops/cpu/channel_moments.h"
 #include "brim/ops/cpu/channel_rows.h"
 #include "brim/ops/norm_formula.h"
 
 namespace brim::cpu {
+
+/// Mean and variance of each channel of x, in one sweep; bytes of scratch. S: float; of others
+/// `kernel::batch_norm_statistics`.
+template <class S>
+int64_t channel_statistics_scratch(const ChannelRows& rows);
+template <class S>
+void channel_statistics(const ChannelRows& rows, const S* x, const BatchStatistics& to,
+                        void* scratch);
 
 /// y = (x - mean) * scale + shift, before residual and activation: a `NormChannel` for each.
 template <class T>

@@ -61,16 +61,19 @@ struct ChannelRows {
   }
 };
 
-/// Is a result of rows, from `to` on, better stored past the caches? A normal store first reads
-/// the line that it overwrites, which only pays where the line is found again. The values do not
-/// depend on the answer.
+/// Is a result of so many elements, from `to` on, better stored past the caches? A normal store
+/// first reads the line that it overwrites, which only pays where the line is found again. The
+/// values do not depend on the answer.
+template <class T>
+bool worth_streaming(const T* to, int64_t elements) {
+  constexpr int64_t kLarge = int64_t{24} << 20;  // bytes
+  return !is_low_precision(dtype_of<T>) && elements * static_cast<int64_t>(sizeof(T)) >= kLarge &&
+         reinterpret_cast<uintptr_t>(to) % kVectorBytes == 0;
+}
+/// The same of rows.
 template <class T>
 bool worth_streaming(const ChannelRows& rows, const T* to) {
-  constexpr int64_t kLarge = int64_t{24} << 20;  // bytes
-  if (is_low_precision(dtype_of<T>)) return false;
-  return rows.length % kLanes<Vector<Compute<T>>> == 0 &&
-         rows.elements * static_cast<int64_t>(sizeof(T)) >= kLarge &&
-         reinterpret_cast<uintptr_t>(to) % kVectorBytes == 0;
+  return rows.length % kLanes<Vector<Compute<T>>> == 0 && worth_streaming(to, rows.elements);
 }
 /// Stores past the caches, if so asked; the odd end of a buffer normally.
 template <bool kStream, class V, class T>

@@ -2,12 +2,14 @@
 
 #include <type_traits>
 
+#include "brim/ops/cpu/batch_norm.h"
 #include "brim/ops/cpu/conv2d_generic.h"
 #include "brim/ops/cpu/conv2d_slices.h"
 #include "brim/ops/cpu/conv2d_weight.h"
 #include "brim/ops/cpu/depthwise.h"
 #include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/cpu/narrow_weight.h"
+#include "brim/ops/cpu/pointwise.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/cpu/winograd.h"
 #include "brim/ops/onednn.h"
@@ -34,17 +36,22 @@ onednn::PrimitivePtr library(const ConvShape& shape, Pass pass, bool with_bias =
   return found;
 }
 
-/// Winograd's method is for float32.
+// These are for float32.
 template <class T>
 bool has_winograd(const ConvShape& shape, Pass pass) {
   return std::is_same_v<T, float> && winograd::suits(shape, pass);
+}
+template <class T>
+bool has_pointwise(const ConvShape& shape, Pass pass) {
+  return std::is_same_v<T, float> && pointwise::suits(shape, pass);
 }
 
 template <class T>
 int64_t forward_scratch(const KernelCall& call, const Conv2dOptions& options) {
   ConvShape shape = forward_shape(call, options);
   if (has_own_forward(shape)) return own_conv2d_scratch<T>(shape);
-  if (has_winograd<T>(shape, Pass::forward)) return winograd::forward_scratch(shape);
+  if (has_winograd<T>(shape, Pass::forward)) return winograd::forward_scratch(shape, false);
+  if (has_pointwise<T>(shape, Pass::forward)) return pointwise::forward_scratch(shape, false);
   if (const auto convolution = library<T>(shape, Pass::forward, call.in[2].present))
     return onednn::scratch_bytes(*convolution);
   return own_conv2d_scratch<T>(shape);
@@ -57,12 +64,60 @@ void forward(const KernelCall& call, const Conv2dOptions& options) {
   const T* bias = call.in[2].present ? call.in[2].as<T>() : nullptr;
   T* y = call.out[0].as<T>();
   if (has_own_forward(shape)) return own_conv2d(shape, x, weight, bias, y, call.scratch);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
     if (winograd::suits(shape, Pass::forward))
-      return winograd::forward(shape, x, weight, bias, y, call.scratch);
+      return winograd::forward(shape, x, weight, bias, y, {}, call.scratch);
+    if (pointwise::suits(shape, Pass::forward))
+      return pointwise::forward(shape, x, weight, bias, y, {}, call.scratch);
+  }
   if (const auto convolution = library<T>(shape, Pass::forward, bias != nullptr))
     return onednn::run(*convolution, x, weight, bias, y, call.scratch);
   own_conv2d(shape, x, weight, bias, y, call.scratch);
+}
+
+/// Kernels of brim's that gather statistics as they write y.
+enum class Gathers { depthwise, winograd, pointwise, none };
+Gathers gatherer(const ConvShape& shape) {
+  if (depthwise_gathers_statistics(shape)) return Gathers::depthwise;
+  if (has_own_forward(shape)) return Gathers::none;
+  if (winograd::suits(shape, Pass::forward)) return Gathers::winograd;
+  return pointwise::suits(shape, Pass::forward) ? Gathers::pointwise : Gathers::none;
+}
+
+int64_t with_statistics_scratch(const KernelCall& call, const Conv2dOptions& options) {
+  const ConvShape shape = forward_shape(call, options);
+  switch (gatherer(shape)) {
+    case Gathers::depthwise:
+      return depthwise_with_statistics_scratch(shape);
+    case Gathers::winograd:
+      return winograd::forward_scratch(shape, true);
+    case Gathers::pointwise:
+      return pointwise::forward_scratch(shape, true);
+    case Gathers::none:
+      break;
+  }
+  return std::max(forward_scratch<float>(call, options),
+                  channel_statistics_scratch<float>(ChannelRows(call.out[0])));
+}
+
+void with_statistics(const KernelCall& call, const Conv2dOptions& options) {
+  const ConvShape shape = forward_shape(call, options);
+  const BatchStatistics statistics{call.out[1].as<double>(), call.out[2].as<double>()};
+  const float *x = call.in[0].as<float>(), *weight = call.in[1].as<float>();
+  const float* bias = call.in[2].present ? call.in[2].as<float>() : nullptr;
+  float* y = call.out[0].as<float>();
+  switch (gatherer(shape)) {
+    case Gathers::depthwise:
+      return depthwise_with_statistics(shape, x, weight, bias, y, statistics, call.scratch);
+    case Gathers::winograd:
+      return winograd::forward(shape, x, weight, bias, y, statistics, call.scratch);
+    case Gathers::pointwise:
+      return pointwise::forward(shape, x, weight, bias, y, statistics, call.scratch);
+    case Gathers::none:
+      break;
+  }
+  forward<float>(call, options);
+  channel_statistics(ChannelRows(call.out[0]), y, statistics, call.scratch);
 }
 
 template <class T>
@@ -192,6 +247,7 @@ int64_t conv2d_backward_data_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
   if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
   if (has_winograd<T>(shape, Pass::backward_data)) return winograd::backward_data_scratch(shape);
+  if (has_pointwise<T>(shape, Pass::backward_data)) return pointwise::backward_data_scratch(shape);
   if (const auto convolution = library<T>(shape, Pass::backward_data))
     return onednn::scratch_bytes(*convolution);
   return conv2d_generic_backward_data_scratch<T>(shape);
@@ -205,6 +261,8 @@ void conv2d_backward_data(const ConvShape& shape, const T* dy, const T* weight, 
   if constexpr (std::is_same_v<T, float>) {
     if (winograd::suits(shape, Pass::backward_data))
       return winograd::backward_data(shape, dy, weight, dx, scratch);
+    if (pointwise::suits(shape, Pass::backward_data))
+      return pointwise::backward_data(shape, dy, weight, dx, scratch);
     if (const auto convolution = library<T>(shape, Pass::backward_data))
       return onednn::run(*convolution, dy, weight, nullptr, dx, scratch);
   }
@@ -228,6 +286,8 @@ template void conv2d_slice_gradient(const ConvShape&, const double*, const doubl
 void register_conv2d() {
   register_for<float>();
   register_for<double>();
+  register_kernel(kernel::conv2d_with_statistics, DeviceType::cpu, Dtype::float32, with_statistics,
+                  with_statistics_scratch);
 }
 
 }  // namespace brim::cpu

@@ -1,6 +1,10 @@
 // Forward and data gradient of depthwise convolution.
 #include "brim/ops/cpu/depthwise.h"
 
+#include <algorithm>
+#include <type_traits>
+
+#include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/depthwise_tiles.h"
@@ -11,6 +15,25 @@ namespace {
 // Results larger than this would push everything else out of the last cache: they are stored past
 // it, which saves reading them first.
 constexpr int64_t kStreamBytes = 24 << 20;
+
+/// What a sweep tells of each tile of its result, a vector of channels at a time: nothing, or
+/// what the statistics want.
+struct NoStatistics {
+  static constexpr NoStatistics of_pixel(int64_t) { return {}; }
+  template <class V, int kCount>
+  void operator()(const V (&)[kCount], int64_t) const {}
+};
+/// Of float32, where vectors fill the channels.
+struct RowStatistics {
+  const PartSums* sums;
+  bool is_first;  ///< of its part
+
+  RowStatistics of_pixel(int64_t i) const { return {sums, is_first && i == 0}; }
+  template <class V, int kCount>
+  void operator()(const V (&values)[kCount], int64_t channel) const {
+    if constexpr (std::is_same_v<V, Vector<float>>) sums->add(values, channel, is_first);
+  }
+};
 
 /// The weights in blocks of channels; `flip` reverses both R and S.
 template <class T>
@@ -26,9 +49,10 @@ void reorder_weights(const ConvShape& shape, const T* weight, bool flip, Compute
 
 /// One pixel under any window: the sum over the taps that meet something. kColumns is
 /// columns.count, or 0.
-template <int kColumns, class T>
+template <int kColumns, class T, class Statistics>
 void sum_taps(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
-              const ConvShape& shape, const Compute<T>* weight, const T* bias, T* to) {
+              const ConvShape& shape, const Compute<T>* weight, const T* bias, T* to,
+              const Statistics& statistics) {
   int64_t count = kColumns == 0 ? columns.count : kColumns;
   int64_t x_row = rows.at_step * from.width * shape.c, x_step = columns.at_step * shape.c;
   const T* x0 = rows.count == 0 ? nullptr : from.at(rows.at, columns.at);
@@ -44,21 +68,24 @@ void sum_taps(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
         sum = fma(load<V>(w + j * columns.step * kLanes<V>), load<V>(x + j * x_step), sum);
     }
     store(to + c, sum);
+    const V one[1] = {sum};
+    statistics(one, c);
   });
 }
 
-template <class T>
+template <class T, class Statistics = NoStatistics>
 void one_pixel(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
-               const ConvShape& shape, const Compute<T>* weight, const T* bias, T* to) {
+               const ConvShape& shape, const Compute<T>* weight, const T* bias, T* to,
+               const Statistics& statistics = {}) {
   switch (columns.count) {
     case 1:
-      return sum_taps<1>(from, rows, columns, shape, weight, bias, to);
+      return sum_taps<1>(from, rows, columns, shape, weight, bias, to, statistics);
     case 2:
-      return sum_taps<2>(from, rows, columns, shape, weight, bias, to);
+      return sum_taps<2>(from, rows, columns, shape, weight, bias, to, statistics);
     case 3:
-      return sum_taps<3>(from, rows, columns, shape, weight, bias, to);
+      return sum_taps<3>(from, rows, columns, shape, weight, bias, to, statistics);
     default:
-      return sum_taps<0>(from, rows, columns, shape, weight, bias, to);
+      return sum_taps<0>(from, rows, columns, shape, weight, bias, to, statistics);
   }
 }
 
@@ -79,8 +106,9 @@ inline void add_row(const T* x, int64_t channels, const Compute<T>* w, V (&sums)
 }
 
 /// kWidth neighbouring outputs whose 3x3 windows lie inside. `x` is the first input.
-template <int kStride, int kWidth, bool kStream, class T>
-void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, const T* bias, T* to) {
+template <int kStride, int kWidth, bool kStream, class T, class Statistics>
+void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, const T* bias, T* to,
+                const Statistics& statistics) {
   int64_t channels = from.channels, row_step = from.width * channels;
   const T *row0 = x, *row1 = x + row_step, *row2 = row1 + row_step, *below = row2 + row_step;
   for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
@@ -104,13 +132,14 @@ void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, cons
         store(out + j * channels, sums[j]);
       }
     }
+    statistics(sums, c);
   });
 }
 
 /// The same where only the rows of `rows` exist; `x` is in the first of them.
-template <int kStride, int kWidth, class T>
+template <int kStride, int kWidth, class T, class Statistics>
 void edge_tile(const Plane<T>& from, const T* x, const Meeting& rows, const Compute<T>* weight,
-               const T* bias, T* to) {
+               const T* bias, T* to, const Statistics& statistics) {
   int64_t channels = from.channels, row_step = from.width * channels;
   for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
@@ -121,8 +150,67 @@ void edge_tile(const Plane<T>& from, const T* x, const Meeting& rows, const Comp
                        weight + 9 * c + (rows.first + r) * 3 * kLanes<V>, sums);
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) store(to + j * channels + c, sums[j]);
+    statistics(sums, c);
   });
 }
+
+/// Statistics of y, gathered as it is computed: of some rows of images at a time.
+class RowMoments {
+ public:
+  RowMoments(const ConvShape& shape, int64_t threads, void* scratch)
+      : shape_(shape),
+        rows_of_unit_(std::max<int64_t>(kPixels / shape.q, 1)),
+        threads_(std::min(threads, units())),
+        cursor_(scratch),
+        weights_(cursor_.take<float>(shape.r * shape.s * shape.c)),
+        moments_(units(), shape.c, cursor_),
+        parts_(cursor_.take<char>(threads_ * bytes_of_part())) {}
+
+  int64_t scratch_bytes() const { return cursor_.used(); }
+  float* weights() const { return weights_; }
+
+  /// Calls row(i, statistics) for every row of the result.
+  template <class Row>
+  void run(const Row& row) const {
+    parallel_pieces(units(), threads_, [&](int64_t thread, int64_t begin, int64_t end) {
+      ScratchCursor cursor(parts_ + thread * bytes_of_part());
+      const PartSums sums(shape_.c, cursor);
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t first = unit * rows_of_unit_, last = first + rows_of(unit);
+        for (int64_t i = first; i < last; ++i) row(i, RowStatistics{&sums, i == first});
+        sums.finish(moments_, unit, pixels_of(unit), 0, shape_.c);
+      }
+      stream_fence();
+    });
+  }
+
+  void finish(const BatchStatistics& to) const {
+    join(
+        moments_, [&](int64_t unit) { return pixels_of(unit); }, to);
+  }
+
+ private:
+  static constexpr int64_t kPixels = 192;  // of a unit
+
+  int64_t rows() const { return shape_.n * shape_.p; }
+  int64_t units() const { return ceil_div(rows(), rows_of_unit_); }
+  int64_t rows_of(int64_t unit) const {
+    return std::min(rows_of_unit_, rows() - unit * rows_of_unit_);
+  }
+  int64_t pixels_of(int64_t unit) const { return rows_of(unit) * shape_.q; }
+  int64_t bytes_of_part() const {
+    ScratchCursor cursor(nullptr);
+    PartSums(shape_.c, cursor);
+    return cursor.used();
+  }
+
+  const ConvShape& shape_;
+  int64_t rows_of_unit_, threads_;
+  ScratchCursor cursor_;
+  float* weights_;
+  PartMoments moments_;
+  char* parts_;
+};
 
 /// A sweep over the rows of a result, each from rows of another image.
 template <class T>
@@ -134,16 +222,21 @@ struct Sweep {
   T* to;
   int64_t from_height, from_width, to_height, to_width;
   Pair padding;
+  const RowMoments* moments = nullptr;  ///< gathered, if it is not null
 
-  /// Calls row(plane, y, output) for every row of the result.
+  /// Calls row(plane, y, output, statistics) for every row of the result.
   template <class Row>
   void run(const Row& row) const {
     int64_t row_size = to_width * shape.c, image = from_height * from_width * shape.c;
+    const auto run_row = [&](int64_t i, const auto& statistics) {
+      row(Plane<T>{from + i / to_height * image, from_width, shape.c}, i % to_height,
+          to + i * row_size, statistics);
+    };
+    if constexpr (std::is_same_v<T, float>)
+      if (moments != nullptr) return moments->run(run_row);
     parallel_for(shape.n * to_height, kDepthwiseGrain / std::max<int64_t>(row_size, 1) + 1,
                  [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i)
-                     row(Plane<T>{from + i / to_height * image, from_width, shape.c}, i % to_height,
-                         to + i * row_size);
+                   for (int64_t i = begin; i < end; ++i) run_row(i, NoStatistics());
                    stream_fence();
                  });
   }
@@ -158,18 +251,20 @@ struct Sweep {
     return inputs_under(y, from_height, shape.r, shape.stride.h, padding.h, shape.dilation.h);
   }
 
-  void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end, T* out) const {
+  template <class Statistics>
+  void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end, T* out,
+              const Statistics& statistics) const {
     for (int64_t q = begin; q < end; ++q) {
       Meeting columns =
           inputs_under(q, from_width, shape.s, shape.stride.w, padding.w, shape.dilation.w);
-      one_pixel(in, rows, columns, shape, weight, bias, out + q * shape.c);
+      one_pixel(in, rows, columns, shape, weight, bias, out + q * shape.c, statistics.of_pixel(q));
     }
   }
 
   /// Correlation with any window.
   void correlate() const {
-    run([&](const Plane<T>& in, int64_t y, T* out) {
-      pixels(in, rows_under(y), 0, to_width, out);
+    run([&](const Plane<T>& in, int64_t y, T* out, const auto& statistics) {
+      pixels(in, rows_under(y), 0, to_width, out, statistics);
     });
   }
 
@@ -177,17 +272,19 @@ struct Sweep {
   void correlate_3x3() const {
     Interior inside(to_width, from_width, kStride, padding.w);
     bool streaming = streams();
-    run([&](const Plane<T>& in, int64_t y, T* out) {
+    run([&](const Plane<T>& in, int64_t y, T* out, const auto& statistics) {
       Meeting rows = rows_under(y);
-      pixels(in, rows, 0, inside.begin, out);
+      pixels(in, rows, 0, inside.begin, out, statistics);
       for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
         const T* x = in.at(rows.at, q * kStride - padding.w);
         T* tile = out + q * shape.c;
-        if (rows.count < 3) return edge_tile<kStride, kWidth>(in, x, rows, weight, bias, tile);
-        if (streaming) return inner_tile<kStride, kWidth, true>(in, x, weight, bias, tile);
-        inner_tile<kStride, kWidth, false>(in, x, weight, bias, tile);
+        const auto of_tile = statistics.of_pixel(q);
+        if (rows.count < 3)
+          return edge_tile<kStride, kWidth>(in, x, rows, weight, bias, tile, of_tile);
+        if (streaming) return inner_tile<kStride, kWidth, true>(in, x, weight, bias, tile, of_tile);
+        inner_tile<kStride, kWidth, false>(in, x, weight, bias, tile, of_tile);
       });
-      pixels(in, rows, inside.end, to_width, out);
+      pixels(in, rows, inside.end, to_width, out, statistics);
     });
   }
 };
@@ -211,8 +308,9 @@ struct GradientSweep {
   }
 
   void any() const {
-    sweep.run(
-        [&](const Plane<T>& in, int64_t y, T* out) { pixels(in, rows_over(y), 0, shape.w, out); });
+    sweep.run([&](const Plane<T>& in, int64_t y, T* out, const auto&) {
+      pixels(in, rows_over(y), 0, shape.w, out);
+    });
   }
 
   /// Pairs of columns 2q - padding and 2q - padding + 1 of x, for kWidth successive q: the first
@@ -259,7 +357,7 @@ struct GradientSweep {
     int64_t first = std::max<int64_t>(1, (padding + 1) / 2);
     int64_t end = std::max(first, std::min(shape.q, (shape.w + padding) / 2));
     bool streaming = sweep.streams();
-    sweep.run([&](const Plane<T>& in, int64_t y, T* out) {
+    sweep.run([&](const Plane<T>& in, int64_t y, T* out, const auto&) {
       Meeting rows = rows_over(y);
       pixels(in, rows, 0, std::min(shape.w, 2 * first - padding), out);
       for_tiles<4>(first, end, [&]<int kWidth>(int64_t q) {
@@ -271,6 +369,21 @@ struct GradientSweep {
     });
   }
 };
+
+template <class T>
+void forward_sweep(const ConvShape& shape, const T* x, const Compute<T>* weights, const T* bias,
+                   T* y, const RowMoments* moments) {
+  Sweep<T> sweep{shape,   x,       weights, bias,          y,      shape.h,
+                 shape.w, shape.p, shape.q, shape.padding, moments};
+  switch (fast_stride(shape)) {
+    case 1:
+      return sweep.template correlate_3x3<1>();
+    case 2:
+      return sweep.template correlate_3x3<2>();
+    default:
+      return sweep.correlate();
+  }
+}
 
 }  // namespace
 
@@ -286,15 +399,24 @@ void depthwise(const ConvShape& shape, const T* x, const T* weight, const T* bia
                void* scratch) {
   Compute<T>* blocks = ScratchCursor(scratch).take<Compute<T>>(shape.r * shape.s * shape.c);
   reorder_weights(shape, weight, false, blocks);
-  Sweep<T> sweep{shape, x, blocks, bias, y, shape.h, shape.w, shape.p, shape.q, shape.padding};
-  switch (fast_stride(shape)) {
-    case 1:
-      return sweep.template correlate_3x3<1>();
-    case 2:
-      return sweep.template correlate_3x3<2>();
-    default:
-      return sweep.correlate();
-  }
+  forward_sweep(shape, x, blocks, bias, y, nullptr);
+}
+
+bool depthwise_gathers_statistics(const ConvShape& shape) {
+  return shape.is_depthwise() && shape.c % kLanes<Vector<float>> == 0 && shape.pixels() > 0;
+}
+
+int64_t depthwise_with_statistics_scratch(const ConvShape& shape) {
+  return RowMoments(shape, num_threads(), nullptr).scratch_bytes();
+}
+
+void depthwise_with_statistics(const ConvShape& shape, const float* x, const float* weight,
+                               const float* bias, float* y, const BatchStatistics& statistics,
+                               void* scratch) {
+  const RowMoments moments(shape, num_threads(), scratch);
+  reorder_weights(shape, weight, false, moments.weights());
+  forward_sweep(shape, x, moments.weights(), bias, y, &moments);
+  moments.finish(statistics);
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/channel_moments.h"
 #include "brim/ops/cpu/vector.h"
 
 namespace brim::cpu {
@@ -21,6 +22,14 @@ void depthwise(const ConvShape& shape, const T* x, const T* weight, const T* bia
 template <class T>
 void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                              void* scratch);
+
+/// Forward with the statistics of y, which do not depend on the number of threads; where they fill
+/// vectors of channels.
+bool depthwise_gathers_statistics(const ConvShape& shape);
+int64_t depthwise_with_statistics_scratch(const ConvShape& shape);
+void depthwise_with_statistics(const ConvShape& shape, const float* x, const float* weight,
+                               const float* bias, float* y, const BatchStatistics& statistics,
+                               void* scratch);
 
 /// Sums are in Compute<T> over 256 pixels, or up to the end of the row that they end in; in double
 /// beyond.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/channel_moments.h"
 
 namespace brim::cpu::winograd {
 
@@ -15,16 +16,18 @@ namespace brim::cpu::winograd {
 /// the tiles are to outweigh those of the filters. And the scratch, which grows with threads, is
 /// with two of them no larger than x, y and the weights together.
 bool suits(const ConvShape& shape, ConvPass pass);
+/// What it says of weight gradients, where they are possible.
+bool suits_backward_weight(const ConvShape& shape);
 
 // Float32, contiguous, of the shapes that ConvShape says; the scratch in bytes, on a line's
 // boundary, of as many threads as there are. Only where `suits` says so. A pixel's sums are over
 // channels, in order: what the batch is does not matter, and nor does the number of threads. Weight
 // gradients are sums over tiles, in an order that the sizes give.
 
-int64_t forward_scratch(const ConvShape& shape);
-/// `bias` may be null.
+int64_t forward_scratch(const ConvShape& shape, bool with_statistics);
+/// `bias` may be null, and the statistics of y be left out.
 void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
-             float* y, void* scratch);
+             float* y, const BatchStatistics& statistics, void* scratch);
 int64_t backward_data_scratch(const ConvShape& shape);
 void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                    void* scratch);

@@ -18,6 +18,16 @@ struct Lines {
   }
 };
 
+/// Adds the outputs of a tile of which some may be outside.
+void add_tile(const PartSums& sums, const V (&outputs)[kOut * kOut], int count, int64_t channel,
+              bool is_first) {
+  if (count == kOut * kOut) return sums.add(outputs, channel, is_first);
+  for (int i = 0; i < count; ++i) {
+    const V one[1] = {outputs[i]};
+    sums.add(one, channel, is_first && i == 0);
+  }
+}
+
 }  // namespace
 
 void Grid::transform_x(const float* x, Tiles tiles, Channels channels, const Elements& to) const {
@@ -63,7 +73,7 @@ void Grid::transform_dy(const float* dy, Tiles tiles, Channels channels, const E
 }
 
 void Grid::transform_to_y(const Elements& from, Tiles tiles, Channels channels, const float* bias,
-                          float* y) const {
+                          float* y, const PartSums* sums) const {
   for_tiles(tiles, [&](const Run& tile) {
     for (int64_t k = 0; k < channels.count; k += kWidth) {
       V elements[kIn][kIn], outputs[kOut][kOut];
@@ -71,12 +81,26 @@ void Grid::transform_to_y(const Elements& from, Tiles tiles, Channels channels, 
         elements[e / kIn][e % kIn] = load<V>(from.of(e, tile.tile) + k);
       transform_square<kIn, kOut>(transform_to_output, elements, outputs);
       const V added = bias == nullptr ? V{} : load<V>(bias + channels.begin + k);
+      V inside[kOut * kOut];
+      int count = 0;
       for (int i = 0; i < kOut; ++i)
         for (int j = 0; j < kOut; ++j)
-          if (has(tile, i, j))
-            store(y + offset(tile, i, j) + channels.begin + k, outputs[i][j] + added);
+          if (has(tile, i, j)) {
+            inside[count] = outputs[i][j] + added;
+            store(y + offset(tile, i, j) + channels.begin + k, inside[count++]);
+          }
+      if (sums != nullptr) add_tile(*sums, inside, count, k, tile.tile == 0);
     }
   });
+}
+
+int64_t Grid::pixels_of(Tiles tiles) const {
+  int64_t count = 0;
+  for_runs(tiles, [&](const Run& run) {
+    count += std::min<int64_t>(shape_.p - run.row, kOut) *
+             std::min(shape_.q - run.column, run.count * kOut);
+  });
+  return count;
 }
 
 }  // namespace brim::cpu::winograd

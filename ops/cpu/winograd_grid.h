@@ -6,6 +6,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/channel_moments.h"
 #include "brim/ops/cpu/winograd_transform.h"
 
 namespace brim::cpu::winograd {
@@ -42,6 +43,12 @@ class Elements {
   }
 
   int64_t row() const { return row_; }
+  /// Those of the tiles from this one on.
+  Elements from(int64_t tile) const {
+    Elements rest = *this;
+    rest.data_ += tile * row_;
+    return rest;
+  }
   float* of(int e, int64_t tile = 0) const { return data_ + e * matrix_ + tile * row_; }
 
  private:
@@ -66,9 +73,12 @@ class Grid {
   void transform_x(const float* x, Tiles tiles, Channels channels, const Elements& to) const;
   /// Elements of their gradients.
   void transform_dy(const float* dy, Tiles tiles, Channels channels, const Elements& to) const;
-  /// y from products of elements; `bias` may be null.
+  /// y from products of elements; `bias` may be null, and so `sums`, to which the channels from
+  /// their first on are added.
   void transform_to_y(const Elements& from, Tiles tiles, Channels channels, const float* bias,
-                      float* y) const;
+                      float* y, const PartSums* sums) const;
+  /// Pixels of y that the tiles cover.
+  int64_t pixels_of(Tiles tiles) const;
 
  private:
   /// Tiles beside each other.

@@ -5,10 +5,10 @@
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
+#include "brim/ops/cpu/affordable.h"
+#include "brim/ops/cpu/tile_product.h"
 #include "brim/ops/cpu/winograd.h"
-#include "brim/ops/cpu/winograd_choice.h"
 #include "brim/ops/cpu/winograd_grid.h"
-#include "brim/ops/cpu/winograd_product.h"
 
 namespace brim::cpu::winograd {
 namespace {
@@ -74,16 +74,16 @@ class WeightGradient {
   int64_t elements_of_dy() const { return Elements::count(block_, part(0).k.count); }
 
   /// sums[element][filter][channel] over the tiles.
-  void sum_up(Tiles tiles, const Part& part, const float* x, const float* dy, int64_t thread,
+  void sum_up(Tiles range, const Part& part, const float* x, const float* dy, int64_t thread,
               float* sums) const {
     const Elements of_x(x_ + thread * elements_of_x(), block_, part.c.count);
     const Elements of_dy(dy_ + thread * elements_of_dy(), block_, part.k.count);
-    for (int64_t at = tiles.begin; at < tiles.end; at += block_) {
-      const Tiles block{at, std::min(at + block_, tiles.end)};
+    for (int64_t at = range.begin; at < range.end; at += block_) {
+      const Tiles block{at, std::min(at + block_, range.end)};
       grid_.transform_x(x, block, part.c, of_x);
       grid_.transform_dy(dy, block, part.k, of_dy);
-      const auto multiply_block =
-          at == tiles.begin ? multiply<Ends::exact, false> : multiply<Ends::exact, true>;
+      const auto multiply_block = at == range.begin ? tiles::multiply<tiles::Ends::exact, false>
+                                                    : tiles::multiply<tiles::Ends::exact, true>;
       for (int e = 0; e < kElements; ++e)
         multiply_block({.a = of_dy.of(e),
                         .a_row = 1,

@@ -177,7 +177,17 @@ TEST_CASE("batch_norm: spec") {
            {[] {
               batch_norm(ones({2, 3}), ones({3}), ones({3}), ones({3}), {});
             },
-            "batch_norm: expected both running_mean and running_var, or neither"}}});
+            "batch_norm: expected both running_mean and running_var, or neither"},
+           {call({2, 3}, {3}, {.mean = ones({3}, {.dtype = Dtype::float64})}),
+            "batch_norm: expected both mean and variance of the batch, or neither"},
+           {call({2, 3}, {3}, {.mean = ones({3}), .variance = ones({3})}),
+            "batch_norm: expected mean and variance of the batch as float64 [3] beside the input, "
+            "got float32 [3]"},
+           {call({2, 3}, {3},
+                 {.mean = ones({3}, {.dtype = Dtype::float64}),
+                  .variance = ones({2}, {.dtype = Dtype::float64})}),
+            "batch_norm: expected mean and variance of the batch as float64 [3] beside the input, "
+            "got float64 [2]"}}});
 }
 
 TEST_CASE("batch_norm: residual and activation have the bits of ops of their own") {

@@ -14,6 +14,7 @@
 #include "brim/ops/concat.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/pointwise.h"
 #include "brim/ops/cpu/winograd.h"
 #include "brim/ops/matmul.h"
 #include "brim/ops/onednn.h"
@@ -160,16 +161,32 @@ TEST_CASE("conv2d: 3x3 layers by Winograd's method, float32 against float64") {
   }
 }
 
-TEST_CASE("conv2d: bits by Winograd's method do not depend on threads, nor y and dx on the batch") {
-  const Layer layer{{32, 14, 15, 64}, {48, 3, 3, 64}, window(1, 1)};
+// Channels that fill no vector, or panels of uneven width; a last block and a last tile that are
+// not full; pixels that a stride leaves out, at the ends too.
+TEST_CASE("conv2d: 1x1 layers as products of pixels, float32 against float64") {
+  const Layer layers[] = {{{3, 61, 53, 24}, {150, 1, 1, 24}, window(1, 0)},
+                          {{2, 71, 83, 83}, {9, 1, 1, 83}, window(1, 0)},
+                          {{9, 62, 63, 40}, {72, 1, 1, 40}, window(2, 0)},
+                          {{2, 127, 130, 16}, {33, 1, 1, 16}, {.stride = {1, 2}}}};
+  for (const Layer& layer : layers) {
+    CAPTURE(to_string(layer.x));
+    const Shape y = conv2d_shape(layer.x, layer.weight, layer.options);
+    const ConvShape z(layer.x, layer.weight, y, layer.options);
+    for (const ConvPass pass : {ConvPass::forward, ConvPass::backward_data})
+      CHECK(cpu::pointwise::suits(z, pass));
+    check_layer(layer);
+  }
+}
+
+namespace {
+
+/// Checks that bits of y and dx depend neither on the number of threads nor on the batch, and those
+/// of dweight, where they are brim's, not on the number of threads.
+void check_bits(const Layer& layer, bool of_weight) {
+  CAPTURE(to_string(layer.x));
   const Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
   const Tensor x = normal(layer.x, 1, RandomKey{1}), dy = normal(shape, 1, RandomKey{3});
   const Tensor weight = normal(layer.weight, 1, RandomKey{2});
-  ConvShape z(layer.x, layer.weight, shape, layer.options);
-  for (const ConvPass pass : kPasses) CHECK(cpu::winograd::suits(z, pass));
-  z.n /= 2;
-  for (const ConvPass pass : {ConvPass::forward, ConvPass::backward_data})
-    CHECK(cpu::winograd::suits(z, pass));
   const Results all = differentiate(x, weight, dy, layer.options);
   const int threads = num_threads();
   for (const int fewer_or_more : {1, 2, 3, 5}) {
@@ -178,13 +195,43 @@ TEST_CASE("conv2d: bits by Winograd's method do not depend on threads, nor y and
     set_num_threads(threads);
     CHECK(testing::bit_difference(again.y, all.y) == "");
     CHECK(testing::bit_difference(again.dx, all.dx) == "");
-    CHECK(testing::bit_difference(again.dweight, all.dweight) == "");
+    if (of_weight) CHECK(testing::bit_difference(again.dweight, all.dweight) == "");
   }
-  for (const SliceOptions& half : {SliceOptions{.end = 16}, SliceOptions{.begin = 16}}) {
+  const int64_t middle = layer.x[0] / 2;
+  for (const SliceOptions& half : {SliceOptions{.end = middle}, SliceOptions{.begin = middle}}) {
     const auto of = [&](const Tensor& t) { return contiguous(slice(t, 0, half)); };
     const Results part = differentiate(of(x), weight, of(dy), layer.options);
     CHECK(testing::bit_difference(part.y, of(all.y)) == "");
     CHECK(testing::bit_difference(part.dx, of(all.dx)) == "");
+  }
+}
+
+/// With half as many images.
+ConvShape half_of(const Layer& layer) {
+  ConvShape z(layer.x, layer.weight, conv2d_shape(layer.x, layer.weight, layer.options),
+              layer.options);
+  z.n /= 2;
+  return z;
+}
+
+constexpr ConvPass kOfImages[] = {ConvPass::forward, ConvPass::backward_data};
+
+}  // namespace
+
+TEST_CASE("conv2d: bits by Winograd's method do not depend on threads, nor y and dx on the batch") {
+  const Layer layer{{32, 14, 15, 64}, {48, 3, 3, 64}, window(1, 1)};
+  ConvShape z = half_of(layer);
+  for (const ConvPass pass : kOfImages) CHECK(cpu::winograd::suits(z, pass));
+  z.n *= 2;
+  for (const ConvPass pass : kPasses) CHECK(cpu::winograd::suits(z, pass));
+  check_bits(layer, true);
+}
+
+TEST_CASE("conv2d: bits of 1x1 layers do not depend on threads, nor y and dx on the batch") {
+  for (const Layer& layer : {Layer{{8, 46, 47, 40}, {56, 1, 1, 40}, window(1, 0)},
+                             Layer{{8, 93, 92, 40}, {24, 1, 1, 40}, window(2, 0)}}) {
+    for (const ConvPass pass : kOfImages) CHECK(cpu::pointwise::suits(half_of(layer), pass));
+    check_bits(layer, false);
   }
 }
 

@@ -1,6 +1,6 @@
-// The matrix products of Winograd's convolutions. Their operands lie in a cache, in whole vectors
-// and with rows to spare, so that unlike those of ops/cpu/gemm.h they are not packed first. A tile
-// here is one of C, which registers hold.
+// Matrix products by tiles of C that registers hold, for operands that lie in a cache in whole
+// vectors, so that unlike those of ops/cpu/gemm.h they are not packed first: those of Winograd's
+// convolutions and of 1x1 convolutions.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "brim/ops/cpu/vector.h"
 
-namespace brim::cpu::winograd {
+namespace brim::cpu::tiles {
 
 /// Columns of C whose sums, with those of some rows, fill the registers.
 inline constexpr int kMostVectors = kVectorBytes == 64 ? 4 : 2;
@@ -37,11 +37,15 @@ struct Product {
   int64_t rows, columns, depth;
 };
 
-template <bool kAdds, int kRows, int kVectors>
-inline void multiply_tile(const Product& g, const float* a, const float* b, float* c) {
+/// Adds up a tile, whose first element of A is at `a` and whose columns of B begin at `b`. Where
+/// `kPrefetches`, rows of A follow one another, and those of the next tile are asked for.
+template <bool kPrefetches = false, int kRows, int kVectors>
+inline void sum_tile(const Product& g, const float* a, const float* b,
+                     Vector<float> (&sums)[kRows][kVectors]) {
   using V = Vector<float>;
-  V sums[kRows][kVectors] = {};
+  const float* next = a + kRows * g.depth;
   for (int64_t p = 0; p < g.depth; ++p, a += g.a_step, b += g.b_row) {
+    if constexpr (kPrefetches) __builtin_prefetch(next + kRows * p);
     V row[kVectors];
     for (int v = 0; v < kVectors; ++v) row[v] = load<V>(b + v * kLanes<V>);
     for (int i = 0; i < kRows; ++i) {
@@ -49,6 +53,13 @@ inline void multiply_tile(const Product& g, const float* a, const float* b, floa
       for (int v = 0; v < kVectors; ++v) sums[i][v] = fma(factor, row[v], sums[i][v]);
     }
   }
+}
+
+template <bool kAdds, int kRows, int kVectors>
+inline void multiply_tile(const Product& g, const float* a, const float* b, float* c) {
+  using V = Vector<float>;
+  V sums[kRows][kVectors] = {};
+  sum_tile(g, a, b, sums);
   for (int i = 0; i < kRows; ++i)
     for (int v = 0; v < kVectors; ++v) {
       float* to = c + i * g.c_row + v * kLanes<V>;
@@ -74,4 +85,4 @@ void multiply(const Product& g) {
         g, j, std::min<int64_t>((g.columns - j) / kLanes<Vector<float>>, kMostVectors));
 }
 
-}  // namespace brim::cpu::winograd
+}  // namespace brim::cpu::tiles

@@ -1,13 +1,13 @@
-// What `suits` (ops/cpu/winograd.h) asks of the passes, which two files have.
+// What kernels with much scratch ask before they are chosen.
 #pragma once
 
 #include <cstdint>
 
 #include "brim/ops/conv_shape.h"
 
-namespace brim::cpu::winograd {
+namespace brim::cpu {
 
-/// Threads for which it looks at the scratch: the choice, and so the bits of a result, do not
+/// Threads for which the choice looks at the scratch: it, and so the bits of a result, do not
 /// depend on how many there are.
 inline constexpr int64_t kThreadsOfChoice = 2;
 
@@ -18,7 +18,4 @@ inline bool is_affordable(const ConvShape& shape, int64_t scratch_bytes) {
   return scratch_bytes <= static_cast<int64_t>(sizeof(float)) * (x + y + shape.k * shape.window());
 }
 
-/// Are there tiles enough for the weight gradient, and parts of it for two threads?
-bool suits_backward_weight(const ConvShape& shape);
-
-}  // namespace brim::cpu::winograd
+}  // namespace brim::cpu

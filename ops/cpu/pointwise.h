@@ -1,0 +1,29 @@
+// 1x1 convolutions as matrix products of the pixels, where they lie, with packed weights: what
+// comes out is finished while it is in registers. It gets its bias, the statistics that a batch
+// norm will want are gathered from it (which saves a sweep over memory), and where it is large it
+// is stored past the caches. For a stride, the pixels under windows are copied together first.
+#pragma once
+
+#include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/channel_moments.h"
+
+namespace brim::cpu::pointwise {
+
+/// Is it possible, and faster than a library (bench/conv_bench.cc)? The window is one pixel, there
+/// is one group and no padding, and pixels are enough to outweigh packing the weights. The scratch,
+/// which grows with threads, is with two of them no larger than x, y and the weights together.
+bool suits(const ConvShape& shape, ConvPass pass);
+
+// Float32, contiguous, of the shapes that ConvShape says; the scratch in bytes, on a line's
+// boundary, of as many threads as there are. Only where `suits` says so. Sums are over channels, in
+// order: y and dx depend neither on the batch nor on the number of threads.
+
+int64_t forward_scratch(const ConvShape& shape, bool with_statistics);
+/// `bias` may be null, and the statistics of y be left out.
+void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
+             float* y, const BatchStatistics& statistics, void* scratch);
+int64_t backward_data_scratch(const ConvShape& shape);
+void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
+                   void* scratch);
+
+}  // namespace brim::cpu::pointwise
