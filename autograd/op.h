@@ -123,9 +123,9 @@ class Op {
   /// and as many dimensions; the others whole) and of its anchors, does `forward_again` make the
   /// same rows of the first output, to the bit? For elementwise ops, and what is one per channel.
   virtual bool is_rowwise() const { return false; }
-  /// Outputs that `forward_again` starts from: they are not dropped. Small ones. An op that must
-  /// not run twice, since what it does cannot be parted from what it computes, names all its
-  /// outputs.
+  /// Outputs that `forward_again` starts from, or leaves undefined: they are not dropped. Small
+  /// ones. An op that must not run twice, since what it does cannot be parted from what it
+  /// computes, names all its outputs.
   virtual std::vector<int> anchors() const { return {}; }
   virtual int visible_outputs() const { return 1; }
   virtual Saves saves(const Needs&) const { return {}; }

@@ -1,7 +1,8 @@
 // Convolutions of ResNet-50 (batch 16) and MobileNet V2 (batch 32) at 224x224, of ResNet-20
 // (batch 64) at 32x32 and of ResNet-18 (batch 1) at 64x64, layer by layer: milliseconds and GFLOP/s
 // (depthwise: GB/s of activations) of the three passes, as the kernel table runs them, and beside
-// them through oneDNN and through brim's own matrix products (`generic`).
+// them through oneDNN and through brim's own matrix products (`generic`). `statistics`: forward and
+// then the sweep of a batch norm's statistics, over forward that gathers them.
 //
 //   conv_bench [resnet50|mobilenet_v2|resnet20|resnet18|all] [runs] [part of a layer's name]
 //   [f32|bf16] [batch]
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "brim/core/tensor.h"
+#include "brim/ops/batch_norm.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cpu/conv2d_generic.h"
@@ -156,13 +158,14 @@ class Bench {
   Bench(int runs, Dtype dtype) : runs_(runs), dtype_(dtype) {}
 
   void run(const std::vector<Layer>& model, const char* part) {
-    fmt::print("{:<22} n {:>42} {:>34} {:>34}\n", "layer", "forward: ms, rate, oneDNN, generic ms",
-               "data", "weight");
+    fmt::print("{:<22} n {:>42} {:>34} {:>34} {:>11}\n", "layer",
+               "forward: ms, rate, oneDNN, generic ms", "data", "weight", "statistics");
     double sums[3] = {};
     for (const Layer& one : model) {
       if (one.name.find(part) == std::string::npos) continue;
       fmt::print("{:<22} {}      ", one.name, one.count);
       for (int pass = 0; pass < 3; ++pass) sums[pass] += one.count * measure(one, pass);
+      if (dtype_ == Dtype::float32) fmt::print("{:>9.2f}", gain_of_statistics(one));
       fmt::print("\n");
     }
     fmt::print("{:<22}   {:>15.1f} ms {:>32.1f} ms {:>32.1f} ms, all {:.1f} ms\n\n", "sum",
@@ -201,6 +204,26 @@ class Bench {
                  generic(z, pass, a, b, c) * 1e3);
     }
     return time;
+  }
+
+  double gain_of_statistics(const Layer& one) {
+    const Shape shape = conv2d_shape(one.x, one.weight, one.options);
+    const TensorOptions wide{.dtype = Dtype::float64};
+    const Tensor x = normal(one.x, 1, RandomKey{1}), weight = normal(one.weight, 1, RandomKey{2});
+    const Tensor y = empty(shape), mean = empty({shape[3]}, wide), var = empty({shape[3]}, wide);
+    const double apart = seconds(
+        [&] {
+          launch(kernel::conv2d, {x, weight, Tensor()}, {y}, one.options);
+          launch(kernel::batch_norm_statistics, y.dtype(), {y}, {mean, var});
+        },
+        runs_);
+    const double together = seconds(
+        [&] {
+          launch(kernel::conv2d_with_statistics, y.dtype(), {x, weight, Tensor()}, {y, mean, var},
+                 one.options);
+        },
+        runs_);
+    return apart / together;
   }
 
   /// NaN where the library has none.

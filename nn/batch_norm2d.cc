@@ -33,6 +33,7 @@ Tensor BatchNorm2d::operator()(Conv2dWithStatistics x, Fused fused, Where where)
 }
 
 Tensor BatchNorm2d::operator()(Conv2dWithStatistics x, Where where) {
+  if (is_bypassed()) return (*this)(std::move(x.y), where);
   return (*this)(std::move(x), {}, where);
 }
 

@@ -31,7 +31,7 @@ Tensor Conv2d::forward(Tensor x) {
 }
 
 Conv2dWithStatistics Conv2d::for_norm(Tensor x, Where where) {
-  if (!training() || is_folded()) return {(*this)(std::move(x), where), {}, {}};
+  if (is_bypassed() || !training() || is_folded()) return {(*this)(std::move(x), where), {}, {}};
   return call(where, [&] {
     const Conv2dOptions options = options_for(x);
     return conv2d_with_statistics(std::move(x), weight, bias, options, where);

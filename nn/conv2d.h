@@ -30,7 +30,8 @@ class Conv2d final : public Module {
   Conv2d(int64_t in, int64_t out, const ConvOptions& options = {});
   Tensor forward(Tensor x) override;
   /// The result for a batch norm, in training with the statistics that it wants:
-  /// `bn(conv.for_norm(x))` is `bn(conv(x))`, with one sweep over the result less.
+  /// `bn(conv.for_norm(x))` is `bn(conv(x))`, with one sweep over the result less. A norm in
+  /// evaluation does not use them.
   Conv2dWithStatistics for_norm(Tensor x, Where where = Where::current());
   std::string_view kind() const override { return "Conv2d"; }
 

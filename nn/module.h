@@ -8,7 +8,7 @@
 //     nn::Linear fc{16, 10};
 //     Net() { register_modules({{"conv", conv}, {"bn", bn}, {"fc", fc}}); }
 //     Tensor forward(Tensor x) override {
-//       x = bn(conv(std::move(x)), {.activation = Activation::relu});
+//       x = bn(conv.for_norm(std::move(x)), {.activation = Activation::relu});
 //       return fc(global_avg_pool(std::move(x)));
 //     }
 //   };

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "brim/autograd/effects.h"
+#include "brim/autograd/input_rule.h"
 #include "brim/ops/op.h"
 #include "brim/ops/reuse.h"
 
@@ -56,7 +57,8 @@ class BatchNorm final : public autograd::Op {
   double flops(std::span<const autograd::TensorInfo> in,
                std::span<const autograd::TensorInfo>) const override {
     // Statistics: subtract, add, multiply-add; then subtract, multiply-add, add, clamp.
-    return (attributes_.training ? 8.0 : 4.0) * static_cast<double>(numel(in[0].shape));
+    return (attributes_.training && !knows_batch_ ? 8.0 : 4.0) *
+           static_cast<double>(numel(in[0].shape));
   }
 
  private:
@@ -125,8 +127,8 @@ void BatchNorm::validate(const Tensors& in) const {
 void BatchNorm::statistics(const Tensors& in, const Tensor& x, Tensor& mean,
                            Tensor& variance) const {
   if (knows_batch_) {
-    mean = in[kGivenMean];
-    variance = in[kGivenVariance];
+    mean = contiguous(in[kGivenMean]);
+    variance = contiguous(in[kGivenVariance]);
     return;
   }
   TensorOptions options{.dtype = Dtype::float64, .device = x.device()};
@@ -175,8 +177,8 @@ void BatchNorm::apply_effects(const Tensors& in, const Tensors& out) const {
   auto [part, before] = autograd::effect_share();
   double n = std::round(static_cast<double>(count) / part);
   launch(kernel::running_statistics,
-         {knows_batch_ ? in[kGivenMean] : out[kMean],
-          knows_batch_ ? in[kGivenVariance] : out[kVariance], running_mean_},
+         {knows_batch_ ? contiguous(in[kGivenMean]) : out[kMean],
+          knows_batch_ ? contiguous(in[kGivenVariance]) : out[kVariance], running_mean_},
          {autograd::effect_target(running_mean_), autograd::effect_target(running_var_)},
          {.momentum = momentum_, .correction = n / (n - 1), .part = part, .before = before});
 }
@@ -250,6 +252,8 @@ Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Ten
                      "expected both mean and variance of the batch, or neither");
   expect<ValueError>(options.training || running_mean.defined(), kTag,
                      "expected running statistics for evaluation");
+  // Autocast casts the residual, but for calls that have a float64 input.
+  if (autograd::input_rule() != nullptr) options.mean = options.variance = Tensor();
   auto op = options.training ? std::make_shared<BatchNorm>(options, std::move(running_mean),
                                                            std::move(running_var))
                              : std::make_shared<BatchNorm>(options, Tensor(), Tensor());

@@ -3,7 +3,7 @@
 // Reducing Internal Covariate Shift", ICML 2015.
 //
 // The residual and the activation are fused because they are free there: the statistics cost one
-// reading of x, and everything else happens while y is written.
+// reading of x, unless they are given, and everything else happens while y is written.
 #pragma once
 
 #include "brim/autograd/scope.h"
@@ -21,7 +21,8 @@ struct BatchNormOptions {
   double momentum = 0.1;  ///< running = (1 - momentum) * running + momentum * batch
   double epsilon = 1e-5;
   /// Those of the batch, where whoever made x knows them (`conv2d_with_statistics`): biased,
-  /// float64 [C]. Not used in evaluation.
+  /// float64 [C], beside x. No gradient flows to them: that of x has their part in it. Not used in
+  /// evaluation, nor under autocast.
   Tensor mean = {}, variance = {};
 };
 

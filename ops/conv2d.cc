@@ -52,11 +52,12 @@ class Conv2d final : public autograd::Op {
     return run(in, with_statistics_);
   }
 
-  Tensors forward_again(const Tensors& in, const Tensors& known,
-                        const autograd::ForwardContext& context) const override {
-    if (!with_statistics_ || !known[kMean].defined() || !known[kVariance].defined())
-      return forward(in, context);
-    return {run(in, false)[0], known[kMean], known[kVariance]};
+  // The norm has the statistics; they are not taken again.
+  Tensors forward_again(const Tensors& in, const Tensors&,
+                        const autograd::ForwardContext&) const override {
+    Tensors out = run(in, false);
+    out.resize(static_cast<size_t>(visible_outputs()));
+    return out;
   }
 
   Tensors run(const Tensors& in, bool with_statistics) const {
@@ -79,9 +80,7 @@ class Conv2d final : public autograd::Op {
   }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
-    autograd::Saves saves = saves_of_product(needs);
-    if (with_statistics_) saves.outputs = anchors();  // for forward_again
-    return saves;
+    return saves_of_product(needs);
   }
 
   bool reads_rows(int input, std::span<const autograd::TensorInfo> in,
@@ -111,7 +110,10 @@ class Conv2d final : public autograd::Op {
 
   double flops(std::span<const autograd::TensorInfo> inputs,
                std::span<const autograd::TensorInfo> outputs) const override {
-    return convolution_flops(outputs[0].shape, inputs[1].shape);
+    // Of statistics: subtract, add, multiply-add.
+    const double gathered =
+        with_statistics_ ? 4.0 * static_cast<double>(numel(outputs[0].shape)) : 0;
+    return convolution_flops(outputs[0].shape, inputs[1].shape) + gathered;
   }
 
  private:
@@ -159,7 +161,7 @@ Tensor conv2d(Tensor x, Tensor weight, Tensor bias, const Conv2dOptions& options
 Conv2dWithStatistics conv2d_with_statistics(Tensor x, Tensor weight, Tensor bias,
                                             const Conv2dOptions& options, Where where) {
   // A rule, such as autocast's, may have the convolution in another dtype.
-  if (x.dtype() != Dtype::float32 || device_meant(x.device()).is_cuda() ||
+  if (is_low_precision(x.dtype()) || device_meant(x.device()).is_cuda() ||
       autograd::input_rule() != nullptr)
     return {conv2d(std::move(x), std::move(weight), std::move(bias), options, where), {}, {}};
   Tensors out = autograd::apply(std::make_shared<Conv2d>(options, true),

@@ -1,7 +1,8 @@
 // Two-dimensional convolution (cross-correlation, as every framework calls it), dense, grouped or
 // depthwise. Activations are NHWC, weights KRSC (from PyTorch's [K,C,R,S] by `permute`
-// {0, 2, 3, 1}). On the CPU oneDNN does most of the float32 ones, and the bfloat16 ones where the
-// processor can, brim's kernels the depthwise ones and the rest (ops/cpu/conv2d.cc); on a GPU
+// {0, 2, 3, 1}). On the CPU brim's kernels do the depthwise ones, and in float32 windows of 1x1 and
+// most of 3x3; oneDNN does the others in float32 and those in bfloat16 where the processor can, and
+// brim's kernels again what it cannot (ops/cpu/conv2d.cc); on a GPU
 // brim's kernels do the depthwise ones and cuDNN the rest (ops/cuda/conv2d.cc). Borders are zeros;
 // for other values call `pad` first.
 #pragma once
@@ -35,12 +36,12 @@ Tensor conv2d(Tensor x, Tensor weight, Tensor bias, const Conv2dOptions& options
 /// The result of a convolution, and for a batch norm that follows mean and biased variance of each
 /// of its channels over all pixels, float64 [K]. No gradient flows through these two: that of the
 /// norm has their part in it. They are undefined where the norm takes them as well: on a GPU, of
-/// other dtypes than float32, and under autocast.
+/// halves, and under autocast.
 struct Conv2dWithStatistics {
   Tensor y, mean, variance;
 };
-/// As `conv2d`. The statistics of most dense convolutions are gathered while y is in registers,
-/// which spares a sweep over it. An empty y has zeros.
+/// As `conv2d`. Of 1x1, most 3x3 and most depthwise convolutions in float32 the statistics are
+/// gathered while y is in registers, which spares a sweep over it. An empty y has zeros.
 Conv2dWithStatistics conv2d_with_statistics(Tensor x, Tensor weight, Tensor bias,
                                             const Conv2dOptions& options = {},
                                             Where where = Where::current());
@@ -51,7 +52,8 @@ Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& opt
 namespace kernel {
 /// in: x, weight, bias (may be absent); out: y. Contiguous.
 inline constexpr Kernel<Conv2dOptions> conv2d{.name = "conv2d", .by_rows = {.in = 0b1, .out = 0b1}};
-/// The same; out: y, mean, variance (biased) of its channels, float64 [K]. On the CPU in float32.
+/// The same; out: y, mean, variance (biased) of its channels, float64 [K]. On the CPU, not of
+/// halves.
 inline constexpr Kernel<Conv2dOptions> conv2d_with_statistics{"conv2d_with_statistics"};
 /// in: dy, weight; out: dx, every element written. Contiguous.
 inline constexpr Kernel<Conv2dOptions> conv2d_backward_data{.name = "conv2d_backward_data",

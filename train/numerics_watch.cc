@@ -62,8 +62,10 @@ class NumericsWatch::Scope::Observer final : public autograd::OpObserver {
  private:
   void forward(const autograd::OpEvent& event) {
     const auto visible = static_cast<size_t>(event.op.visible_outputs());
+    const std::vector<int> statistics = event.op.anchors();
     for (size_t i = 0; i < std::min(visible, event.outputs.size()); ++i)
-      add(event, WatchedKind::activations, event.outputs[i]);
+      if (i == 0 || std::ranges::count(statistics, static_cast<int>(i)) == 0)
+        add(event, WatchedKind::activations, event.outputs[i]);
   }
   void add(const autograd::OpEvent& event, WatchedKind kind, const Tensor& tensor) {
     if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.device().is_meta()) return;

@@ -44,8 +44,10 @@ class ConvBn final : public Module {
 
  private:
   Tensor run(Tensor x, Tensor residual) {
-    return bn(conv.for_norm(std::move(x), where()),
-              {.residual = std::move(residual), .activation = activation_}, where());
+    Conv2dWithStatistics y = conv.for_norm(std::move(x), where());
+    // A norm that is bypassed takes nothing but its input.
+    if (activation_ == Activation::none && !residual.defined()) return bn(std::move(y), where());
+    return bn(std::move(y), {.residual = std::move(residual), .activation = activation_}, where());
   }
 
   Activation activation_;

@@ -207,6 +207,8 @@ void channel_statistics(const ChannelRows& rows, const S* x, const BatchStatisti
 }
 
 template int64_t channel_statistics_scratch<float>(const ChannelRows&);
+template int64_t channel_statistics_scratch<double>(const ChannelRows&);
+template void channel_statistics(const ChannelRows&, const double*, const BatchStatistics&, void*);
 template void channel_statistics(const ChannelRows&, const float*, const BatchStatistics&, void*);
 
 void register_batch_norm() {

@@ -14,8 +14,8 @@
 
 namespace brim::cpu {
 
-/// Mean and variance of each channel of x, in one sweep; bytes of scratch. S: float; of others
-/// `kernel::batch_norm_statistics`.
+/// Mean and variance of each channel of x, in one sweep; bytes of scratch. S: float or double;
+/// of others `kernel::batch_norm_statistics`.
 template <class S>
 int64_t channel_statistics_scratch(const ChannelRows& rows);
 template <class S>

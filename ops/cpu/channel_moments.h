@@ -19,6 +19,10 @@ struct BatchStatistics {
   bool are_wanted() const { return mean != nullptr; }
 };
 
+/// Pixels of a part that a convolution gathers: fewer where there are few, so that threads have
+/// equal shares.
+inline int64_t pixels_of_part(int64_t pixels) { return pixels < 4096 ? 24 : 192; }
+
 /// Of part i of the pixels: the mean of channel c is mean[i * step + c], and square the sum of the
 /// squares around it.
 struct PartMoments {
@@ -69,7 +73,7 @@ void join(const PartMoments& of, const PixelsOf& pixels_of, const BatchStatistic
   });
 }
 
-/// The sums of one part, of a few hundred pixels, as vectors of channels come by.
+/// The sums of one part, of at most 256 pixels or so, as vectors of channels come by.
 struct PartSums {
   float *shift, *sum, *square;
 

@@ -84,9 +84,10 @@ Gathers gatherer(const ConvShape& shape) {
   return pointwise::suits(shape, Pass::forward) ? Gathers::pointwise : Gathers::none;
 }
 
+template <class T>
 int64_t with_statistics_scratch(const KernelCall& call, const Conv2dOptions& options) {
   const ConvShape shape = forward_shape(call, options);
-  switch (gatherer(shape)) {
+  switch (std::is_same_v<T, float> ? gatherer(shape) : Gathers::none) {
     case Gathers::depthwise:
       return depthwise_with_statistics_scratch(shape);
     case Gathers::winograd:
@@ -96,28 +97,39 @@ int64_t with_statistics_scratch(const KernelCall& call, const Conv2dOptions& opt
     case Gathers::none:
       break;
   }
-  return std::max(forward_scratch<float>(call, options),
-                  channel_statistics_scratch<float>(ChannelRows(call.out[0])));
+  return std::max(forward_scratch<T>(call, options),
+                  channel_statistics_scratch<T>(ChannelRows(call.out[0])));
 }
 
-void with_statistics(const KernelCall& call, const Conv2dOptions& options) {
-  const ConvShape shape = forward_shape(call, options);
-  const BatchStatistics statistics{call.out[1].as<double>(), call.out[2].as<double>()};
+/// Those that the kernel of the convolution gathers; false where none does.
+bool gather_statistics(const KernelCall& call, const ConvShape& shape,
+                       const BatchStatistics& statistics) {
   const float *x = call.in[0].as<float>(), *weight = call.in[1].as<float>();
   const float* bias = call.in[2].present ? call.in[2].as<float>() : nullptr;
   float* y = call.out[0].as<float>();
   switch (gatherer(shape)) {
     case Gathers::depthwise:
-      return depthwise_with_statistics(shape, x, weight, bias, y, statistics, call.scratch);
+      depthwise_with_statistics(shape, x, weight, bias, y, statistics, call.scratch);
+      return true;
     case Gathers::winograd:
-      return winograd::forward(shape, x, weight, bias, y, statistics, call.scratch);
+      winograd::forward(shape, x, weight, bias, y, statistics, call.scratch);
+      return true;
     case Gathers::pointwise:
-      return pointwise::forward(shape, x, weight, bias, y, statistics, call.scratch);
+      pointwise::forward(shape, x, weight, bias, y, statistics, call.scratch);
+      return true;
     case Gathers::none:
       break;
   }
-  forward<float>(call, options);
-  channel_statistics(ChannelRows(call.out[0]), y, statistics, call.scratch);
+  return false;
+}
+
+template <class T>
+void with_statistics(const KernelCall& call, const Conv2dOptions& options) {
+  const BatchStatistics statistics{call.out[1].as<double>(), call.out[2].as<double>()};
+  if constexpr (std::is_same_v<T, float>)
+    if (gather_statistics(call, forward_shape(call, options), statistics)) return;
+  forward<T>(call, options);
+  channel_statistics(ChannelRows(call.out[0]), call.out[0].as<T>(), statistics, call.scratch);
 }
 
 template <class T>
@@ -183,6 +195,8 @@ void backward_weight(const KernelCall& call, const Conv2dOptions& options) {
 template <class T>
 void register_for() {
   register_kernel(kernel::conv2d, DeviceType::cpu, dtype_of<T>, forward<T>, forward_scratch<T>);
+  register_kernel(kernel::conv2d_with_statistics, DeviceType::cpu, dtype_of<T>, with_statistics<T>,
+                  with_statistics_scratch<T>);
   register_kernel(kernel::conv2d_backward_data, DeviceType::cpu, dtype_of<T>, backward_data<T>,
                   backward_data_scratch<T>);
   register_kernel(kernel::conv2d_backward_weight, DeviceType::cpu, dtype_of<T>,
@@ -286,8 +300,6 @@ template void conv2d_slice_gradient(const ConvShape&, const double*, const doubl
 void register_conv2d() {
   register_for<float>();
   register_for<double>();
-  register_kernel(kernel::conv2d_with_statistics, DeviceType::cpu, Dtype::float32, with_statistics,
-                  with_statistics_scratch);
 }
 
 }  // namespace brim::cpu

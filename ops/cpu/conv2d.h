@@ -10,8 +10,9 @@ namespace brim::cpu {
 
 // T: float or double.
 
-/// Do brim's kernels do it, whatever a library has? Winograd's method (ops/cpu/winograd.h) is not
-/// meant: `fused_conv2d` leaves those to the library, which packs their weights once.
+/// Do brim's kernels do it, whatever a library has? Winograd's method (ops/cpu/winograd.h) and 1x1
+/// products (ops/cpu/pointwise.h) are not meant: `fused_conv2d` leaves those to the library, which
+/// packs their weights once.
 bool has_own_forward(const ConvShape& shape);
 /// y by brim's kernels: the depthwise ones, those for few pixels, or matrix products.
 template <class T>

@@ -19,6 +19,7 @@ constexpr int64_t kStreamBytes = 24 << 20;
 /// What a sweep tells of each tile of its result, a vector of channels at a time: nothing, or
 /// what the statistics want.
 struct NoStatistics {
+  static constexpr NoStatistics starting_at(int64_t) { return {}; }
   static constexpr NoStatistics of_pixel(int64_t) { return {}; }
   template <class V, int kCount>
   void operator()(const V (&)[kCount], int64_t) const {}
@@ -26,9 +27,11 @@ struct NoStatistics {
 /// Of float32, where vectors fill the channels.
 struct RowStatistics {
   const PartSums* sums;
-  bool is_first;  ///< of its part
+  bool is_first;      ///< of its part
+  int64_t start = 0;  ///< the pixel that comes first
 
-  RowStatistics of_pixel(int64_t i) const { return {sums, is_first && i == 0}; }
+  RowStatistics starting_at(int64_t i) const { return {sums, is_first, i}; }
+  RowStatistics of_pixel(int64_t i) const { return {sums, is_first && i == start}; }
   template <class V, int kCount>
   void operator()(const V (&values)[kCount], int64_t channel) const {
     if constexpr (std::is_same_v<V, Vector<float>>) sums->add(values, channel, is_first);
@@ -159,7 +162,7 @@ class RowMoments {
  public:
   RowMoments(const ConvShape& shape, int64_t threads, void* scratch)
       : shape_(shape),
-        rows_of_unit_(std::max<int64_t>(kPixels / shape.q, 1)),
+        rows_of_unit_(std::max<int64_t>(pixels_of_part(shape.pixels()) / shape.q, 1)),
         threads_(std::min(threads, units())),
         cursor_(scratch),
         weights_(cursor_.take<float>(shape.r * shape.s * shape.c)),
@@ -190,8 +193,6 @@ class RowMoments {
   }
 
  private:
-  static constexpr int64_t kPixels = 192;  // of a unit
-
   int64_t rows() const { return shape_.n * shape_.p; }
   int64_t units() const { return ceil_div(rows(), rows_of_unit_); }
   int64_t rows_of(int64_t unit) const {
@@ -263,8 +264,14 @@ struct Sweep {
 
   /// Correlation with any window.
   void correlate() const {
-    run([&](const Plane<T>& in, int64_t y, T* out, const auto& statistics) {
-      pixels(in, rows_under(y), 0, to_width, out, statistics);
+    // The middle comes first: pixels at the border are unlike the others, and no good shift.
+    const int64_t middle = to_width / 2;
+    run([&](const Plane<T>& in, int64_t y, T* out, const auto& of_row) {
+      const Meeting rows = rows_under(y);
+      const auto statistics = of_row.starting_at(middle);
+      pixels(in, rows, middle, std::min(middle + 1, to_width), out, statistics);
+      pixels(in, rows, 0, middle, out, statistics);
+      pixels(in, rows, middle + 1, to_width, out, statistics);
     });
   }
 
@@ -272,9 +279,10 @@ struct Sweep {
   void correlate_3x3() const {
     Interior inside(to_width, from_width, kStride, padding.w);
     bool streaming = streams();
-    run([&](const Plane<T>& in, int64_t y, T* out, const auto& statistics) {
+    run([&](const Plane<T>& in, int64_t y, T* out, const auto& of_row) {
       Meeting rows = rows_under(y);
-      pixels(in, rows, 0, inside.begin, out, statistics);
+      // What is inside comes first: pixels at the border are unlike the others, and no good shift.
+      const auto statistics = of_row.starting_at(inside.begin < inside.end ? inside.begin : 0);
       for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
         const T* x = in.at(rows.at, q * kStride - padding.w);
         T* tile = out + q * shape.c;
@@ -284,6 +292,7 @@ struct Sweep {
         if (streaming) return inner_tile<kStride, kWidth, true>(in, x, weight, bias, tile, of_tile);
         inner_tile<kStride, kWidth, false>(in, x, weight, bias, tile, of_tile);
       });
+      pixels(in, rows, 0, inside.begin, out, statistics);
       pixels(in, rows, inside.end, to_width, out, statistics);
     });
   }
@@ -403,7 +412,9 @@ void depthwise(const ConvShape& shape, const T* x, const T* weight, const T* bia
 }
 
 bool depthwise_gathers_statistics(const ConvShape& shape) {
-  return shape.is_depthwise() && shape.c % kLanes<Vector<float>> == 0 && shape.pixels() > 0;
+  constexpr int64_t kWidest = 256;  // a part is whole rows, and its sums are in float32
+  return shape.is_depthwise() && shape.c % kLanes<Vector<float>> == 0 && shape.pixels() > 0 &&
+         shape.q <= kWidest;
 }
 
 int64_t depthwise_with_statistics_scratch(const ConvShape& shape) {

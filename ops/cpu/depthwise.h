@@ -23,8 +23,8 @@ template <class T>
 void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                              void* scratch);
 
-/// Forward with the statistics of y, which do not depend on the number of threads; where they fill
-/// vectors of channels.
+/// Forward with the statistics of y, which do not depend on the number of threads; where channels
+/// fill vectors, and rows are no longer than float32 can add up.
 bool depthwise_gathers_statistics(const ConvShape& shape);
 int64_t depthwise_with_statistics_scratch(const ConvShape& shape);
 void depthwise_with_statistics(const ConvShape& shape, const float* x, const float* weight,

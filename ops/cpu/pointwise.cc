@@ -101,9 +101,10 @@ class RowProduct {
         outputs_(outputs),
         in_(in),
         out_(out),
-        units_(ceil_div(rows, kUnit)),
+        unit_(pixels_of_part(rows)),
+        units_(ceil_div(rows, unit_)),
         threads_(std::min(threads, units_)),
-        block_(block_rows(depth)),
+        block_(block_rows(unit_, depth)),
         with_statistics_(with_statistics),
         cursor_(scratch),
         panels_(depth, outputs, cursor_) {
@@ -130,13 +131,11 @@ class RowProduct {
   }
 
  private:
-  static constexpr int64_t kUnit = 192;              ///< rows that have sums of their own
   static constexpr int64_t kBlockFloats = 32 << 10;  ///< of a block of `in`
-  static_assert(kUnit % tiles::kRowUnit == 0);
 
-  /// A divisor of kUnit.
-  static int64_t block_rows(int64_t depth) {
-    int64_t rows = kUnit;
+  /// A divisor of the unit, and a multiple of the rows of all tiles.
+  static int64_t block_rows(int64_t unit, int64_t depth) {
+    int64_t rows = unit;
     while (rows > 24 && rows * depth > kBlockFloats) rows /= 2;
     return rows;
   }
@@ -155,18 +154,18 @@ class RowProduct {
   }
   int64_t part_bytes() const { return part_of(nullptr).bytes; }
 
-  int64_t rows_of(int64_t unit) const { return std::min(kUnit, rows_ - unit * kUnit); }
+  int64_t rows_of(int64_t unit) const { return std::min(unit_, rows_ - unit * unit_); }
 
   void run_unit(int64_t unit, const Part& part) const {
-    const int64_t end = unit * kUnit + rows_of(unit);
-    for (int64_t at = unit * kUnit; at < end; at += block_) {
+    const int64_t end = unit * unit_ + rows_of(unit);
+    for (int64_t at = unit * unit_; at < end; at += block_) {
       const int64_t rows = std::min(block_, end - at);
       const float* a = in_data_ + at * depth_;
       if (!in_.is_dense()) {
         in_.gather(in_data_, depth_, at, rows, part.gathered);
         a = part.gathered;
       }
-      const Block block{a, at, rows, at == unit * kUnit};
+      const Block block{a, at, rows, at == unit * unit_};
       for (int64_t panel = 0; panel < panels_.count(); ++panel)
         multiply_panel<tiles::kMostVectors>(block, panel, part.sums);
     }
@@ -235,7 +234,8 @@ class RowProduct {
 
   int64_t rows_, depth_, outputs_;
   Pixels in_, out_;
-  int64_t units_, threads_, block_;
+  int64_t unit_, units_;  ///< of rows, each with sums of its own
+  int64_t threads_, block_;
   bool with_statistics_, streams_ = false;
   ScratchCursor cursor_;
   Panels panels_;

@@ -11,7 +11,8 @@ namespace brim::cpu::pointwise {
 
 /// Is it possible, and faster than a library (bench/conv_bench.cc)? The window is one pixel, there
 /// is one group and no padding, and pixels are enough to outweigh packing the weights. The scratch,
-/// which grows with threads, is with two of them no larger than x, y and the weights together.
+/// which grows with threads, is with two of them, and without statistics, no larger than x, y and
+/// the weights together.
 bool suits(const ConvShape& shape, ConvPass pass);
 
 // Float32, contiguous, of the shapes that ConvShape says; the scratch in bytes, on a line's

@@ -14,7 +14,7 @@ namespace brim::cpu::winograd {
 /// Is it possible, and faster than a direct sum (bench/conv_bench.cc)? Stride, dilation and groups
 /// are 1; channels fill vectors, and are enough of them to outweigh the transforms of x and y, as
 /// the tiles are to outweigh those of the filters. And the scratch, which grows with threads, is
-/// with two of them no larger than x, y and the weights together.
+/// with two of them, and without statistics, no larger than x, y and the weights together.
 bool suits(const ConvShape& shape, ConvPass pass);
 /// What it says of weight gradients, where they are possible.
 bool suits_backward_weight(const ConvShape& shape);

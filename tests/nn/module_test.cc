@@ -329,3 +329,23 @@ TEST_CASE("a bypassed module gives what it is given, and has nothing any more") 
   CHECK_THROWS_WITH_AS(net(x), "module: 'bn' is bypassed, and takes one tensor and nothing else",
                        ValueError);
 }
+
+TEST_CASE(
+    "a convolution that is bypassed before its norm, or the norm behind it, gives its input") {
+  nn::Conv2d conv(4, 4, {.kernel = 3, .padding = 1, .bias = false});
+  nn::BatchNorm2d bn(4);
+  nn::initialize(conv, 1);
+  nn::initialize(bn, 1);
+  const Tensor x = uniform({2, 5, 5, 4}, -1, 1, RandomKey{1});
+  const std::vector<float> convolved = conv(x).to_vector<float>();
+  SUBCASE("the norm") {
+    bn.bypass();
+    CHECK(bn(conv.for_norm(x)).to_vector<float>() == convolved);
+  }
+  SUBCASE("the convolution") {
+    conv.bypass();
+    const Conv2dWithStatistics given = conv.for_norm(x);
+    CHECK(!given.mean.defined());
+    CHECK(given.y.to_vector<float>() == x.to_vector<float>());
+  }
+}

@@ -6,12 +6,15 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/base/parallel.h"
+#include "brim/ops/add.h"
+#include "brim/ops/autocast.h"
 #include "brim/ops/batch_norm.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cpu/depthwise.h"
 #include "brim/ops/cpu/pointwise.h"
 #include "brim/ops/cpu/winograd.h"
+#include "brim/ops/slice.h"
 #include "brim/tests/support/compare.h"
 
 namespace brim {
@@ -117,6 +120,17 @@ TEST_CASE("conv2d_with_statistics: a mean far beyond the deviation costs no digi
   }
 }
 
+// With x far from zero, pixels at a padded border are unlike all others.
+TEST_CASE("conv2d_with_statistics: long rows, and borders, cost no digits") {
+  const TensorOptions options{.dtype = Dtype::float32};
+  for (const int64_t width : {250, 5000}) {
+    CAPTURE(width);
+    const Tensor x = add(normal({1, 2, width, 16}, 0.01, RandomKey{1}, options), ones({16}));
+    const Tensor weight = ones({16, 1, 3, 1}, options);
+    check_statistics(conv2d_with_statistics(x, weight, {}, {.padding = {0, 1}, .groups = 16}));
+  }
+}
+
 TEST_CASE("conv2d_with_statistics: bits do not depend on the number of threads") {
   for (const Case& c : kCases) {
     CAPTURE(c.name);
@@ -141,8 +155,18 @@ TEST_CASE("conv2d_with_statistics: an empty batch has zeros") {
   CHECK(got.variance.to_vector<double>() == std::vector<double>(16, 0.0));
 }
 
-TEST_CASE("conv2d_with_statistics: other dtypes leave them to the norm") {
-  for (const Dtype dtype : {Dtype::float64, Dtype::bfloat16}) {
+TEST_CASE("conv2d_with_statistics: in float64 they are those of the norm's kernel") {
+  const Tensor x = normal({2, 8, 8, 16}, 1, RandomKey{1}, {.dtype = Dtype::float64});
+  const Tensor weight = normal({16, 1, 1, 16}, 1, RandomKey{2}, {.dtype = Dtype::float64});
+  const Conv2dWithStatistics got = conv2d_with_statistics(x, weight, {});
+  Tensor mean = empty_like(got.mean), variance = empty_like(got.mean);
+  launch(kernel::batch_norm_statistics, Dtype::float64, {got.y}, {mean, variance});
+  CHECK(testing::bit_difference(got.mean, mean) == "");
+  CHECK(testing::bit_difference(got.variance, variance) == "");
+}
+
+TEST_CASE("conv2d_with_statistics: halves leave them to the norm") {
+  for (const Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
     const Tensor x = normal({2, 8, 8, 16}, 1, RandomKey{1}, {.dtype = dtype});
     const Tensor weight = normal({16, 1, 1, 16}, 1, RandomKey{2}, {.dtype = dtype});
     const Conv2dWithStatistics got = conv2d_with_statistics(x, weight, {});
@@ -193,6 +217,35 @@ TEST_CASE("batch_norm: statistics that are given are as good as its own") {
     CHECK(testing::bit_difference(given.mean, own.mean) == "");
     CHECK(testing::bit_difference(given.var, own.var) == "");
   }
+}
+
+TEST_CASE("batch_norm: statistics that are given may be views") {
+  const TensorOptions wide{.dtype = Dtype::float64};
+  const Tensor x = normal({4, 3}, 1, RandomKey{1}, {.dtype = Dtype::float32}), one = ones({3});
+  const Tensor both = uniform({6}, 0.5, 2, RandomKey{2}, wide);
+  const Tensor mean = slice(both, 0, {.step = 2}),
+               variance = slice(both, 0, {.begin = 1, .step = 2});
+  Tensor moved = zeros({3}), var = ones({3}), moved_too = zeros({3}), var_too = ones({3});
+  const Tensor plain =
+      batch_norm(x, one, one, moved, var, {.mean = clone(mean), .variance = clone(variance)});
+  const Tensor view =
+      batch_norm(x, one, one, moved_too, var_too, {.mean = mean, .variance = variance});
+  CHECK(testing::bit_difference(view, plain) == "");
+  CHECK(testing::bit_difference(moved_too, moved) == "");
+  CHECK(testing::bit_difference(var_too, var) == "");
+}
+
+TEST_CASE("batch_norm: under autocast, statistics that are given leave the residual cast") {
+  const TensorOptions single{.dtype = Dtype::float32};
+  const Tensor x = normal({2, 8, 8, 16}, 1, RandomKey{1}, single), one = ones({16});
+  const Conv2dWithStatistics z =
+      conv2d_with_statistics(x, normal({16, 1, 1, 16}, 1, RandomKey{2}, single), {});
+  const Tensor residual =
+      convert_to(normal(z.y.shape(), 1, RandomKey{3}, single), {.dtype = Dtype::bfloat16});
+  Autocast autocast(Dtype::bfloat16);
+  const Tensor y = batch_norm(z.y, one, one, {}, {},
+                              {.residual = residual, .mean = z.mean, .variance = z.variance});
+  CHECK(y.dtype() == Dtype::float32);
 }
 
 TEST_CASE("batch_norm: statistics that are given in evaluation are not used") {
