@@ -25,16 +25,17 @@ BatchNorm2d::BatchNorm2d(int64_t channels, const BatchNorm2dOptions& options) : 
 }
 
 Tensor BatchNorm2d::operator()(Tensor x, Fused fused, Where where) {
-  return call(where, [&] { return run({std::move(x), {}, {}}, std::move(fused)); });
+  return (*this)(Conv2dWithStatistics{std::move(x), {}, {}}, std::move(fused), where);
 }
 
 Tensor BatchNorm2d::operator()(Conv2dWithStatistics x, Fused fused, Where where) {
+  const bool fuses = fused.residual.defined() || fused.activation != Activation::none;
+  if (is_bypassed() && !fuses) return (*this)(std::move(x.y), where);
   return call(where, [&] { return run(std::move(x), std::move(fused)); });
 }
 
 Tensor BatchNorm2d::operator()(Conv2dWithStatistics x, Where where) {
-  if (is_bypassed()) return (*this)(std::move(x.y), where);
-  return (*this)(std::move(x), {}, where);
+  return (*this)(std::move(x), Fused(), where);
 }
 
 Tensor BatchNorm2d::forward(Tensor x) { return run({std::move(x), {}, {}}, {}); }

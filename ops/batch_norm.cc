@@ -72,6 +72,15 @@ class BatchNorm final : public autograd::Op {
   }
   bool derives_from_x() const { return activates() && !derives_from_y(); }
 
+  // What y was made with, in training.
+  template <class In, class Out>
+  Tensor batch_mean(const In& in, const Out& out) const {
+    return knows_batch_ ? contiguous(in[kGivenMean]) : out[kMean];
+  }
+  template <class In, class Out>
+  Tensor batch_variance(const In& in, const Out& out) const {
+    return knows_batch_ ? contiguous(in[kGivenVariance]) : out[kVariance];
+  }
   void statistics(const Tensors& in, const Tensor& x, Tensor& mean, Tensor& variance) const;
   Tensor normalise(const Tensors& in, const Tensor& mean, const Tensor& variance,
                    const autograd::ForwardContext& context) const;
@@ -93,16 +102,14 @@ void BatchNorm::validate(const Tensors& in) const {
   require_values_for(name(), x, in[kBias], channels, "bias");
   const Tensor& mean = attributes_.training ? running_mean_ : in[kGivenMean];
   const Tensor& var = attributes_.training ? running_var_ : in[kGivenVariance];
-  for (int i : {kGivenMean, kGivenVariance})
-    if (knows_batch_)
-      expect<ValueError>(in[static_cast<size_t>(i)].shape() == channels &&
-                             in[static_cast<size_t>(i)].dtype() == Dtype::float64 &&
-                             in[static_cast<size_t>(i)].device() == x.device(),
+  if (knows_batch_)
+    for (const Tensor& given : {in[kGivenMean], in[kGivenVariance]})
+      expect<ValueError>(given.shape() == channels && given.dtype() == Dtype::float64 &&
+                             given.device() == x.device(),
                          name(),
                          "expected mean and variance of the batch as float64 {} beside the input, "
                          "got {} {}",
-                         to_string(channels), to_string(in[static_cast<size_t>(i)].dtype()),
-                         to_string(in[static_cast<size_t>(i)].shape()));
+                         to_string(channels), to_string(given.dtype()), to_string(given.shape()));
   if (mean.defined()) require_values_for(name(), x, mean, channels, "running_mean");
   if (var.defined()) require_values_for(name(), x, var, channels, "running_var");
   if (attributes_.training && mean.defined() && var.defined()) {
@@ -176,9 +183,7 @@ void BatchNorm::apply_effects(const Tensors& in, const Tensors& out) const {
   if (!attributes_.training || !running_mean_.defined() || count == 0) return;
   auto [part, before] = autograd::effect_share();
   double n = std::round(static_cast<double>(count) / part);
-  launch(kernel::running_statistics,
-         {knows_batch_ ? contiguous(in[kGivenMean]) : out[kMean],
-          knows_batch_ ? contiguous(in[kGivenVariance]) : out[kVariance], running_mean_},
+  launch(kernel::running_statistics, {batch_mean(in, out), batch_variance(in, out), running_mean_},
          {autograd::effect_target(running_mean_), autograd::effect_target(running_var_)},
          {.momentum = momentum_, .correction = n / (n - 1), .part = part, .before = before});
 }
@@ -228,8 +233,7 @@ Tensors BatchNorm::backward(autograd::BackwardCall& call) const {
   if (residual_needs && !activates()) dresidual = dy;
   if (call.needs(kX)) grads[kX] = residual_needs ? empty_like(dy) : reuse_or_empty(dy);
   launch(kernel::batch_norm_backward, dy.dtype(),
-         {dy, in[kX], in[kWeight], knows_batch_ ? in[kGivenMean] : out[kMean],
-          knows_batch_ ? in[kGivenVariance] : out[kVariance], in[kBias], out[kY],
+         {dy, in[kX], in[kWeight], batch_mean(in, out), batch_variance(in, out), in[kBias], out[kY],
           has_residual_ ? in[residual_index()] : Tensor()},
          {grads[kX], grads[kWeight], grads[kBias], activates() ? dresidual : Tensor()},
          attributes_);

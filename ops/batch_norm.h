@@ -41,8 +41,9 @@ struct BatchNormOptions {
 /// residual.
 ///
 /// Throws `ShapeError`, `DtypeError` or `DeviceError` for tensors that do not go together, and
-/// `ValueError` in training when a channel has a single value (its variance means nothing), for an
-/// epsilon that is not positive or a momentum outside [0, 1].
+/// `ValueError` in training when a channel has a single value (its variance means nothing) or the
+/// given mean and variance are not what they are said to be, for an epsilon that is not positive or
+/// a momentum outside [0, 1].
 Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Tensor running_var,
                   BatchNormOptions options = {}, Where where = Where::current());
 

@@ -60,25 +60,6 @@ class Conv2d final : public autograd::Op {
     return out;
   }
 
-  Tensors run(const Tensors& in, bool with_statistics) const {
-    require_floating(name(), in[0]);
-    require_same_kind(name(), in[0], in[1]);
-    Shape shape = conv2d_shape(in[0].shape(), in[1].shape(), options_);
-    if (in.size() > 2) require_bias(name(), in[1], in[2], shape[3]);
-    Tensor x = contiguous(in[0]), weight = contiguous(in[1]);
-    Tensor bias = in.size() > 2 ? contiguous(in[2]) : Tensor();
-    Tensor y = empty(shape, {.dtype = x.dtype(), .device = x.device()});
-    if (!with_statistics) {
-      launch(kernel::conv2d, {x, weight, bias}, {y}, options_);
-      return {y};
-    }
-    const TensorOptions options{.dtype = Dtype::float64, .device = x.device()};
-    Tensor mean = empty({shape[3]}, options), variance = empty({shape[3]}, options);
-    launch(kernel::conv2d_with_statistics, x.dtype(), {x, weight, bias}, {y, mean, variance},
-           options_);
-    return {y, mean, variance};
-  }
-
   autograd::Saves saves(const autograd::Needs& needs) const override {
     return saves_of_product(needs);
   }
@@ -118,6 +99,25 @@ class Conv2d final : public autograd::Op {
 
  private:
   static constexpr int kMean = 1, kVariance = 2;  // outputs, after y
+
+  Tensors run(const Tensors& in, bool with_statistics) const {
+    require_floating(name(), in[0]);
+    require_same_kind(name(), in[0], in[1]);
+    Shape shape = conv2d_shape(in[0].shape(), in[1].shape(), options_);
+    if (in.size() > 2) require_bias(name(), in[1], in[2], shape[3]);
+    Tensor x = contiguous(in[0]), weight = contiguous(in[1]);
+    Tensor bias = in.size() > 2 ? contiguous(in[2]) : Tensor();
+    Tensor y = empty(shape, {.dtype = x.dtype(), .device = x.device()});
+    if (!with_statistics) {
+      launch(kernel::conv2d, {x, weight, bias}, {y}, options_);
+      return {y};
+    }
+    const TensorOptions options{.dtype = Dtype::float64, .device = x.device()};
+    Tensor mean = empty({shape[3]}, options), variance = empty({shape[3]}, options);
+    launch(kernel::conv2d_with_statistics, x.dtype(), {x, weight, bias}, {y, mean, variance},
+           options_);
+    return {y, mean, variance};
+  }
 
   Conv2dOptions options_;
   bool with_statistics_;

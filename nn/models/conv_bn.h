@@ -44,10 +44,8 @@ class ConvBn final : public Module {
 
  private:
   Tensor run(Tensor x, Tensor residual) {
-    Conv2dWithStatistics y = conv.for_norm(std::move(x), where());
-    // A norm that is bypassed takes nothing but its input.
-    if (activation_ == Activation::none && !residual.defined()) return bn(std::move(y), where());
-    return bn(std::move(y), {.residual = std::move(residual), .activation = activation_}, where());
+    return bn(conv.for_norm(std::move(x), where()),
+              {.residual = std::move(residual), .activation = activation_}, where());
   }
 
   Activation activation_;

@@ -203,7 +203,7 @@ void channel_statistics(const ChannelRows& rows, const S* x, const BatchStatisti
       parts.set(piece, c, static_cast<double>(pixels), static_cast<double>(moments.shift[c]),
                 moments.sums.total_first[c], moments.sums.total_second[c]);
   });
-  join(parts, pixels_of, to);
+  join_moments(parts, pixels_of, to);
 }
 
 template int64_t channel_statistics_scratch<float>(const ChannelRows&);

@@ -50,7 +50,7 @@ struct PartMoments {
 /// The mean and the biased variance of all parts, part i of `pixels_of(i)` pixels: Chan, Golub and
 /// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 template <class PixelsOf>
-void join(const PartMoments& of, const PixelsOf& pixels_of, const BatchStatistics& to) {
+void join_moments(const PartMoments& of, const PixelsOf& pixels_of, const BatchStatistics& to) {
   constexpr int64_t kGrain = 8192;  // numbers
   double n = 0;
   for (int64_t part = 0; part < of.parts; ++part) n += static_cast<double>(pixels_of(part));

@@ -46,90 +46,75 @@ bool has_pointwise(const ConvShape& shape, Pass pass) {
   return std::is_same_v<T, float> && pointwise::suits(shape, pass);
 }
 
+/// Does the kernel that computes y gather its statistics?
 template <class T>
-int64_t forward_scratch(const KernelCall& call, const Conv2dOptions& options) {
-  ConvShape shape = forward_shape(call, options);
-  if (has_own_forward(shape)) return own_conv2d_scratch<T>(shape);
-  if (has_winograd<T>(shape, Pass::forward)) return winograd::forward_scratch(shape, false);
-  if (has_pointwise<T>(shape, Pass::forward)) return pointwise::forward_scratch(shape, false);
+bool gathers_statistics(const ConvShape& shape) {
+  if constexpr (!std::is_same_v<T, float>) return false;
+  if (has_own_forward(shape)) return depthwise_gathers_statistics(shape);
+  return has_winograd<T>(shape, Pass::forward) || has_pointwise<T>(shape, Pass::forward);
+}
+
+template <class T>
+int64_t scratch_of_y(const KernelCall& call, const ConvShape& shape, bool with_statistics) {
+  if (has_own_forward(shape))
+    return with_statistics && gathers_statistics<T>(shape)
+               ? depthwise_with_statistics_scratch(shape)
+               : own_conv2d_scratch<T>(shape);
+  if (has_winograd<T>(shape, Pass::forward))
+    return winograd::forward_scratch(shape, with_statistics);
+  if (has_pointwise<T>(shape, Pass::forward))
+    return pointwise::forward_scratch(shape, with_statistics);
   if (const auto convolution = library<T>(shape, Pass::forward, call.in[2].present))
     return onednn::scratch_bytes(*convolution);
   return own_conv2d_scratch<T>(shape);
 }
 
+/// y, and the statistics if they are wanted and the kernel gathers them.
 template <class T>
-void forward(const KernelCall& call, const Conv2dOptions& options) {
-  ConvShape shape = forward_shape(call, options);
+void compute_y(const KernelCall& call, const ConvShape& shape, const BatchStatistics& statistics) {
   const T *x = call.in[0].as<T>(), *weight = call.in[1].as<T>();
   const T* bias = call.in[2].present ? call.in[2].as<T>() : nullptr;
   T* y = call.out[0].as<T>();
+  if constexpr (std::is_same_v<T, float>)
+    if (statistics.are_wanted() && depthwise_gathers_statistics(shape))
+      return depthwise_with_statistics(shape, x, weight, bias, y, statistics, call.scratch);
   if (has_own_forward(shape)) return own_conv2d(shape, x, weight, bias, y, call.scratch);
   if constexpr (std::is_same_v<T, float>) {
     if (winograd::suits(shape, Pass::forward))
-      return winograd::forward(shape, x, weight, bias, y, {}, call.scratch);
+      return winograd::forward(shape, x, weight, bias, y, statistics, call.scratch);
     if (pointwise::suits(shape, Pass::forward))
-      return pointwise::forward(shape, x, weight, bias, y, {}, call.scratch);
+      return pointwise::forward(shape, x, weight, bias, y, statistics, call.scratch);
   }
   if (const auto convolution = library<T>(shape, Pass::forward, bias != nullptr))
     return onednn::run(*convolution, x, weight, bias, y, call.scratch);
   own_conv2d(shape, x, weight, bias, y, call.scratch);
 }
 
-/// Kernels of brim's that gather statistics as they write y.
-enum class Gathers { depthwise, winograd, pointwise, none };
-Gathers gatherer(const ConvShape& shape) {
-  if (depthwise_gathers_statistics(shape)) return Gathers::depthwise;
-  if (has_own_forward(shape)) return Gathers::none;
-  if (winograd::suits(shape, Pass::forward)) return Gathers::winograd;
-  return pointwise::suits(shape, Pass::forward) ? Gathers::pointwise : Gathers::none;
+template <class T>
+int64_t forward_scratch(const KernelCall& call, const Conv2dOptions& options) {
+  return scratch_of_y<T>(call, forward_shape(call, options), false);
+}
+
+template <class T>
+void forward(const KernelCall& call, const Conv2dOptions& options) {
+  compute_y<T>(call, forward_shape(call, options), {});
 }
 
 template <class T>
 int64_t with_statistics_scratch(const KernelCall& call, const Conv2dOptions& options) {
   const ConvShape shape = forward_shape(call, options);
-  switch (std::is_same_v<T, float> ? gatherer(shape) : Gathers::none) {
-    case Gathers::depthwise:
-      return depthwise_with_statistics_scratch(shape);
-    case Gathers::winograd:
-      return winograd::forward_scratch(shape, true);
-    case Gathers::pointwise:
-      return pointwise::forward_scratch(shape, true);
-    case Gathers::none:
-      break;
-  }
-  return std::max(forward_scratch<T>(call, options),
-                  channel_statistics_scratch<T>(ChannelRows(call.out[0])));
-}
-
-/// Those that the kernel of the convolution gathers; false where none does.
-bool gather_statistics(const KernelCall& call, const ConvShape& shape,
-                       const BatchStatistics& statistics) {
-  const float *x = call.in[0].as<float>(), *weight = call.in[1].as<float>();
-  const float* bias = call.in[2].present ? call.in[2].as<float>() : nullptr;
-  float* y = call.out[0].as<float>();
-  switch (gatherer(shape)) {
-    case Gathers::depthwise:
-      depthwise_with_statistics(shape, x, weight, bias, y, statistics, call.scratch);
-      return true;
-    case Gathers::winograd:
-      winograd::forward(shape, x, weight, bias, y, statistics, call.scratch);
-      return true;
-    case Gathers::pointwise:
-      pointwise::forward(shape, x, weight, bias, y, statistics, call.scratch);
-      return true;
-    case Gathers::none:
-      break;
-  }
-  return false;
+  const int64_t bytes = scratch_of_y<T>(call, shape, true);
+  if (gathers_statistics<T>(shape)) return bytes;
+  return std::max(bytes, channel_statistics_scratch<T>(ChannelRows(call.out[0])));
 }
 
 template <class T>
 void with_statistics(const KernelCall& call, const Conv2dOptions& options) {
+  const ConvShape shape = forward_shape(call, options);
   const BatchStatistics statistics{call.out[1].as<double>(), call.out[2].as<double>()};
-  if constexpr (std::is_same_v<T, float>)
-    if (gather_statistics(call, forward_shape(call, options), statistics)) return;
-  forward<T>(call, options);
-  channel_statistics(ChannelRows(call.out[0]), call.out[0].as<T>(), statistics, call.scratch);
+  compute_y<T>(call, shape, statistics);
+  if (!gathers_statistics<T>(shape))
+    channel_statistics(ChannelRows(call.out[0]), call.out[0].as<T>(), statistics, call.scratch);
 }
 
 template <class T>

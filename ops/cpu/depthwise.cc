@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
+#include "brim/ops/cpu/depthwise_statistics.h"
 #include "brim/ops/cpu/depthwise_tiles.h"
 
 namespace brim::cpu {
@@ -16,27 +16,11 @@ namespace {
 // it, which saves reading them first.
 constexpr int64_t kStreamBytes = 24 << 20;
 
-/// What a sweep tells of each tile of its result, a vector of channels at a time: nothing, or
-/// what the statistics want.
-struct NoStatistics {
-  static constexpr NoStatistics starting_at(int64_t) { return {}; }
-  static constexpr NoStatistics of_pixel(int64_t) { return {}; }
-  template <class V, int kCount>
-  void operator()(const V (&)[kCount], int64_t) const {}
-};
-/// Of float32, where vectors fill the channels.
-struct RowStatistics {
-  const PartSums* sums;
-  bool is_first;      ///< of its part
-  int64_t start = 0;  ///< the pixel that comes first
-
-  RowStatistics starting_at(int64_t i) const { return {sums, is_first, i}; }
-  RowStatistics of_pixel(int64_t i) const { return {sums, is_first && i == start}; }
-  template <class V, int kCount>
-  void operator()(const V (&values)[kCount], int64_t channel) const {
-    if constexpr (std::is_same_v<V, Vector<float>>) sums->add(values, channel, is_first);
-  }
-};
+/// Room for the weights in blocks.
+template <class T>
+Compute<T>* take_weights(const ConvShape& shape, ScratchCursor& scratch) {
+  return scratch.take<Compute<T>>(shape.r * shape.s * shape.c);
+}
 
 /// The weights in blocks of channels; `flip` reverses both R and S.
 template <class T>
@@ -156,62 +140,6 @@ void edge_tile(const Plane<T>& from, const T* x, const Meeting& rows, const Comp
     statistics(sums, c);
   });
 }
-
-/// Statistics of y, gathered as it is computed: of some rows of images at a time.
-class RowMoments {
- public:
-  RowMoments(const ConvShape& shape, int64_t threads, void* scratch)
-      : shape_(shape),
-        rows_of_unit_(std::max<int64_t>(pixels_of_part(shape.pixels()) / shape.q, 1)),
-        threads_(std::min(threads, units())),
-        cursor_(scratch),
-        weights_(cursor_.take<float>(shape.r * shape.s * shape.c)),
-        moments_(units(), shape.c, cursor_),
-        parts_(cursor_.take<char>(threads_ * bytes_of_part())) {}
-
-  int64_t scratch_bytes() const { return cursor_.used(); }
-  float* weights() const { return weights_; }
-
-  /// Calls row(i, statistics) for every row of the result.
-  template <class Row>
-  void run(const Row& row) const {
-    parallel_pieces(units(), threads_, [&](int64_t thread, int64_t begin, int64_t end) {
-      ScratchCursor cursor(parts_ + thread * bytes_of_part());
-      const PartSums sums(shape_.c, cursor);
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t first = unit * rows_of_unit_, last = first + rows_of(unit);
-        for (int64_t i = first; i < last; ++i) row(i, RowStatistics{&sums, i == first});
-        sums.finish(moments_, unit, pixels_of(unit), 0, shape_.c);
-      }
-      stream_fence();
-    });
-  }
-
-  void finish(const BatchStatistics& to) const {
-    join(
-        moments_, [&](int64_t unit) { return pixels_of(unit); }, to);
-  }
-
- private:
-  int64_t rows() const { return shape_.n * shape_.p; }
-  int64_t units() const { return ceil_div(rows(), rows_of_unit_); }
-  int64_t rows_of(int64_t unit) const {
-    return std::min(rows_of_unit_, rows() - unit * rows_of_unit_);
-  }
-  int64_t pixels_of(int64_t unit) const { return rows_of(unit) * shape_.q; }
-  int64_t bytes_of_part() const {
-    ScratchCursor cursor(nullptr);
-    PartSums(shape_.c, cursor);
-    return cursor.used();
-  }
-
-  const ConvShape& shape_;
-  int64_t rows_of_unit_, threads_;
-  ScratchCursor cursor_;
-  float* weights_;
-  PartMoments moments_;
-  char* parts_;
-};
 
 /// A sweep over the rows of a result, each from rows of another image.
 template <class T>
@@ -399,14 +327,15 @@ void forward_sweep(const ConvShape& shape, const T* x, const Compute<T>* weights
 template <class T>
 int64_t depthwise_scratch(const ConvShape& shape) {
   ScratchCursor cursor(nullptr);
-  cursor.take<Compute<T>>(shape.r * shape.s * shape.c);
+  take_weights<T>(shape, cursor);
   return cursor.used();
 }
 
 template <class T>
 void depthwise(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
                void* scratch) {
-  Compute<T>* blocks = ScratchCursor(scratch).take<Compute<T>>(shape.r * shape.s * shape.c);
+  ScratchCursor cursor(scratch);
+  Compute<T>* blocks = take_weights<T>(shape, cursor);
   reorder_weights(shape, weight, false, blocks);
   forward_sweep(shape, x, blocks, bias, y, nullptr);
 }
@@ -418,22 +347,28 @@ bool depthwise_gathers_statistics(const ConvShape& shape) {
 }
 
 int64_t depthwise_with_statistics_scratch(const ConvShape& shape) {
-  return RowMoments(shape, num_threads(), nullptr).scratch_bytes();
+  ScratchCursor cursor(nullptr);
+  take_weights<float>(shape, cursor);
+  RowMoments(shape, num_threads(), cursor);
+  return cursor.used();
 }
 
 void depthwise_with_statistics(const ConvShape& shape, const float* x, const float* weight,
                                const float* bias, float* y, const BatchStatistics& statistics,
                                void* scratch) {
-  const RowMoments moments(shape, num_threads(), scratch);
-  reorder_weights(shape, weight, false, moments.weights());
-  forward_sweep(shape, x, moments.weights(), bias, y, &moments);
+  ScratchCursor cursor(scratch);
+  float* blocks = take_weights<float>(shape, cursor);
+  const RowMoments moments(shape, num_threads(), cursor);
+  reorder_weights(shape, weight, false, blocks);
+  forward_sweep(shape, x, blocks, bias, y, &moments);
   moments.finish(statistics);
 }
 
 template <class T>
 void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                              void* scratch) {
-  Compute<T>* blocks = ScratchCursor(scratch).take<Compute<T>>(shape.r * shape.s * shape.c);
+  ScratchCursor cursor(scratch);
+  Compute<T>* blocks = take_weights<T>(shape, cursor);
   int64_t stride = fast_stride(shape);
   reorder_weights(shape, weight, stride == 1, blocks);
   Sweep<T> sweep{shape,   dy,      blocks,  nullptr, dx,

@@ -36,7 +36,7 @@ class Panels {
 
   /// From rows of B.
   void pack(const float* b) const {
-    parallel_for(count_ * depth_, kGrain, [&](int64_t first, int64_t last) {
+    parallel_for(count_ * depth_, kGrain / tiles::kPanel, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t panel = i / depth_, row = i % depth_;
         const int64_t at = begin(panel), count = std::min(width(panel), outputs_ - at);
@@ -56,7 +56,7 @@ class Panels {
   }
 
  private:
-  static constexpr int64_t kGrain = 256;
+  static constexpr int64_t kGrain = 16384;  ///< floats that repay a thread
 
   void pack_square(const float* weight, int64_t output, int64_t row) const {
     const int64_t count = std::min(kWidth, depth_ - row);
@@ -126,7 +126,7 @@ class RowProduct {
       stream_fence();
     });
     if (with_statistics_)
-      join(
+      join_moments(
           moments_, [&](int64_t unit) { return rows_of(unit); }, to);
   }
 

@@ -120,7 +120,7 @@ class Convolution {
       });
     }
     if (with_statistics_)
-      join(
+      join_moments(
           moments_, [&](int64_t i) { return grid_.pixels_of(tiles_of(i)); }, statistics);
   }
 

@@ -67,6 +67,19 @@ struct Scaled final : nn::Module {
   nn::Linear fc{4, 4, {.bias = false}}, last{4, 4, {.bias = false}};
 };
 
+/// Convolution with results around 300 and its norm, whose statistics it gathers.
+struct Normed final : nn::Module {
+  Normed() {
+    register_modules({{"conv", conv}, {"bn", bn}});
+    nn::initialize(*this, /*seed=*/3);
+    conv.weight = full({8, 1, 1, 8}, 300);
+  }
+  Tensor forward(Tensor x) override { return bn(conv.for_norm(std::move(x))); }
+
+  nn::Conv2d conv{8, 8, {.bias = false}};
+  nn::BatchNorm2d bn{8};
+};
+
 Problem rows(int64_t count) {
   return {uniform({count, 4}, -1, 1, RandomKey{1}),
           from_vector(std::vector<int64_t>(static_cast<size_t>(count), 1), {count})};
@@ -141,6 +154,22 @@ TEST_CASE("activations beyond float16 are found, in float32 and as infinities in
       return row.needs_float32 && row.values->kind == WatchedKind::activations;
     }));
   }
+}
+
+TEST_CASE("statistics that a convolution gathers are none of its activations") {
+  Normed model;
+  const Tensor x = normal({2, 16, 16, 8}, 1, RandomKey{1});
+  const Conv2dWithStatistics y = model.conv.for_norm(x);
+  REQUIRE(y.variance.defined());
+  CHECK(std::ranges::max(y.variance.to_vector<double>()) > 65504);  // beyond float16
+  NumericsWatch watch;
+  NumericsWatch::Scope scope(&watch, 0, 1);
+  model(x);
+  scope.keep();
+  const WatchedValues* seen = find(watch, "conv", "conv2d", WatchedKind::activations);
+  REQUIRE(seen != nullptr);
+  CHECK(same(seen->exponents, y.y));
+  CHECK(numerics_report(watch, Dtype::float16).activations.over == 0);
 }
 
 TEST_CASE("the loss scale that is proposed overflows nothing and keeps what can be kept") {
