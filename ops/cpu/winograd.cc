@@ -8,6 +8,7 @@
 #include "brim/ops/cpu/affordable.h"
 #include "brim/ops/cpu/tile_product.h"
 #include "brim/ops/cpu/transpose.h"
+#include "brim/ops/cpu/winograd_choice.h"
 #include "brim/ops/cpu/winograd_grid.h"
 
 namespace brim::cpu::winograd {
@@ -16,72 +17,87 @@ namespace {
 using tiles::kPanel;
 using tiles::kRowUnit;
 
-/// Elements of some outputs' filters, [panel of outputs][element][input][output of the panel].
+/// Elements of some outputs' filters, [panel of outputs][element][input][output of the panel]. The
+/// matrices are a line longer than they need be, so that they do not compete for the same lines of
+/// a cache.
 class Filters {
  public:
-  Filters(float* data, int64_t inputs, int64_t outputs)
-      : data_(data), inputs_(inputs), outputs_(outputs) {}
+  Filters(float* data, int elements, int64_t inputs, int64_t outputs)
+      : data_(data), elements_(elements), inputs_(inputs), outputs_(outputs) {}
+
+  /// Floats that they take.
+  static int64_t count(int elements, int64_t inputs, int64_t outputs) {
+    return elements * (inputs * outputs + ceil_div(outputs, kPanel) * kWidth);
+  }
 
   /// Of the panel with this output.
   int64_t width(int64_t output) const {
     return std::min(kPanel, outputs_ - output / kPanel * kPanel);
   }
+  int64_t matrix(int64_t output) const { return inputs_ * width(output) + kWidth; }
   float* of(int e, int64_t input, int64_t output) const {
-    const int64_t panel = output / kPanel * kPanel;
-    return data_ + panel * inputs_ * kElements + (e * inputs_ + input) * width(output) + output -
-           panel;
+    const int64_t panel = output / kPanel;
+    return data_ + panel * elements_ * (inputs_ * kPanel + kWidth) + e * matrix(output) +
+           input * width(output) + output - panel * kPanel;
+  }
+
+  /// Sets the elements of a vector of outputs from their taps.
+  template <int kIn, class Tap>
+  void set(int64_t input, int64_t output, const Tap& tap) const {
+    V elements[kIn][kIn];
+    transform_square<kFilter, kIn>(transform_filter, tap, elements);
+    const int64_t step = matrix(output), next = width(output);
+    float* to = of(0, input, output);
+    for (int i = 0; i < kIn; ++i)
+      for (int j = 0; j < kIn; ++j, to += step) {
+        store(to, elements[i][j]);
+        __builtin_prefetch(to + next);  // nobody else sees so many streams
+      }
   }
 
  private:
   float* data_;
+  int elements_;
   int64_t inputs_, outputs_;
 };
 
-/// Elements of a filter for a vector of its channels, weight [3][3][channels]; `turned` by half a
-/// circle.
-void transform_weight(const float* weight, int64_t channels, bool turned, V (&elements)[kIn][kIn]) {
-  V taps[kFilter][kFilter];
-  for (int at = 0; at < kTaps; ++at)
-    taps[at / kFilter][at % kFilter] = load<V>(weight + (turned ? kTaps - 1 - at : at) * channels);
-  transform_square<kFilter, kIn>(transform_filter, taps, elements);
-}
-
 /// Filters of the outputs from weight [output][3][3][input]: vectors of inputs become vectors of
 /// outputs.
+template <int kIn>
 void transform_filters(const float* weight, Channels outputs, int64_t inputs, const Filters& to) {
   parallel_for(outputs.count / kWidth, 1, [&](int64_t begin, int64_t end) {
-    V squares[kElements][kWidth], elements[kIn][kIn];
+    V taps[kTaps][kWidth];
     for (int64_t k = begin * kWidth; k < end * kWidth; k += kWidth)
       for (int64_t c = 0; c < inputs; c += kWidth) {
-        for (int64_t i = 0; i < kWidth; ++i) {
-          const int64_t filter = outputs.begin + k + i;
-          transform_weight(weight + filter * kTaps * inputs + c, inputs, false, elements);
-          for (int e = 0; e < kElements; ++e) squares[e][i] = elements[e / kIn][e % kIn];
+        for (int at = 0; at < kTaps; ++at) {
+          for (int64_t i = 0; i < kWidth; ++i)
+            taps[at][i] = load<V>(weight + ((outputs.begin + k + i) * kTaps + at) * inputs + c);
+          transpose(taps[at]);
         }
-        for (int e = 0; e < kElements; ++e) {
-          transpose(squares[e]);
-          for (int64_t i = 0; i < kWidth; ++i) store(to.of(e, c + i, k), squares[e][i]);
-        }
+        for (int64_t i = 0; i < kWidth; ++i)
+          to.set<kIn>(c + i, k, [&](int r, int s) { return taps[r * kFilter + s][i]; });
       }
   });
 }
 
-/// Those of the data gradient from weight [input][3][3][channels], of which the outputs are some.
+/// Those of the data gradient from weight [input][3][3][channels], of which the outputs are some,
+/// turned by half a circle.
+template <int kIn>
 void transform_turned_filters(const float* weight, Channels outputs, int64_t inputs,
                               int64_t channels, const Filters& to) {
   constexpr int64_t kGrain = 8;
   parallel_for(inputs, kGrain, [&](int64_t begin, int64_t end) {
-    V elements[kIn][kIn];
     for (int64_t k = begin; k < end; ++k)
       for (int64_t c = 0; c < outputs.count; c += kWidth) {
-        transform_weight(weight + k * kTaps * channels + outputs.begin + c, channels, true,
-                         elements);
-        for (int e = 0; e < kElements; ++e) store(to.of(e, k, c), elements[e / kIn][e % kIn]);
+        const float* last = weight + (k * kTaps + kTaps - 1) * channels + outputs.begin + c;
+        to.set<kIn>(k, c,
+                    [&](int r, int s) { return load<V>(last - (r * kFilter + s) * channels); });
       }
   });
 }
 
-/// A convolution of x [n,h,w,c] to y [n,p,q,k].
+/// A convolution of x [n,h,w,c] to y [n,p,q,k], by tiles of kOut x kOut outputs.
+template <int kOut>
 class Convolution {
  public:
   Convolution(const ConvShape& shape, bool with_statistics, int64_t threads, void* scratch)
@@ -94,16 +110,17 @@ class Convolution {
         block_(std::min(shape.c > kManyChannels ? kBlock / 2 : kBlock,
                         ceil_div(units_, threads_) * unit_)),
         room_(ceil_div(block_, kRowUnit) * kRowUnit),
-        outputs_(std::min(shape.k, kMostOutputs)),
+        outputs_(std::min(shape.k, most_outputs(shape.c))),
         panel_(std::min(shape.k, kPanel)),
         cursor_(scratch),
-        filters_(cursor_.take<float>(kElements * shape.c * outputs_)),
-        inputs_(cursor_.take<float>(threads_ * Elements::count(room_, shape.c))),
-        products_(cursor_.take<float>(threads_ * Elements::count(room_, panel_))) {
+        filters_(cursor_.take<float>(Filters::count(kElements<kOut>, shape.c, outputs_))),
+        inputs_(cursor_.take<float>(threads_ * elements(shape.c))),
+        products_(cursor_.take<float>(threads_ * elements(panel_))) {
     if (with_statistics) moments_ = PartMoments(units_, shape.k, cursor_);
   }
 
   int64_t scratch_bytes() const { return cursor_.used(); }
+  int64_t tiles() const { return grid_.count(); }
 
   /// `transform(outputs, to)` gives the filters of some outputs.
   template <class Transform>
@@ -111,7 +128,7 @@ class Convolution {
            const Transform& transform) const {
     for (int64_t k = 0; k < shape_.k; k += outputs_) {
       const Channels outputs{k, std::min(outputs_, shape_.k - k)};
-      const Filters filters(filters_, shape_.c, outputs.count);
+      const Filters filters(filters_, kElements<kOut>, shape_.c, outputs.count);
       transform(outputs, filters);
       parallel_pieces(units_, threads_, [&](int64_t thread, int64_t begin, int64_t end) {
         const int64_t last = std::min(end * unit_, grid_.count());
@@ -125,9 +142,23 @@ class Convolution {
   }
 
  private:
+  /// Tiles of a block at the most: as many as a second-level cache keeps with what is computed
+  /// from them.
+  static constexpr int64_t kBlock = kOut == 2 ? 48 : 24;
   static constexpr int64_t kManyChannels = 256;  ///< above, a block is half as long
-  static constexpr int64_t kMostOutputs = 128;   ///< whose filters are kept at a time
+  static constexpr int64_t kMostOutputs = 128;   ///< whose filters are kept at a time, and as many
+  static constexpr int64_t kMostOfFilters = 1200000;  ///< elements of them
   static constexpr int64_t kFewTiles = 512;      ///< which threads share in smaller units
+
+  static int64_t most_outputs(int64_t inputs) {
+    int64_t outputs = kMostOutputs;
+    while (outputs > kPanel && kElements<kOut> * inputs * outputs > kMostOfFilters) outputs /= 2;
+    return outputs;
+  }
+  /// Floats that elements of a thread's block take.
+  int64_t elements(int64_t channels) const {
+    return Elements::count(kElements<kOut>, room_, channels);
+  }
 
   Tiles tiles_of(int64_t unit) const {
     return {unit * unit_, std::min((unit + 1) * unit_, grid_.count())};
@@ -135,12 +166,12 @@ class Convolution {
 
   void convolve(Tiles tiles, Channels outputs, const Filters& filters, const float* x,
                 const float* bias, float* y, int64_t thread) const {
-    const Elements inputs(inputs_ + thread * Elements::count(room_, shape_.c), room_, shape_.c);
+    const Elements inputs(inputs_ + thread * elements(shape_.c), room_, shape_.c);
     grid_.transform_x(x, tiles, {0, shape_.c}, inputs);
     for (int64_t k = 0; k < outputs.count; k += kPanel) {
       const int64_t width = filters.width(k);
-      const Elements products(products_ + thread * Elements::count(room_, panel_), room_, width);
-      for (int e = 0; e < kElements; ++e)
+      const Elements products(products_ + thread * elements(panel_), room_, width);
+      for (int e = 0; e < kElements<kOut>; ++e)
         tiles::multiply<tiles::Ends::spare, false>({.a = inputs.of(e),
                                                     .a_row = inputs.row(),
                                                     .a_step = 1,
@@ -169,7 +200,7 @@ class Convolution {
   }
 
   ConvShape shape_;
-  Grid grid_;
+  Grid<kOut> grid_;
   bool with_statistics_;
   int64_t unit_, units_;  ///< of tiles, each with statistics of its own
   int64_t threads_, block_;
@@ -190,48 +221,82 @@ ConvShape turned(const ConvShape& shape) {
   return other;
 }
 
+/// The data gradient is a convolution of dy to dx.
+ConvShape to_convolve(const ConvShape& shape, ConvPass pass) {
+  return pass == ConvPass::backward_data ? turned(shape) : shape;
+}
+
+/// Multiplications of a pair of channels.
+template <int kOut>
+int64_t multiplications(const ConvShape& shape) {
+  return Grid<kOut>(shape).count() * kElements<kOut>;
+}
+
+/// Of which products repay the transforms.
+template <int kOut>
+constexpr int64_t kFewestChannels = kOut == 4 ? 16 : 32;
+
+/// Are there enough tiles to outweigh the transforms of the filters, and is the scratch not too
+/// much?
+template <int kOut>
+bool is_worth_it(const ConvShape& shape, ConvPass pass) {
+  if (pass == ConvPass::backward_weight) return is_weight_gradient_worth_it<kOut>(shape);
+  const Convolution<kOut> convolution(to_convolve(shape, pass), false, kThreadsOfChoice, nullptr);
+  // A direct sum is slow on images of a single tile.
+  const bool is_tiny = shape.p <= kOut && shape.q <= kOut;
+  const int64_t fewest_tiles = kOut == 4 || is_tiny ? 32 : 48;
+  return convolution.tiles() >= fewest_tiles && is_affordable(shape, convolution.scratch_bytes());
+}
+
 }  // namespace
 
-bool suits(const ConvShape& shape, ConvPass pass) {
-  constexpr int64_t kFewestChannels = 32;
-  const auto are_enough = [](int64_t channels) {
-    return channels >= kFewestChannels && channels % kWidth == 0;
-  };
+int outputs_of_tile(const ConvShape& shape, ConvPass pass) {
   const bool is_possible = shape.groups == 1 && shape.r == kFilter && shape.s == kFilter &&
                            shape.stride == Pair(1) && shape.dilation == Pair(1) &&
-                           shape.padding.h < kFilter && shape.padding.w < kFilter;
-  if (!is_possible || !are_enough(shape.c) || !are_enough(shape.k)) return false;
-  if (pass == ConvPass::backward_weight) return suits_backward_weight(shape);
-  const ConvShape outputs = pass == ConvPass::forward ? shape : turned(shape);
-  // A direct sum is slow on images of a single tile.
-  const int64_t fewest_tiles = outputs.p <= kOut && outputs.q <= kOut ? 64 : 128;
-  return Grid(outputs).count() >= fewest_tiles &&
-         is_affordable(shape,
-                       Convolution(outputs, false, kThreadsOfChoice, nullptr).scratch_bytes());
+                           shape.padding.h < kFilter && shape.padding.w < kFilter &&
+                           shape.c % kWidth == 0 && shape.k % kWidth == 0;
+  if (!is_possible) return 0;
+  const ConvShape outputs = to_convolve(shape, pass);
+  const int64_t channels = std::min(shape.c, shape.k);
+  constexpr double kWorth = 0.9;  // of the multiplications, as the transforms are dearer
+  if (channels >= kFewestChannels<4> &&
+      static_cast<double>(multiplications<4>(outputs)) <
+          kWorth * static_cast<double>(multiplications<2>(outputs)) &&
+      is_worth_it<4>(shape, pass))
+    return 4;
+  return channels >= kFewestChannels<2> && is_worth_it<2>(shape, pass) ? 2 : 0;
 }
 
 int64_t forward_scratch(const ConvShape& shape, bool with_statistics) {
-  return Convolution(shape, with_statistics, num_threads(), nullptr).scratch_bytes();
+  return with_tile(shape, ConvPass::forward, [&]<int kOut>(TileOf<kOut>) {
+    return Convolution<kOut>(shape, with_statistics, num_threads(), nullptr).scratch_bytes();
+  });
 }
 
 void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
              float* y, const BatchStatistics& statistics, void* scratch) {
-  Convolution(shape, statistics.are_wanted(), num_threads(), scratch)
-      .run(x, bias, y, statistics, [&](Channels outputs, const Filters& to) {
-        transform_filters(weight, outputs, shape.c, to);
-      });
+  with_tile(shape, ConvPass::forward, [&]<int kOut>(TileOf<kOut>) {
+    Convolution<kOut>(shape, statistics.are_wanted(), num_threads(), scratch)
+        .run(x, bias, y, statistics, [&](Channels outputs, const Filters& to) {
+          transform_filters<kInputs<kOut>>(weight, outputs, shape.c, to);
+        });
+  });
 }
 
 int64_t backward_data_scratch(const ConvShape& shape) {
-  return Convolution(turned(shape), false, num_threads(), nullptr).scratch_bytes();
+  return with_tile(shape, ConvPass::backward_data, [&]<int kOut>(TileOf<kOut>) {
+    return Convolution<kOut>(turned(shape), false, num_threads(), nullptr).scratch_bytes();
+  });
 }
 
 void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                    void* scratch) {
-  Convolution(turned(shape), false, num_threads(), scratch)
-      .run(dy, nullptr, dx, {}, [&](Channels outputs, const Filters& to) {
-        transform_turned_filters(weight, outputs, shape.k, shape.c, to);
-      });
+  with_tile(shape, ConvPass::backward_data, [&]<int kOut>(TileOf<kOut>) {
+    Convolution<kOut>(turned(shape), false, num_threads(), scratch)
+        .run(dy, nullptr, dx, {}, [&](Channels outputs, const Filters& to) {
+          transform_turned_filters<kInputs<kOut>>(weight, outputs, shape.k, shape.c, to);
+        });
+  });
 }
 
 }  // namespace brim::cpu::winograd

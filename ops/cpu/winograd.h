@@ -1,7 +1,8 @@
-// Convolutions of 3x3 windows by Winograd's method: a tile of 2x2 outputs takes 16 multiplications
-// of each channel instead of 36, and some additions (ops/cpu/winograd_transform.h). Of all tiles
-// and channels, each of the 16 is a matrix product. Tiles go through it a few at a time, so that
-// what is computed on the way stays in the second-level cache.
+// Convolutions of 3x3 windows by Winograd's method: a tile of 4x4 outputs takes 36 multiplications
+// of each channel instead of 144, and one of 2x2 takes 16 instead of 36, and some additions
+// (ops/cpu/winograd_transform.h). Of all tiles and channels, each of the 36 or 16 is a matrix
+// product. Tiles go through it a few at a time, so that what is computed on the way stays in the
+// second-level cache.
 //
 // A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", CVPR 2016.
 #pragma once
@@ -11,13 +12,15 @@
 
 namespace brim::cpu::winograd {
 
-/// Is it possible, and faster than a direct sum (bench/conv_bench.cc)? Stride, dilation and groups
-/// are 1; channels fill vectors, and are enough of them to outweigh the transforms of x and y, as
-/// the tiles are to outweigh those of the filters. And the scratch, which grows with threads, is
-/// with two of them, and without statistics, no larger than x, y and the weights together.
-bool suits(const ConvShape& shape, ConvPass pass);
-/// What it says of weight gradients, where they are possible.
-bool suits_backward_weight(const ConvShape& shape);
+/// Outputs of a tile, each way, where the method is possible, and faster than a direct sum
+/// (bench/conv_bench.cc): 2 or 4, else 0. Stride, dilation and groups are 1; channels fill vectors,
+/// and are enough of them to outweigh the transforms of x and y, as the tiles are to outweigh those
+/// of the filters. And the scratch, which grows with threads, is with two of them, and without
+/// statistics, no larger than x, y and the weights together.
+int outputs_of_tile(const ConvShape& shape, ConvPass pass);
+inline bool suits(const ConvShape& shape, ConvPass pass) {
+  return outputs_of_tile(shape, pass) > 0;
+}
 
 // Float32, contiguous, of the shapes that ConvShape says; the scratch in bytes, on a line's
 // boundary, of as many threads as there are. Only where `suits` says so. A pixel's sums are over

@@ -3,98 +3,129 @@
 namespace brim::cpu::winograd {
 namespace {
 
-/// Four rows of an image; null above it and below.
+/// Rows of an image that a tile sees; null above it and below.
+template <int kIn>
 struct Lines {
   const float* lines[kIn];
   int64_t width, channels;
+  bool are_inside;  ///< all of them
 
   /// Column `at` of them, zero outside, transformed from top to bottom.
   void transform_column(int64_t at, int64_t channel, V (&to)[kIn]) const {
-    const bool inside = at >= 0 && at < width;
+    const bool is_inside = at >= 0 && at < width;
+    const int64_t offset = at * channels + channel;
     V d[kIn];
-    for (int i = 0; i < kIn; ++i)
-      d[i] = inside && lines[i] != nullptr ? load<V>(lines[i] + at * channels + channel) : V{};
+    if (is_inside && are_inside)
+      for (int i = 0; i < kIn; ++i) d[i] = load<V>(lines[i] + offset);
+    else
+      for (int i = 0; i < kIn; ++i)
+        d[i] = is_inside && lines[i] != nullptr ? load<V>(lines[i] + offset) : V{};
     transform_input(d, to);
   }
 };
 
-/// Adds the outputs of a tile of which some may be outside.
-void add_tile(const PartSums& sums, const V (&outputs)[kOut * kOut], int count, int64_t channel,
-              bool is_first) {
-  if (count == kOut * kOut) return sums.add(outputs, channel, is_first);
-  for (int i = 0; i < count; ++i) {
-    const V one[1] = {outputs[i]};
-    sums.add(one, channel, is_first && i == 0);
-  }
-}
-
 }  // namespace
 
-void Grid::transform_x(const float* x, Tiles tiles, Channels channels, const Elements& to) const {
-  for_runs(tiles, [&](const Run& run) {
-    Lines lines{{}, shape_.w, shape_.c};
+template <int kOut>
+void Grid<kOut>::transform_x(const float* x, Tiles tiles, Channels channels,
+                             const Elements& to) const {
+  constexpr int kIn = kInputs<kOut>;
+  const int64_t matrix = to.matrix();
+  for_runs(tiles, [&, matrix](const Run& run) {
+    Lines<kIn> lines{{}, shape_.w, shape_.c, true};
     for (int i = 0; i < kIn; ++i) {
       const int64_t at = run.row - shape_.padding.h + i;
       if (at >= 0 && at < shape_.h)
         lines.lines[i] = x + (run.image * shape_.h + at) * shape_.w * shape_.c + channels.begin;
+      else
+        lines.are_inside = false;
     }
     for (int64_t c = 0; c < channels.count; c += kWidth) {
-      // Columns, of which the next tile has the last two again.
-      int64_t at = run.column - shape_.padding.w;
-      V columns[kIn][kIn];
-      for (int j = 0; j < kIn - kOut; ++j) lines.transform_column(at++, c, columns[j]);
-      for (int64_t tile = run.tile; tile < run.tile + run.count; ++tile) {
-        for (int j = kIn - kOut; j < kIn; ++j) lines.transform_column(at++, c, columns[j]);
+      // Columns in a ring: the next tile has the last two again.
+      constexpr int kRing = 8, kShared = kIn - kOut;
+      V columns[kRing][kIn];
+      const int64_t first = run.column - shape_.padding.w;
+      for (int j = 0; j < kShared; ++j) lines.transform_column(first + j, c, columns[j]);
+      for (int64_t tile = 0; tile < run.count; ++tile) {
+        const int64_t at = tile * kOut;
+        for (int64_t j = at + kShared; j < at + kIn; ++j)
+          lines.transform_column(first + j, c, columns[j % kRing]);
+        float* element = to.of(0, run.tile + tile) + c;
         for (int i = 0; i < kIn; ++i) {
           V d[kIn], elements[kIn];
-          for (int j = 0; j < kIn; ++j) d[j] = columns[j][i];
+          for (int j = 0; j < kIn; ++j) d[j] = columns[(at + j) % kRing][i];
           transform_input(d, elements);
-          for (int j = 0; j < kIn; ++j) store(to.of(i * kIn + j, tile) + c, elements[j]);
-          for (int j = 0; j < kIn - kOut; ++j) columns[j][i] = columns[j + kOut][i];
+          for (int j = 0; j < kIn; ++j, element += matrix) store(element, elements[j]);
         }
       }
     }
   });
 }
 
-void Grid::transform_dy(const float* dy, Tiles tiles, Channels channels, const Elements& to) const {
-  for_tiles(tiles, [&](const Run& tile) {
-    for (int64_t k = 0; k < channels.count; k += kWidth) {
-      V outputs[kOut][kOut], elements[kIn][kIn];
-      for (int i = 0; i < kOut; ++i)
-        for (int j = 0; j < kOut; ++j)
-          outputs[i][j] =
-              has(tile, i, j) ? load<V>(dy + offset(tile, i, j) + channels.begin + k) : V{};
-      transform_square<kOut, kIn>(transform_output_gradient, outputs, elements);
-      for (int e = 0; e < kElements; ++e)
-        store(to.of(e, tile.tile) + k, elements[e / kIn][e % kIn]);
+template <int kOut>
+void Grid<kOut>::transform_dy(const float* dy, Tiles tiles, Channels channels,
+                              const Elements& to) const {
+  constexpr int kIn = kInputs<kOut>;
+  const int64_t matrix = to.matrix(), across = shape_.k, down = shape_.q * shape_.k;
+  for_tiles(tiles, [&, matrix, across, down](const Run& tile) {
+    const float* from = dy + offset(tile) + channels.begin;
+    const bool is_whole = has(tile, kOut - 1, kOut - 1);
+    for (int64_t k = 0; k < channels.count; k += kWidth, from += kWidth) {
+      const auto inside = [&](int i, int j) { return load<V>(from + i * down + j * across); };
+      const auto any = [&](int i, int j) { return has(tile, i, j) ? inside(i, j) : V{}; };
+      V elements[kIn][kIn];
+      if (is_whole)
+        transform_square<kOut, kIn>(transform_output_gradient, inside, elements);
+      else
+        transform_square<kOut, kIn>(transform_output_gradient, any, elements);
+      float* element = to.of(0, tile.tile) + k;
+#pragma GCC unroll 8
+      for (int i = 0; i < kIn; ++i)
+#pragma GCC unroll 8
+        for (int j = 0; j < kIn; ++j, element += matrix) store(element, elements[i][j]);
     }
   });
 }
 
-void Grid::transform_to_y(const Elements& from, Tiles tiles, Channels channels, const float* bias,
-                          float* y, const PartSums* sums) const {
-  for_tiles(tiles, [&](const Run& tile) {
-    for (int64_t k = 0; k < channels.count; k += kWidth) {
-      V elements[kIn][kIn], outputs[kOut][kOut];
-      for (int e = 0; e < kElements; ++e)
-        elements[e / kIn][e % kIn] = load<V>(from.of(e, tile.tile) + k);
-      transform_square<kIn, kOut>(transform_to_output, elements, outputs);
+template <int kOut>
+void Grid<kOut>::transform_to_y(const Elements& from, Tiles tiles, Channels channels,
+                                const float* bias, float* y, const PartSums* sums) const {
+  constexpr int kIn = kInputs<kOut>;
+  const int64_t matrix = from.matrix(), across = shape_.k, down = shape_.q * shape_.k;
+  for_tiles(tiles, [&, matrix, across, down](const Run& tile) {
+    const int64_t rows = std::min<int64_t>(shape_.p - tile.row, kOut);
+    const int64_t columns = std::min<int64_t>(shape_.q - tile.column, kOut);
+    float* to = y + offset(tile) + channels.begin;
+    for (int64_t k = 0; k < channels.count; k += kWidth, to += kWidth) {
+      const float* elements = from.of(0, tile.tile) + k;
+      V outputs[kOut][kOut];
+      transform_square<kIn, kOut>(
+          transform_to_output,
+          [&](int i, int j) { return load<V>(elements + (i * kIn + j) * matrix); }, outputs);
       const V added = bias == nullptr ? V{} : load<V>(bias + channels.begin + k);
-      V inside[kOut * kOut];
-      int count = 0;
-      for (int i = 0; i < kOut; ++i)
-        for (int j = 0; j < kOut; ++j)
-          if (has(tile, i, j)) {
-            inside[count] = outputs[i][j] + added;
-            store(y + offset(tile, i, j) + channels.begin + k, inside[count++]);
+      for (auto& row : outputs)
+        for (V& output : row) output += added;
+      if (rows == kOut && columns == kOut) {
+        V all[kOut * kOut];
+        for (int i = 0; i < kOut * kOut; ++i) {
+          all[i] = outputs[i / kOut][i % kOut];
+          store(to + i / kOut * down + i % kOut * across, all[i]);
+        }
+        if (sums != nullptr) sums->add(all, k, tile.tile == 0);
+      } else {
+        for (int i = 0; i < rows; ++i)
+          for (int j = 0; j < columns; ++j) {
+            store(to + i * down + j * across, outputs[i][j]);
+            const V one[1] = {outputs[i][j]};
+            if (sums != nullptr) sums->add(one, k, tile.tile == 0 && i == 0 && j == 0);
           }
-      if (sums != nullptr) add_tile(*sums, inside, count, k, tile.tile == 0);
+      }
     }
   });
 }
 
-int64_t Grid::pixels_of(Tiles tiles) const {
+template <int kOut>
+int64_t Grid<kOut>::pixels_of(Tiles tiles) const {
   int64_t count = 0;
   for_runs(tiles, [&](const Run& run) {
     count += std::min<int64_t>(shape_.p - run.row, kOut) *
@@ -102,5 +133,8 @@ int64_t Grid::pixels_of(Tiles tiles) const {
   });
   return count;
 }
+
+template class Grid<2>;
+template class Grid<4>;
 
 }  // namespace brim::cpu::winograd

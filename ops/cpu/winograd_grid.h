@@ -25,9 +25,11 @@ struct Channels {
   int64_t begin, count;
 };
 
-/// Tiles of a block at the most: as many as a second-level cache keeps with what is computed from
-/// them.
-inline constexpr int64_t kBlock = 48;
+/// Of a tile of kOut x kOut outputs: inputs each way, and the elements after a transform.
+template <int kOut>
+inline constexpr int kInputs = kOut + kFilter - 1;
+template <int kOut>
+inline constexpr int kElements = kInputs<kOut>* kInputs<kOut>;
 
 /// Where the elements of a block's tiles lie: for each element a matrix [tile][channel]. Its rows
 /// and the matrices are a line longer than they need be, so that they do not compete for the same
@@ -37,12 +39,13 @@ class Elements {
   Elements(float* data, int64_t tiles, int64_t channels)
       : data_(data), row_(row(channels)), matrix_(matrix(tiles, channels)) {}
 
-  /// Floats that they take.
-  static int64_t count(int64_t tiles, int64_t channels) {
-    return kElements * matrix(tiles, channels);
+  /// Floats that so many elements of tiles take.
+  static int64_t count(int elements, int64_t tiles, int64_t channels) {
+    return elements * matrix(tiles, channels);
   }
 
   int64_t row() const { return row_; }
+  int64_t matrix() const { return matrix_; }
   /// Those of the tiles from this one on.
   Elements from(int64_t tile) const {
     Elements rest = *this;
@@ -59,7 +62,8 @@ class Elements {
   int64_t row_, matrix_;
 };
 
-/// The tiles that cover a batch of outputs, image by image and row by row.
+/// The tiles of kOut x kOut outputs that cover a batch of them, image by image and row by row.
+template <int kOut>
 class Grid {
  public:
   explicit Grid(const ConvShape& shape)
@@ -103,12 +107,13 @@ class Grid {
       for (; run.count > 0; --run.count, ++run.tile, run.column += kOut) body(run);
     });
   }
-  /// Of the outputs of a tile: are they inside?
+  /// Of the outputs of a tile: is this one inside?
   bool has(const Run& tile, int i, int j) const {
     return tile.row + i < shape_.p && tile.column + j < shape_.q;
   }
-  int64_t offset(const Run& tile, int i, int j) const {
-    return ((tile.image * shape_.p + tile.row + i) * shape_.q + tile.column + j) * shape_.k;
+  /// Of its first output.
+  int64_t offset(const Run& tile) const {
+    return ((tile.image * shape_.p + tile.row) * shape_.q + tile.column) * shape_.k;
   }
 
   ConvShape shape_;

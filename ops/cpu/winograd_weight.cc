@@ -8,11 +8,14 @@
 #include "brim/ops/cpu/affordable.h"
 #include "brim/ops/cpu/tile_product.h"
 #include "brim/ops/cpu/winograd.h"
+#include "brim/ops/cpu/winograd_choice.h"
 #include "brim/ops/cpu/winograd_grid.h"
 
 namespace brim::cpu::winograd {
 namespace {
 
+/// By tiles of kOut x kOut outputs.
+template <int kOut>
 class WeightGradient {
  public:
   WeightGradient(const ConvShape& shape, int64_t threads, void* scratch)
@@ -23,7 +26,7 @@ class WeightGradient {
         pieces_(std::max<int64_t>(std::min(kUnits / parts_, grid_.count() / kTilesOfPiece), 1)),
         threads_(std::min(threads, parts_ * pieces_)),
         block_(std::min(kBlock, ceil_div(grid_.count(), pieces_))),
-        sums_of_part_(kElements * part(0).c.count * part(0).k.count),
+        sums_of_part_(kElements<kOut> * part(0).c.count * part(0).k.count),
         cursor_(scratch),
         sums_(cursor_.take<float>((pieces_ > 1 ? pieces_ * parts_ : threads_) * sums_of_part_)),
         x_(cursor_.take<float>(threads_ * elements_of_x())),
@@ -51,6 +54,7 @@ class WeightGradient {
   }
 
  private:
+  static constexpr int64_t kBlock = kOut == 2 ? 48 : 32;  ///< tiles whose elements stay in a cache
   static constexpr int64_t kMostK = 64, kMostC = 64;  ///< channels of a part
   static constexpr int64_t kUnits = 8;                ///< to share among threads
   static constexpr int64_t kTilesOfPiece = 128;       ///< which repay its own sums
@@ -70,8 +74,12 @@ class WeightGradient {
   }
 
   /// Floats that elements of a block take.
-  int64_t elements_of_x() const { return Elements::count(block_, part(0).c.count); }
-  int64_t elements_of_dy() const { return Elements::count(block_, part(0).k.count); }
+  int64_t elements_of_x() const {
+    return Elements::count(kElements<kOut>, block_, part(0).c.count);
+  }
+  int64_t elements_of_dy() const {
+    return Elements::count(kElements<kOut>, block_, part(0).k.count);
+  }
 
   /// sums[element][filter][channel] over the tiles.
   void sum_up(Tiles range, const Part& part, const float* x, const float* dy, int64_t thread,
@@ -84,7 +92,7 @@ class WeightGradient {
       grid_.transform_dy(dy, block, part.k, of_dy);
       const auto multiply_block = at == range.begin ? tiles::multiply<tiles::Ends::exact, false>
                                                     : tiles::multiply<tiles::Ends::exact, true>;
-      for (int e = 0; e < kElements; ++e)
+      for (int e = 0; e < kElements<kOut>; ++e)
         multiply_block({.a = of_dy.of(e),
                         .a_row = 1,
                         .a_step = of_dy.row(),
@@ -105,7 +113,7 @@ class WeightGradient {
     float* sums = sums_ + index * sums_of_part_;
     for (int64_t piece = 1; piece < pieces_; ++piece) {
       const float* more = sums + piece * parts_ * sums_of_part_;
-      for (int e = 0; e < kElements; ++e)
+      for (int e = 0; e < kElements<kOut>; ++e)
         for (int64_t c = 0; c < one.c.count; ++c)
           sums[one.at(e, filter) + c] += more[one.at(e, filter) + c];
     }
@@ -116,10 +124,11 @@ class WeightGradient {
   void transform(const Part& part, const float* sums, Filters filters, float* dweight) const {
     for (int64_t k = filters.begin; k < filters.begin + filters.count; ++k)
       for (int64_t c = 0; c < part.c.count; c += kWidth) {
-        V elements[kIn][kIn], taps[kFilter][kFilter];
-        for (int e = 0; e < kElements; ++e)
-          elements[e / kIn][e % kIn] = load<V>(sums + part.at(e, k) + c);
-        transform_square<kIn, kFilter>(transform_to_filter_gradient, elements, taps);
+        constexpr int kIn = kInputs<kOut>;
+        V taps[kFilter][kFilter];
+        transform_square<kIn, kFilter>(
+            transform_to_filter_gradient,
+            [&](int i, int j) { return load<V>(sums + part.at(i * kIn + j, k) + c); }, taps);
         float* to = dweight + (part.k.begin + k) * kTaps * shape_.c + part.c.begin + c;
         for (int at = 0; at < kTaps; ++at)
           store(to + at * shape_.c, taps[at / kFilter][at % kFilter]);
@@ -127,7 +136,7 @@ class WeightGradient {
   }
 
   ConvShape shape_;
-  Grid grid_;
+  Grid<kOut> grid_;
   int64_t parts_of_c_, parts_;
   int64_t pieces_;  ///< of the tiles, whose sums are added at the end
   int64_t threads_, block_, sums_of_part_;
@@ -137,20 +146,27 @@ class WeightGradient {
 
 }  // namespace
 
-bool suits_backward_weight(const ConvShape& shape) {
+template <int kOut>
+bool is_weight_gradient_worth_it(const ConvShape& shape) {
   constexpr int64_t kFewestTiles = 16;
-  const WeightGradient gradient(shape, kThreadsOfChoice, nullptr);
+  const WeightGradient<kOut> gradient(shape, kThreadsOfChoice, nullptr);
   return gradient.tiles() >= kFewestTiles && gradient.units() > 1 &&
          is_affordable(shape, gradient.scratch_bytes());
 }
+template bool is_weight_gradient_worth_it<2>(const ConvShape&);
+template bool is_weight_gradient_worth_it<4>(const ConvShape&);
 
 int64_t backward_weight_scratch(const ConvShape& shape) {
-  return WeightGradient(shape, num_threads(), nullptr).scratch_bytes();
+  return with_tile(shape, ConvPass::backward_weight, [&]<int kOut>(TileOf<kOut>) {
+    return WeightGradient<kOut>(shape, num_threads(), nullptr).scratch_bytes();
+  });
 }
 
 void backward_weight(const ConvShape& shape, const float* x, const float* dy, float* dweight,
                      void* scratch) {
-  WeightGradient(shape, num_threads(), scratch).run(x, dy, dweight);
+  with_tile(shape, ConvPass::backward_weight, [&]<int kOut>(TileOf<kOut>) {
+    WeightGradient<kOut>(shape, num_threads(), scratch).run(x, dy, dweight);
+  });
 }
 
 }  // namespace brim::cpu::winograd

@@ -56,21 +56,29 @@ void check_sums(const Tensor& got, const Tensor& expected, const Tensor& squares
   CHECK(testing::worst_error(got, values, allowed) == "");
 }
 
-/// The same of a pass in float32. Winograd's method (ops/cpu/winograd.h) adds up fewer terms, of
+/// By how much Winograd's method (ops/cpu/winograd.h) makes R larger: it adds up fewer terms, of
 /// channels or of tiles, but larger ones, parts of which cancel out. Of numbers with variance 1,
-/// one way across a tile with a row of padding y has a variance of 2, and the terms that its sum is
-/// made of, of the tile's transform, 1 + 1.5 + 1.5 = 4: twice as much one way, four times both
-/// ways, and elsewhere less. For the weight's gradient they are 1 + 1 + 1 = 3 for 1, and 9 both
-/// ways.
+/// one way across a tile y is a sum of A_ij m_j over j, where m_j has the variance |G_j|^2 |B_j|^2.
+/// The squares of the terms, over the variance of y, are the most where padding is in the tile:
+/// with 2 outputs 4 over 2 for a row of it, with 4 outputs 21.4 for two rows; for both ways they
+/// are the square of that. For the weight's gradient they are the most in tiles whose outputs are
+/// inside in part: of two, 3 for one that is, of four 14.3 for two.
+double winograd_spread(int outputs_of_tile, ConvPass pass) {
+  if (outputs_of_tile == 2) return pass == ConvPass::backward_weight ? 3 : 2;
+  return pass == ConvPass::backward_weight ? 14.3 : 21.4;
+}
+
+/// The same of a pass in float32.
 void check_pass(const ConvShape& z, ConvPass pass, const Tensor& got, const Tensor& expected,
                 const Tensor& squares) {
   const bool of_weight = pass == ConvPass::backward_weight;
   const int64_t channels = pass == ConvPass::backward_data ? z.group_outputs() : z.group_channels();
   int64_t terms = of_weight ? z.pixels() : z.r * z.s * channels;
   double spread = 1;
-  if (cpu::winograd::suits(z, pass)) {
-    terms = of_weight ? z.n * ceil_div(z.p, 2) * ceil_div(z.q, 2) : channels;
-    spread = of_weight ? 3 : 2;
+  if (const int tile = cpu::winograd::outputs_of_tile(z, pass); tile > 0) {
+    terms =
+        of_weight ? z.n * ceil_div(z.p, int64_t{tile}) * ceil_div(z.q, int64_t{tile}) : channels;
+    spread = winograd_spread(tile, pass);
   }
   check_sums(got, expected, squares, static_cast<double>(terms), 0x1p-24, spread);
 }
@@ -147,14 +155,25 @@ TEST_CASE("conv2d: 3x3 layers by Winograd's method, float32 against float64") {
                           {{16, 20, 19, 64}, {32, 3, 3, 64}, window(1, 0)},
                           {{14, 11, 12, 32}, {160, 3, 3, 32}, window(1, 2)},
                           {{8, 16, 16, 288}, {144, 3, 3, 288}, window(1, 1)},
-                          {{256, 3, 4, 96}, {96, 3, 3, 96}, {.padding = {1, 2}}}};
+                          {{256, 3, 4, 96}, {96, 3, 3, 96}, {.padding = {1, 2}}},
+                          {{64, 30, 29, 16}, {16, 3, 3, 16}, window(1, 1)},
+                          {{128, 6, 5, 48}, {80, 3, 3, 48}, window(1, 1)},
+                          {{72, 2, 2, 288}, {144, 3, 3, 288}, window(1, 1)},
+                          {{96, 8, 8, 32}, {160, 3, 3, 32}, window(1, 0)}};
+  int of_two = 0, of_four = 0;
   for (const Layer& layer : layers) {
     CAPTURE(to_string(layer.x));
     const Shape y = conv2d_shape(layer.x, layer.weight, layer.options);
     const ConvShape z(layer.x, layer.weight, y, layer.options);
-    for (const ConvPass pass : kPasses) CHECK(cpu::winograd::suits(z, pass));
+    for (const ConvPass pass : kPasses) {
+      const int tile = cpu::winograd::outputs_of_tile(z, pass);
+      CHECK(tile > 0);
+      ++(tile == 2 ? of_two : of_four);
+    }
     check_layer(layer);
   }
+  CHECK(of_two == 8);
+  CHECK(of_four == 19);
 }
 
 // Channels that fill no vector, or panels of uneven width; a last block and a last tile that are
@@ -215,12 +234,16 @@ constexpr ConvPass kOfImages[] = {ConvPass::forward, ConvPass::backward_data};
 }  // namespace
 
 TEST_CASE("conv2d: bits by Winograd's method do not depend on threads, nor y and dx on the batch") {
-  const Layer layer{{32, 14, 15, 64}, {48, 3, 3, 64}, window(1, 1)};
-  ConvShape z = half_of(layer);
-  for (const ConvPass pass : kOfImages) CHECK(cpu::winograd::suits(z, pass));
-  z.n *= 2;
-  for (const ConvPass pass : kPasses) CHECK(cpu::winograd::suits(z, pass));
-  check_bits(layer, true);
+  for (const int64_t size : {14, 6}) {
+    const Layer layer{{128, size, size - 1, 64}, {48, 3, 3, 64}, window(1, 1)};
+    ConvShape whole = half_of(layer);
+    whole.n *= 2;
+    for (const ConvPass pass : kPasses)
+      CHECK(cpu::winograd::outputs_of_tile(whole, pass) == (size == 6 ? 2 : 4));
+    for (const ConvPass pass : kOfImages)
+      CHECK(cpu::winograd::outputs_of_tile(half_of(layer), pass) == (size == 6 ? 2 : 4));
+    check_bits(layer, true);
+  }
 }
 
 TEST_CASE("conv2d: bits of 1x1 layers do not depend on threads, nor y and dx on the batch") {

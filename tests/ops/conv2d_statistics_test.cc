@@ -32,7 +32,7 @@ const Case kCases[] = {
     {"1x1, few channels, bias", {2, 41, 33, 8}, {10, 1, 1, 8}, {}, true},
     {"1x1, deep", {4, 9, 8, 1030}, {96, 1, 1, 1030}},
     {"1x1 stride 2", {3, 45, 51, 40}, {72, 1, 1, 40}, {.stride = 2}},
-    {"3x3", {8, 15, 17, 64}, {80, 3, 3, 64}, {.padding = 1}, true},
+    {"3x3", {24, 15, 17, 64}, {80, 3, 3, 64}, {.padding = 1}, true},
     {"3x3, large", {8, 31, 30, 32}, {160, 3, 3, 32}, {.padding = 1}},
     {"5x5, by a library", {2, 20, 19, 16}, {24, 5, 5, 16}, {.padding = 2}},
     {"depthwise", {3, 31, 29, 32}, {32, 3, 3, 1}, {.padding = 1, .groups = 32}, true},
@@ -43,6 +43,7 @@ const Case kCases[] = {
     {"depthwise 5x5", {2, 7, 9, 96}, {96, 5, 5, 1}, {.padding = 2, .groups = 96}},
     {"depthwise, odd channels", {2, 30, 29, 41}, {41, 3, 3, 1}, {.padding = 1, .groups = 41}},
     {"few pixels", {1, 2, 2, 256}, {128, 3, 3, 256}, {.padding = 1}},
+    {"3x3, small images", {160, 6, 5, 64}, {80, 3, 3, 64}, {.padding = 1}},
 };
 
 struct Operands {
@@ -95,26 +96,27 @@ TEST_CASE("conv2d_with_statistics: y has the bits of conv2d, the statistics are 
 }
 
 TEST_CASE("conv2d_with_statistics: all ways to gather them are among the cases") {
-  int depthwise = 0, winograd = 0, pointwise = 0, neither = 0;
+  int depthwise = 0, tiles_of_four = 0, tiles_of_two = 0, pointwise = 0, neither = 0;
   for (const Case& c : kCases) {
     const ConvShape z(c.x, c.weight, conv2d_shape(c.x, c.weight, c.options), c.options);
     if (cpu::depthwise_gathers_statistics(z))
       ++depthwise;
-    else if (cpu::winograd::suits(z, ConvPass::forward))
-      ++winograd;
+    else if (const int tile = cpu::winograd::outputs_of_tile(z, ConvPass::forward); tile > 0)
+      ++(tile == 4 ? tiles_of_four : tiles_of_two);
     else if (cpu::pointwise::suits(z, ConvPass::forward))
       ++pointwise;
     else
       ++neither;
   }
   CHECK(depthwise == 3);
-  CHECK(winograd == 2);
+  CHECK(tiles_of_four == 2);
+  CHECK(tiles_of_two == 1);
   CHECK(pointwise == 4);
   CHECK(neither == 3);
 }
 
 TEST_CASE("conv2d_with_statistics: a mean far beyond the deviation costs no digits") {
-  for (const Case& c : {kCases[1], kCases[4], kCases[7]}) {
+  for (const Case& c : {kCases[1], kCases[4], kCases[7], kCases[12]}) {
     CAPTURE(c.name);
     check_statistics(run(c, operands_of(c, /*bias=*/1e5)));
   }
