@@ -1,11 +1,11 @@
-// Convolutions of ResNet-50 (batch 16) and MobileNet V2 (batch 32) at 224x224, of ResNet-20
+// Convolutions of ResNet-50 (batch 16) and MobileNet V2 and V3 (batch 32) at 224x224, of ResNet-20
 // (batch 64) at 32x32 and of ResNet-18 (batch 1) at 64x64, layer by layer: milliseconds and GFLOP/s
 // (depthwise: GB/s of activations) of the three passes, as the kernel table runs them, and beside
 // them through oneDNN and through brim's own matrix products (`generic`). `statistics`: forward and
 // then the sweep of a batch norm's statistics, over forward that gathers them.
 //
-//   conv_bench [resnet50|mobilenet_v2|resnet20|resnet18|all] [runs] [part of a layer's name]
-//   [f32|bf16] [batch]
+//   conv_bench [resnet50|mobilenet_v2|mobilenet_v3|resnet20|resnet18|all] [runs]
+//   [part of a layer's name] [f32|bf16] [batch]
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -93,6 +93,31 @@ std::vector<Layer> mobilenet_v2(int64_t batch) {
       in = s.channels;
     }
   add(model, layer(batch, 7, 320, 1280, 1, 1));
+  return model;
+}
+
+/// Those of MobileNet V3 (large) that have windows.
+std::vector<Layer> mobilenet_v3(int64_t batch) {
+  struct Block {
+    int64_t size, channels, window, stride;
+  };
+  std::vector<Layer> model;
+  for (Block b : {Block{112, 16, 3, 1},
+                  {112, 64, 3, 2},
+                  {56, 72, 3, 1},
+                  {56, 72, 5, 2},
+                  {28, 120, 5, 1},
+                  {28, 120, 5, 1},
+                  {28, 240, 3, 2},
+                  {14, 200, 3, 1},
+                  {14, 184, 3, 1},
+                  {14, 184, 3, 1},
+                  {14, 480, 3, 1},
+                  {14, 672, 3, 1},
+                  {14, 672, 5, 2},
+                  {7, 960, 5, 1},
+                  {7, 960, 5, 1}})
+    add(model, layer(batch, b.size, b.channels, b.channels, b.window, b.stride, true));
   return model;
 }
 
@@ -267,6 +292,7 @@ struct Model {
 int main_with(const std::string& wanted, int runs, const char* part, Dtype dtype, int64_t batch) {
   constexpr Model kModels[] = {{"resnet50", "ResNet-50", resnet50, 16},
                                {"mobilenet_v2", "MobileNet V2", mobilenet_v2, 32},
+                               {"mobilenet_v3", "MobileNet V3", mobilenet_v3, 32},
                                {"resnet20", "ResNet-20", resnet20, 64},
                                {"resnet18", "ResNet-18", resnet18, 1}};
   Bench bench(std::max(runs, 1), dtype);
@@ -279,7 +305,9 @@ int main_with(const std::string& wanted, int runs, const char* part, Dtype dtype
     bench.run(model.layers(images), part);
   }
   if (!known)
-    fmt::print(stderr, "conv_bench: expected resnet50, mobilenet_v2, resnet20, resnet18 or all\n");
+    fmt::print(stderr,
+               "conv_bench: expected resnet50, mobilenet_v2, mobilenet_v3, resnet20, resnet18 or "
+               "all\n");
   return known ? 0 : 1;
 }
 

@@ -44,7 +44,7 @@ void sum_taps(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
   int64_t x_row = rows.at_step * from.width * shape.c, x_step = columns.at_step * shape.c;
   const T* x0 = rows.count == 0 ? nullptr : from.at(rows.at, columns.at);
   int64_t tap = rows.first * shape.s + columns.first;
-  for_lanes<Compute<T>>(shape.c, [&]<class V>(int64_t c) {
+  for_lanes_and_halves<Compute<T>>(shape.c, [&]<class V>(int64_t c) {
     V sum = bias == nullptr ? V{} : load<V>(bias + c);
     for (int64_t i = 0; i < rows.count; ++i) {
       const T* x = x0 + i * x_row + c;
@@ -76,40 +76,42 @@ void one_pixel(const Plane<T>& from, const Meeting& rows, const Meeting& columns
   }
 }
 
-/// Adds one row of a 3x3 window: kWidth outputs from the inputs at `x`, with weights at `w`.
-template <int kStride, int kWidth, class V, class T>
+/// Adds one row of a window: kWidth outputs from the inputs at `x`, with weights at `w`.
+template <class Window, int kWidth, class V, class T>
 inline void add_row(const T* x, int64_t channels, const Compute<T>* w, V (&sums)[kWidth]) {
-  V w0 = load<V>(w), w1 = load<V>(w + kLanes<V>), w2 = load<V>(w + 2 * kLanes<V>);
-  // Input j meets tap s of output (j - s) / kStride.
+  constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
+  V weights[kTaps];
+#pragma GCC unroll 8
+  for (int s = 0; s < kTaps; ++s) weights[s] = load<V>(w + s * kLanes<V>);
+    // Input j meets tap s of output (j - s) / kStride.
 #pragma GCC unroll 24
-  for (int j = 0; j < kStride * (kWidth - 1) + 3; ++j) {
+  for (int j = 0; j < kStride * (kWidth - 1) + kTaps; ++j) {
     V in = load<V>(x + j * channels);
-    if (meets<kStride, kWidth>(j)) sums[j / kStride] = fma(w0, in, sums[j / kStride]);
-    if (meets<kStride, kWidth>(j - 1))
-      sums[(j - 1) / kStride] = fma(w1, in, sums[(j - 1) / kStride]);
-    if (meets<kStride, kWidth>(j - 2))
-      sums[(j - 2) / kStride] = fma(w2, in, sums[(j - 2) / kStride]);
+#pragma GCC unroll 8
+    for (int s = 0; s < kTaps; ++s)
+      if (meets<kStride, kWidth>(j - s))
+        sums[(j - s) / kStride] = fma(weights[s], in, sums[(j - s) / kStride]);
   }
 }
 
-/// kWidth neighbouring outputs whose 3x3 windows lie inside. `x` is the first input.
-template <int kStride, int kWidth, bool kStream, class T, class Statistics>
+/// kWidth neighbouring outputs whose windows lie inside. `x` is the first input.
+template <class Window, int kWidth, bool kStream, class T, class Statistics>
 void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, const T* bias, T* to,
                 const Statistics& statistics) {
+  constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
   int64_t channels = from.channels, row_step = from.width * channels;
-  const T *row0 = x, *row1 = x + row_step, *row2 = row1 + row_step, *below = row2 + row_step;
-  for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
+  for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) sums[j] = bias == nullptr ? V{} : load<V>(bias + c);
-    const Compute<T>* w = opaque(weight + 9 * c);
-    add_row<kStride>(opaque(row0 + c), channels, w, sums);
-    add_row<kStride>(opaque(row1 + c), channels, w + 3 * kLanes<V>, sums);
-    add_row<kStride>(opaque(row2 + c), channels, w + 6 * kLanes<V>, sums);
+    const Compute<T>* w = opaque(weight + kTaps * kTaps * c);
+#pragma GCC unroll 8
+    for (int r = 0; r < kTaps; ++r)
+      add_row<Window>(opaque(x + r * row_step + c), channels, w + r * kTaps * kLanes<V>, sums);
     // The rows that the outputs below will need beyond these.
     if constexpr (is_vector<V>)
-      for (int r = 0; r < kStride; ++r)
-        prefetch(below + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+      for (int r = kTaps; r < kTaps + kStride; ++r)
+        prefetch(x + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
     T* out = opaque(to + c);
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) {
@@ -124,17 +126,18 @@ void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, cons
 }
 
 /// The same where only the rows of `rows` exist; `x` is in the first of them.
-template <int kStride, int kWidth, class T, class Statistics>
+template <class Window, int kWidth, class T, class Statistics>
 void edge_tile(const Plane<T>& from, const T* x, const Meeting& rows, const Compute<T>* weight,
                const T* bias, T* to, const Statistics& statistics) {
+  constexpr int kTaps = Window::kTaps;
   int64_t channels = from.channels, row_step = from.width * channels;
-  for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
+  for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) sums[j] = bias == nullptr ? V{} : load<V>(bias + c);
     for (int64_t r = 0; r < rows.count; ++r)
-      add_row<kStride>(opaque(x + r * row_step + c), channels,
-                       weight + 9 * c + (rows.first + r) * 3 * kLanes<V>, sums);
+      add_row<Window>(opaque(x + r * row_step + c), channels,
+                      weight + kTaps * kTaps * c + (rows.first + r) * kTaps * kLanes<V>, sums);
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) store(to + j * channels + c, sums[j]);
     statistics(sums, c);
@@ -203,9 +206,11 @@ struct Sweep {
     });
   }
 
-  template <int kStride>
-  void correlate_3x3() const {
-    Interior inside(to_width, from_width, kStride, padding.w);
+  /// Correlation with a window that has a fast path.
+  template <class Window>
+  void correlate(Window) const {
+    constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
+    Interior inside(to_width, from_width, kTaps, kStride, padding.w);
     bool streaming = streams();
     run([&](const Plane<T>& in, int64_t y, T* out, const auto& of_row) {
       Meeting rows = rows_under(y);
@@ -215,10 +220,10 @@ struct Sweep {
         const T* x = in.at(rows.at, q * kStride - padding.w);
         T* tile = out + q * shape.c;
         const auto of_tile = statistics.of_pixel(q);
-        if (rows.count < 3)
-          return edge_tile<kStride, kWidth>(in, x, rows, weight, bias, tile, of_tile);
-        if (streaming) return inner_tile<kStride, kWidth, true>(in, x, weight, bias, tile, of_tile);
-        inner_tile<kStride, kWidth, false>(in, x, weight, bias, tile, of_tile);
+        if (rows.count < kTaps)
+          return edge_tile<Window, kWidth>(in, x, rows, weight, bias, tile, of_tile);
+        if (streaming) return inner_tile<Window, kWidth, true>(in, x, weight, bias, tile, of_tile);
+        inner_tile<Window, kWidth, false>(in, x, weight, bias, tile, of_tile);
       });
       pixels(in, rows, 0, inside.begin, out, statistics);
       pixels(in, rows, inside.end, to_width, out, statistics);
@@ -251,25 +256,31 @@ struct GradientSweep {
   }
 
   /// Pairs of columns 2q - padding and 2q - padding + 1 of x, for kWidth successive q: the first
-  /// meets tap 0 (of q) and tap 2 (of q - 1), the second tap 1 (of q). `dy` is at q in the first
-  /// of the rows that exist.
-  template <int kWidth, bool kStream>
+  /// meets the even taps, t of them of output q - t / 2, the second the odd ones. `dy` is at q in
+  /// the first of the rows that exist.
+  template <int kTaps, int kWidth, bool kStream>
   void pairs(const Plane<T>& in, const T* dy, const Meeting& rows, T* to) const {
+    constexpr int kBefore = kTaps / 2;  // outputs left of q
     int64_t channels = in.channels, row_step = rows.at_step * in.width * channels;
-    for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
+    for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
       V even[kWidth] = {}, odd[kWidth] = {};
       for (int64_t i = 0; i < rows.count; ++i) {
-        const T* row = opaque(dy + i * row_step + c);
-        const Compute<T>* w = sweep.weight + 9 * c + (rows.first + i * rows.step) * 3 * kLanes<V>;
-        V w0 = load<V>(w), w1 = load<V>(w + kLanes<V>), w2 = load<V>(w + 2 * kLanes<V>);
-        V before = load<V>(row - channels);
+        const T* row = opaque(dy + i * row_step - kBefore * channels + c);
+        const Compute<T>* w =
+            sweep.weight + kTaps * kTaps * c + (rows.first + i * rows.step) * kTaps * kLanes<V>;
+        V weights[kTaps];
+#pragma GCC unroll 8
+        for (int t = 0; t < kTaps; ++t) weights[t] = load<V>(w + t * kLanes<V>);
 #pragma GCC unroll 16
-        for (int j = 0; j < kWidth; ++j) {
-          V here = load<V>(row + j * channels);
-          even[j] = fma(w0, here, even[j]);
-          odd[j] = fma(w1, here, odd[j]);
-          even[j] = fma(w2, before, even[j]);
-          before = here;
+        for (int j = 0; j < kWidth + kBefore; ++j) {
+          const V here = load<V>(row + j * channels);
+#pragma GCC unroll 8
+          for (int t = 0; t < kTaps; ++t) {
+            const int q = j - kBefore + t / 2;
+            if (q < 0 || q >= kWidth) continue;
+            V& sum = t % 2 == 0 ? even[q] : odd[q];
+            sum = fma(weights[t], here, sum);
+          }
         }
       }
       if constexpr (is_vector<V>)
@@ -288,10 +299,12 @@ struct GradientSweep {
     });
   }
 
-  void stride_2() const {
+  /// Of a stride of 2.
+  template <int kTaps>
+  void by_pairs() const {
     int64_t padding = shape.padding.w;
-    // q - 1 and q exist, and so do both columns.
-    int64_t first = std::max<int64_t>(1, (padding + 1) / 2);
+    // All outputs from q - kTaps / 2 on exist, and so do both columns.
+    int64_t first = std::max<int64_t>(kTaps / 2, (padding + 1) / 2);
     int64_t end = std::max(first, std::min(shape.q, (shape.w + padding) / 2));
     bool streaming = sweep.streams();
     sweep.run([&](const Plane<T>& in, int64_t y, T* out, const auto&) {
@@ -299,8 +312,8 @@ struct GradientSweep {
       pixels(in, rows, 0, std::min(shape.w, 2 * first - padding), out);
       for_tiles<4>(first, end, [&]<int kWidth>(int64_t q) {
         T* tile = out + (2 * q - padding) * shape.c;
-        if (streaming) return pairs<kWidth, true>(in, in.at(rows.at, q), rows, tile);
-        pairs<kWidth, false>(in, in.at(rows.at, q), rows, tile);
+        if (streaming) return pairs<kTaps, kWidth, true>(in, in.at(rows.at, q), rows, tile);
+        pairs<kTaps, kWidth, false>(in, in.at(rows.at, q), rows, tile);
       });
       pixels(in, rows, std::min(shape.w, 2 * end - padding), shape.w, out);
     });
@@ -312,14 +325,8 @@ void forward_sweep(const ConvShape& shape, const T* x, const Compute<T>* weights
                    T* y, const RowMoments* moments) {
   Sweep<T> sweep{shape,   x,       weights, bias,          y,      shape.h,
                  shape.w, shape.p, shape.q, shape.padding, moments};
-  switch (fast_stride(shape)) {
-    case 1:
-      return sweep.template correlate_3x3<1>();
-    case 2:
-      return sweep.template correlate_3x3<2>();
-    default:
-      return sweep.correlate();
-  }
+  with_window(
+      shape, [&](auto window) { sweep.correlate(window); }, [&] { sweep.correlate(); });
 }
 
 }  // namespace
@@ -369,14 +376,27 @@ void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weigh
                              void* scratch) {
   ScratchCursor cursor(scratch);
   Compute<T>* blocks = take_weights<T>(shape, cursor);
-  int64_t stride = fast_stride(shape);
-  reorder_weights(shape, weight, stride == 1, blocks);
-  Sweep<T> sweep{shape,   dy,      blocks,  nullptr, dx,
-                 shape.p, shape.q, shape.h, shape.w, {2 - shape.padding.h, 2 - shape.padding.w}};
-  // With stride 1 the gradient is the correlation with the weights turned by 180 degrees.
-  if (stride == 1) return sweep.template correlate_3x3<1>();
-  GradientSweep<T> gradient{shape, sweep};
-  return stride == 2 ? gradient.stride_2() : gradient.any();
+  const auto sweep_with = [&](bool turned, int64_t taps) {
+    reorder_weights(shape, weight, turned, blocks);
+    return Sweep<T>{shape,   dy,
+                    blocks,  nullptr,
+                    dx,      shape.p,
+                    shape.q, shape.h,
+                    shape.w, {taps - 1 - shape.padding.h, taps - 1 - shape.padding.w}};
+  };
+  with_window(
+      shape,
+      [&]<class Window>(Window window) {
+        // With stride 1 the gradient is the correlation with the weights turned by 180 degrees.
+        if constexpr (Window::kStride == 1)
+          sweep_with(true, Window::kTaps).correlate(window);
+        else
+          GradientSweep<T>{shape, sweep_with(false, Window::kTaps)}
+              .template by_pairs<Window::kTaps>();
+      },
+      [&] {
+        GradientSweep<T>{shape, sweep_with(false, shape.r)}.any();
+      });
 }
 
 #define BRIM_INSTANTIATE(T)                                                           \

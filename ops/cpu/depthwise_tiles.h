@@ -57,34 +57,50 @@ inline Meeting outputs_over(int64_t i, int64_t size, int64_t taps, int64_t strid
   return meeting;
 }
 
-/// Outputs [begin, end) of an axis whose 3 inputs all exist.
+/// Outputs [begin, end) of an axis whose inputs, one for each tap, all exist.
 struct Interior {
   int64_t begin, end;
-  Interior(int64_t outputs, int64_t inputs, int64_t stride, int64_t padding) {
+  Interior(int64_t outputs, int64_t inputs, int64_t taps, int64_t stride, int64_t padding) {
     begin = std::clamp<int64_t>((padding + stride - 1) / stride, 0, outputs);
-    int64_t last = inputs - 3 + padding;  // the largest o * stride
+    int64_t last = inputs - taps + padding;  // the largest o * stride
     end = last < 0 ? begin : std::clamp(last / stride + 1, begin, outputs);
   }
 };
 
-/// The stride of a window that has fast paths (3x3, dense, one stride of 1 or 2), else 0.
-inline int64_t fast_stride(const ConvShape& shape) {
-  bool fast = shape.r == 3 && shape.s == 3 && shape.dilation == Pair(1) &&
-              shape.stride.h == shape.stride.w && shape.stride.h <= 2;
-  return fast ? shape.stride.h : 0;
+/// The size of a window that has fast paths, and its stride: as a type to choose templates by.
+template <int taps, int stride>
+struct Window {
+  static constexpr int kTaps = taps, kStride = stride;
+};
+
+/// `body(Window<...>())` where the window is 3x3 or 5x5 and dense, with one stride of 1 or 2;
+/// otherwise `other()`.
+template <class Body, class Other>
+void with_window(const ConvShape& shape, const Body& body, const Other& other) {
+  const bool is_square = shape.r == shape.s && shape.stride.h == shape.stride.w;
+  if (!is_square || shape.dilation != Pair(1) || shape.stride.h > 2) return other();
+  const bool is_dense = shape.stride.h == 1;
+  if (shape.r == 3) return is_dense ? body(Window<3, 1>()) : body(Window<3, 2>());
+  if (shape.r == 5) return is_dense ? body(Window<5, 1>()) : body(Window<5, 2>());
+  other();
 }
 
 /// Weights [C,R,S] are reordered into blocks of as many channels as a vector has lanes: tap t of
 /// channel c, in the block from channel `begin` on, is at taps * begin + t * lanes + c - begin.
-/// Channels that fill no vector are blocks of one. So all taps of a block lie at fixed offsets.
+/// Channels that fill no vector are a block of half as many, and blocks of one. So all taps of a
+/// block lie at fixed offsets.
 template <class T>
 struct ChannelBlock {
   int64_t begin, lanes;
   ChannelBlock(int64_t c, int64_t channels) : begin(c), lanes(1) {
-    constexpr int64_t kWidth = kLanes<Vector<T>>;
-    if (c < channels / kWidth * kWidth) {
+    constexpr int64_t kWidth = kLanes<Vector<T>>, kHalf = kLanes<HalfVector<T>>;
+    const int64_t rest = channels / kWidth * kWidth;
+    if (c < rest) {
       begin = c / kWidth * kWidth;
       lanes = kWidth;
+    } else if (channels - rest >= kHalf && c < rest + kHalf) {
+      begin = rest;
+      lanes = kHalf;
     }
   }
   int64_t at(int64_t c, int64_t tap, int64_t taps) const {

@@ -45,7 +45,7 @@ struct WeightScratch {
 template <class T>
 void one_pixel(const Plane<T>& x, const Meeting& rows, const Meeting& columns,
                const ConvShape& shape, const T* dy, Compute<T>* sums) {
-  for_lanes<Compute<T>>(shape.c, [&]<class V>(int64_t c) {
+  for_lanes_and_halves<Compute<T>>(shape.c, [&]<class V>(int64_t c) {
     V gradient = load<V>(dy + c);
     for (int64_t i = 0; i < rows.count; ++i)
       for (int64_t j = 0; j < columns.count; ++j) {
@@ -57,59 +57,63 @@ void one_pixel(const Plane<T>& x, const Meeting& rows, const Meeting& columns,
   });
 }
 
-/// Adds kWidth pixels to one row of a 3x3 window's sums.
-template <int kStride, int kWidth, class V, class T>
-inline void add_row(const T* x, int64_t channels, const V (&gradient)[kWidth], Compute<T>* sum) {
-  V s0 = load<V>(sum), s1 = load<V>(sum + kLanes<V>), s2 = load<V>(sum + 2 * kLanes<V>);
-  // Input j meets tap s of output (j - s) / kStride.
+/// Adds kWidth pixels to one row of a window's sums.
+template <class Window, int kWidth, class V, class T>
+inline void add_row(const T* x, int64_t channels, const V (&gradient)[kWidth], Compute<T>* sums) {
+  constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
+  V sum[kTaps];
+#pragma GCC unroll 8
+  for (int s = 0; s < kTaps; ++s) sum[s] = load<V>(sums + s * kLanes<V>);
+    // Input j meets tap s of output (j - s) / kStride.
 #pragma GCC unroll 24
-  for (int j = 0; j < kStride * (kWidth - 1) + 3; ++j) {
+  for (int j = 0; j < kStride * (kWidth - 1) + kTaps; ++j) {
     V in = load<V>(x + j * channels);
-    if (meets<kStride, kWidth>(j)) s0 = fma(gradient[j / kStride], in, s0);
-    if (meets<kStride, kWidth>(j - 1)) s1 = fma(gradient[(j - 1) / kStride], in, s1);
-    if (meets<kStride, kWidth>(j - 2)) s2 = fma(gradient[(j - 2) / kStride], in, s2);
+#pragma GCC unroll 8
+    for (int s = 0; s < kTaps; ++s)
+      if (meets<kStride, kWidth>(j - s)) sum[s] = fma(gradient[(j - s) / kStride], in, sum[s]);
   }
-  store(sum, s0);
-  store(sum + kLanes<V>, s1);
-  store(sum + 2 * kLanes<V>, s2);
+#pragma GCC unroll 8
+  for (int s = 0; s < kTaps; ++s) store(sums + s * kLanes<V>, sum[s]);
 }
 
-/// kWidth pixels of dy, whose rows are `dy_row` elements long, whose 3x3 windows lie inside. `x` is
-/// the first input.
-template <int kStride, int kWidth, class T>
+/// kWidth pixels of dy, whose rows are `dy_row` elements long, whose windows lie inside. `x` is the
+/// first input.
+template <class Window, int kWidth, class T>
 void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, Compute<T>* sums) {
+  constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
   int64_t channels = plane.channels, row_step = plane.width * channels;
-  const T *row0 = x, *row1 = x + row_step, *row2 = row1 + row_step, *below = row2 + row_step;
-  for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
+  for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V gradient[kWidth];
     const T* from = opaque(dy + c);
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) gradient[j] = load<V>(from + j * channels);
-    Compute<T>* sum = opaque(sums + 9 * c);
-    add_row<kStride>(opaque(row0 + c), channels, gradient, sum);
-    add_row<kStride>(opaque(row1 + c), channels, gradient, sum + 3 * kLanes<V>);
-    add_row<kStride>(opaque(row2 + c), channels, gradient, sum + 6 * kLanes<V>);
+    Compute<T>* sum = opaque(sums + kTaps * kTaps * c);
+#pragma GCC unroll 8
+    for (int r = 0; r < kTaps; ++r)
+      add_row<Window>(opaque(x + r * row_step + c), channels, gradient,
+                      sum + r * kTaps * kLanes<V>);
     // The rows below.
     if constexpr (is_vector<V>) {
       prefetch(dy + dy_row + c * kWidth, kWidth * kLanes<V>);
-      for (int r = 0; r < kStride; ++r)
-        prefetch(below + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+      for (int r = kTaps; r < kTaps + kStride; ++r)
+        prefetch(x + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
     }
   });
 }
 
 /// The same where only the rows of `rows` exist; `x` is in the first of them.
-template <int kStride, int kWidth, class T>
+template <class Window, int kWidth, class T>
 void edge_tile(const Plane<T>& plane, const T* x, const Meeting& rows, const T* dy,
                Compute<T>* sums) {
+  constexpr int kTaps = Window::kTaps;
   int64_t channels = plane.channels, row_step = plane.width * channels;
-  for_lanes<Compute<T>>(channels, [&]<class V>(int64_t c) {
+  for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V gradient[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) gradient[j] = load<V>(dy + j * channels + c);
     for (int64_t r = 0; r < rows.count; ++r)
-      add_row<kStride>(opaque(x + r * row_step + c), channels, gradient,
-                       sums + 9 * c + (rows.first + r) * 3 * kLanes<V>);
+      add_row<Window>(opaque(x + r * row_step + c), channels, gradient,
+                      sums + kTaps * kTaps * c + (rows.first + r) * kTaps * kLanes<V>);
   });
 }
 
@@ -127,33 +131,41 @@ struct WeightSweep {
     }
   }
 
-  /// Row i of dy, over the batch. kStride is 0 for windows without a fast path.
-  template <int kStride>
-  void row(int64_t i, Compute<T>* sums) const {
-    Plane<T> in{x + i / shape.p * shape.h * shape.w * shape.c, shape.w, shape.c};
-    const T* dy_row = dy + i * shape.q * shape.c;
-    Meeting rows = inputs_under(i % shape.p, shape.h, shape.r, shape.stride.h, shape.padding.h,
-                                shape.dilation.h);
-    if constexpr (kStride == 0) {
-      pixels(in, rows, 0, shape.q, dy_row, sums);
-    } else {
-      Interior inside(shape.q, shape.w, kStride, shape.padding.w);
-      pixels(in, rows, 0, inside.begin, dy_row, sums);
-      for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
-        const T* first = in.at(rows.at, q * kStride - shape.padding.w);
-        if (rows.count == 3) {
-          inner_tile<kStride, kWidth>(in, first, dy_row + q * shape.c, shape.q * shape.c, sums);
-        } else {
-          edge_tile<kStride, kWidth>(in, first, rows, dy_row + q * shape.c, sums);
-        }
-      });
-      pixels(in, rows, inside.end, shape.q, dy_row, sums);
-    }
+  Meeting rows_under(int64_t i) const {
+    return inputs_under(i % shape.p, shape.h, shape.r, shape.stride.h, shape.padding.h,
+                        shape.dilation.h);
+  }
+  /// The image of row i of dy, over the batch.
+  Plane<T> image_of(int64_t i) const {
+    return {x + i / shape.p * shape.h * shape.w * shape.c, shape.w, shape.c};
   }
 
-  /// Each thread sums its own rows; the threads' totals are added in order.
-  template <int kStride>
-  void run(Compute<T>* dweight, void* scratch) const {
+  /// Row i of dy, under any window.
+  void row(int64_t i, Compute<T>* sums) const {
+    pixels(image_of(i), rows_under(i), 0, shape.q, dy + i * shape.q * shape.c, sums);
+  }
+  /// Under one that has a fast path.
+  template <class Window>
+  void row(Window, int64_t i, Compute<T>* sums) const {
+    constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
+    const Plane<T> in = image_of(i);
+    const T* dy_row = dy + i * shape.q * shape.c;
+    const Meeting rows = rows_under(i);
+    const Interior inside(shape.q, shape.w, kTaps, kStride, shape.padding.w);
+    pixels(in, rows, 0, inside.begin, dy_row, sums);
+    for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
+      const T* first = in.at(rows.at, q * kStride - shape.padding.w);
+      if (rows.count == kTaps)
+        inner_tile<Window, kWidth>(in, first, dy_row + q * shape.c, shape.q * shape.c, sums);
+      else
+        edge_tile<Window, kWidth>(in, first, rows, dy_row + q * shape.c, sums);
+    });
+    pixels(in, rows, inside.end, shape.q, dy_row, sums);
+  }
+
+  /// Each thread sums its own rows, by `add_row(i, sums)`; the threads' totals are added in order.
+  template <class Row>
+  void run(const Row& add_row, Compute<T>* dweight, void* scratch) const {
     int64_t taps = shape.r * shape.s, rows = shape.n * shape.p;
     ScratchCursor cursor(scratch);
     WeightScratch<Compute<T>> parts(cursor, shape);
@@ -165,7 +177,7 @@ struct WeightSweep {
                                   parts.totals + piece * parts.step, taps * shape.c};
       mine.clear();
       for (int64_t i = begin; i < end; ++i) {
-        row<kStride>(i, mine.sums);
+        add_row(i, mine.sums);
         mine.note(shape.q);
       }
       mine.flush();
@@ -195,14 +207,15 @@ template <class T>
 void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, Compute<T>* dweight,
                                void* scratch) {
   WeightSweep<T> sweep{shape, x, dy};
-  switch (fast_stride(shape)) {
-    case 1:
-      return sweep.template run<1>(dweight, scratch);
-    case 2:
-      return sweep.template run<2>(dweight, scratch);
-    default:
-      return sweep.template run<0>(dweight, scratch);
-  }
+  with_window(
+      shape,
+      [&](auto window) {
+        sweep.run([&](int64_t i, Compute<T>* sums) { sweep.row(window, i, sums); }, dweight,
+                  scratch);
+      },
+      [&] {
+        sweep.run([&](int64_t i, Compute<T>* sums) { sweep.row(i, sums); }, dweight, scratch);
+      });
 }
 
 #define BRIM_INSTANTIATE(T)                                                \

@@ -30,6 +30,14 @@ struct VectorOf {
 template <class T>
 using Vector = typename VectorOf<T>::type;
 
+/// Half as wide, for what is left of a row where whole ones do not fit any more.
+template <class T>
+struct HalfVectorOf {
+  typedef T type __attribute__((vector_size(kVectorBytes / 2)));
+};
+template <class T>
+using HalfVector = typename HalfVectorOf<T>::type;
+
 /// Elements of V; 1 where V is a plain number, so that kernels can be written for both.
 template <class V>
 inline constexpr int kLanes = 1;
@@ -37,6 +45,10 @@ template <>
 inline constexpr int kLanes<Vector<float>> = kVectorBytes / 4;
 template <>
 inline constexpr int kLanes<Vector<double>> = kVectorBytes / 8;
+template <>
+inline constexpr int kLanes<HalfVector<float>> = kVectorBytes / 8;
+template <>
+inline constexpr int kLanes<HalfVector<double>> = kVectorBytes / 16;
 
 /// A vector, not a plain number.
 template <class V>
@@ -114,12 +126,24 @@ inline Vector<float> fma(Vector<float> a, Vector<float> b, Vector<float> c) {
 inline Vector<double> fma(Vector<double> a, Vector<double> b, Vector<double> c) {
   return _mm512_fmadd_pd(a, b, c);
 }
+inline HalfVector<float> fma(HalfVector<float> a, HalfVector<float> b, HalfVector<float> c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+inline HalfVector<double> fma(HalfVector<double> a, HalfVector<double> b, HalfVector<double> c) {
+  return _mm256_fmadd_pd(a, b, c);
+}
 #elif defined(__FMA__)
 inline Vector<float> fma(Vector<float> a, Vector<float> b, Vector<float> c) {
   return _mm256_fmadd_ps(a, b, c);
 }
 inline Vector<double> fma(Vector<double> a, Vector<double> b, Vector<double> c) {
   return _mm256_fmadd_pd(a, b, c);
+}
+inline HalfVector<float> fma(HalfVector<float> a, HalfVector<float> b, HalfVector<float> c) {
+  return _mm_fmadd_ps(a, b, c);
+}
+inline HalfVector<double> fma(HalfVector<double> a, HalfVector<double> b, HalfVector<double> c) {
+  return _mm_fmadd_pd(a, b, c);
 }
 #else
 template <class V>
@@ -139,6 +163,20 @@ inline void for_lanes(int64_t width, const Body& body) {
   for (; i < width; ++i) body.template operator()<T>(i);
 }
 
+/// The same, but that half a vector comes before the plain numbers. For loops whose body is worth
+/// compiling three times.
+template <class T, class Body>
+inline void for_lanes_and_halves(int64_t width, const Body& body) {
+  constexpr int64_t kStep = kLanes<Vector<T>>, kHalf = kLanes<HalfVector<T>>;
+  int64_t i = 0;
+  for (; i + kStep <= width; i += kStep) body.template operator()<Vector<T>>(i);
+  if (i + kHalf <= width) {
+    body.template operator()<HalfVector<T>>(i);
+    i += kHalf;
+  }
+  for (; i < width; ++i) body.template operator()<T>(i);
+}
+
 /// The same pointer, of unknown origin: addresses near it are then computed from it where they are
 /// used. Otherwise GCC keeps a pointer to each stream of a loop and runs out of registers.
 template <class T>
@@ -147,18 +185,18 @@ inline T* opaque(T* pointer) {
   return pointer;
 }
 
-/// Stores past the caches, where the machine can; `to` is aligned to the vector. A thread ends a
-/// series of these with `stream_fence`.
+/// Stores past the caches, where the machine can and V is a whole vector; `to` is aligned to it. A
+/// thread ends a series of these with `stream_fence`.
 template <class V, class T>
 inline void stream(T* to, V value) {
-  if constexpr (is_low_precision(dtype_of<T>)) return store(to, value);
+  [[maybe_unused]] constexpr bool kCan =
+      !is_low_precision(dtype_of<T>) && sizeof(V) == kVectorBytes;
 #if defined(__AVX512F__)
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)value);
+  if constexpr (kCan) return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)value);
 #elif defined(__AVX__)
-  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)value);
-#else
-  store(to, value);
+  if constexpr (kCan) return _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)value);
 #endif
+  store(to, value);
 }
 inline void stream_fence() {
 #ifdef __SSE__

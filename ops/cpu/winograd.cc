@@ -134,6 +134,7 @@ class Convolution {
         const int64_t last = std::min(end * unit_, grid_.count());
         for (int64_t at = begin * unit_; at < last; at += block_)
           convolve({at, std::min(at + block_, last)}, outputs, filters, x, bias, y, thread);
+        stream_fence();
       });
     }
     if (with_statistics_)

@@ -1,7 +1,20 @@
 #include "brim/ops/cpu/winograd_grid.h"
 
+#include "brim/ops/cpu/channel_rows.h"
+
 namespace brim::cpu::winograd {
 namespace {
+
+/// Adds the outputs of a tile of which some may be outside.
+template <int kOutputs>
+void add_tile(const PartSums& sums, const V (&outputs)[kOutputs], int count, int64_t channel,
+              bool is_first) {
+  if (count == kOutputs) return sums.add(outputs, channel, is_first);
+  for (int i = 0; i < count; ++i) {
+    const V one[1] = {outputs[i]};
+    sums.add(one, channel, is_first && i == 0);
+  }
+}
 
 /// Rows of an image that a tile sees; null above it and below.
 template <int kIn>
@@ -92,9 +105,11 @@ void Grid<kOut>::transform_to_y(const Elements& from, Tiles tiles, Channels chan
                                 const float* bias, float* y, const PartSums* sums) const {
   constexpr int kIn = kInputs<kOut>;
   const int64_t matrix = from.matrix(), across = shape_.k, down = shape_.q * shape_.k;
-  for_tiles(tiles, [&, matrix, across, down](const Run& tile) {
-    const int64_t rows = std::min<int64_t>(shape_.p - tile.row, kOut);
-    const int64_t columns = std::min<int64_t>(shape_.q - tile.column, kOut);
+  // Lines that are read for a tile's stores alone are waited for, unlike those of long rows.
+  constexpr int64_t kLarge = int64_t{4} << 20;
+  const bool streams = worth_streaming(y, shape_.pixels() * shape_.k, kLarge);
+  for_tiles(tiles, [&, matrix, across, down, streams](const Run& tile) {
+    const bool is_whole = has(tile, kOut - 1, kOut - 1);
     float* to = y + offset(tile) + channels.begin;
     for (int64_t k = 0; k < channels.count; k += kWidth, to += kWidth) {
       const float* elements = from.of(0, tile.tile) + k;
@@ -103,23 +118,18 @@ void Grid<kOut>::transform_to_y(const Elements& from, Tiles tiles, Channels chan
           transform_to_output,
           [&](int i, int j) { return load<V>(elements + (i * kIn + j) * matrix); }, outputs);
       const V added = bias == nullptr ? V{} : load<V>(bias + channels.begin + k);
-      for (auto& row : outputs)
-        for (V& output : row) output += added;
-      if (rows == kOut && columns == kOut) {
-        V all[kOut * kOut];
-        for (int i = 0; i < kOut * kOut; ++i) {
-          all[i] = outputs[i / kOut][i % kOut];
-          store(to + i / kOut * down + i % kOut * across, all[i]);
-        }
-        if (sums != nullptr) sums->add(all, k, tile.tile == 0);
-      } else {
-        for (int i = 0; i < rows; ++i)
-          for (int j = 0; j < columns; ++j) {
-            store(to + i * down + j * across, outputs[i][j]);
-            const V one[1] = {outputs[i][j]};
-            if (sums != nullptr) sums->add(one, k, tile.tile == 0 && i == 0 && j == 0);
+      V inside[kOut * kOut];
+      int count = 0;
+      for (int i = 0; i < kOut; ++i)
+        for (int j = 0; j < kOut; ++j)
+          if (is_whole || has(tile, i, j)) {
+            const V value = inside[count++] = outputs[i][j] + added;
+            if (streams)
+              stream(to + i * down + j * across, value);
+            else
+              store(to + i * down + j * across, value);
           }
-      }
+      if (sums != nullptr) add_tile(*sums, inside, count, k, tile.tile == 0);
     }
   });
 }
