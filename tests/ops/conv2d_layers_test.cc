@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "brim/autograd/backward.h"
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/ops/concat.h"
@@ -20,23 +19,14 @@
 #include "brim/ops/reshape.h"
 #include "brim/ops/slice.h"
 #include "brim/tests/support/compare.h"
+#include "brim/tests/support/convolution.h"
 
 namespace brim {
 namespace {
 
-/// y, dx and dweight for given inputs and output gradient.
-struct Results {
-  Tensor y, dx, dweight;
-};
-Results differentiate(const Tensor& x0, const Tensor& weight0, const Tensor& dy,
-                      const Conv2dOptions& options) {
-  Tensor x = clone(x0), weight = clone(weight0);
-  x.set_requires_grad();
-  weight.set_requires_grad();
-  Tensor y = conv2d(x, weight, Tensor(), options);
-  backward(y, {.grad = dy});
-  return {y, x.grad(), weight.grad()};
-}
+using Layer = testing::ConvolutionLayer;
+using Results = testing::ConvolutionResults;
+using testing::differentiate;
 
 Tensor map(const Tensor& x, double (*f)(double)) {
   auto values = x.to_vector<double>();
@@ -87,11 +77,6 @@ void check_pass(const ConvShape& z, ConvPass pass, const Tensor& got, const Tens
 
 constexpr ConvPass kPasses[] = {ConvPass::forward, ConvPass::backward_data,
                                 ConvPass::backward_weight};
-
-struct Layer {
-  Shape x, weight;
-  Conv2dOptions options;
-};
 
 /// Float32 against float64 on a layer as large as in real models.
 void check_layer(const Layer& layer) {
@@ -322,30 +307,6 @@ TEST_CASE("conv2d: the weight gradient of a 1x1 window is the product dy^T x") {
                product(map(x, square), map(dy, square)), static_cast<double>(z.pixels()),
                2 * 0x1p-53);
   }
-}
-
-// Halves are read and written by the same kernels, which compute in float32.
-TEST_CASE("conv2d: depthwise results in halves are those in float32, rounded") {
-  const std::vector<Layer> layers = {{{2, 20, 21, 40}, {40, 3, 3, 1}, window(1, 1, 40)},
-                                     {{2, 21, 20, 40}, {40, 3, 3, 1}, window(2, 1, 40)},
-                                     {{1, 12, 13, 37}, {37, 5, 5, 1}, window(2, 2, 37)}};
-  for (Dtype dtype : {Dtype::bfloat16, Dtype::float16})
-    for (const Layer& layer : layers) {
-      CAPTURE(to_string(dtype));
-      CAPTURE(to_string(layer.x));
-      const TensorOptions options{.dtype = dtype};
-      const Tensor x = normal(layer.x, 1, RandomKey{1}, options);
-      const Tensor weight = normal(layer.weight, 1, RandomKey{2}, options);
-      const Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
-      const Tensor dy = normal(shape, 1, RandomKey{3}, options);
-      auto wide = [](const Tensor& t) { return convert_to(t, {.dtype = Dtype::float32}); };
-      auto low = [&](const Tensor& t) { return convert_to(t, options); };
-      const Results got = differentiate(x, weight, dy, layer.options);
-      const Results expected = differentiate(wide(x), wide(weight), wide(dy), layer.options);
-      CHECK(testing::bit_difference(got.y, low(expected.y)) == "");
-      CHECK(testing::bit_difference(got.dx, low(expected.dx)) == "");
-      CHECK(testing::bit_difference(got.dweight, low(expected.dweight)) == "");
-    }
 }
 
 TEST_CASE("conv2d: the same bits in every run") {

@@ -81,14 +81,16 @@ void check_ran(const Kernels& kernels, const std::string& name, Dtype dtype) {
 }  // namespace
 
 TEST_CASE("a convolution of halves is rounded once, in instructions for it where there are") {
-  // Of a weight gradient these are slices of 10, 10 and 1 image.
+  // Of a weight gradient these are slices of 10, 10 and 1 image. Windows of 3x3 with a stride of 1
+  // and many channels are not for here: by Winograd's method thirds are on the way.
   const Shape x{21, 28, 28, 64};
   for (Dtype dtype : {Dtype::bfloat16, Dtype::float16})
     for (const Conv2dOptions& options :
-         {Conv2dOptions{.padding = 1}, Conv2dOptions{.padding = 1, .groups = 2},
+         {Conv2dOptions{.padding = 2}, Conv2dOptions{.padding = 1, .groups = 2},
           Conv2dOptions{.stride = 2, .padding = 1}}) {
       CAPTURE(to_string(dtype));
-      const Shape weight{32, 3, 3, 64 / options.groups};
+      const int64_t window = 2 * options.padding.h + 1;
+      const Shape weight{32, window, window, 64 / options.groups};
       const Shape y{21, 28 / options.stride.h, 28 / options.stride.w, 32};
       const Kernels ran = check(x, weight, y, dtype, [&](const Tensor& in, const Tensor& by) {
         return conv2d(in, by, Tensor(), options);
