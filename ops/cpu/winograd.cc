@@ -7,8 +7,8 @@
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/affordable.h"
 #include "brim/ops/cpu/tile_product.h"
-#include "brim/ops/cpu/transpose.h"
 #include "brim/ops/cpu/winograd_choice.h"
+#include "brim/ops/cpu/winograd_filters.h"
 #include "brim/ops/cpu/winograd_grid.h"
 
 namespace brim::cpu::winograd {
@@ -16,85 +16,6 @@ namespace {
 
 using tiles::kPanel;
 using tiles::kRowUnit;
-
-/// Elements of some outputs' filters, [panel of outputs][element][input][output of the panel]. The
-/// matrices are a line longer than they need be, so that they do not compete for the same lines of
-/// a cache.
-class Filters {
- public:
-  Filters(float* data, int elements, int64_t inputs, int64_t outputs)
-      : data_(data), elements_(elements), inputs_(inputs), outputs_(outputs) {}
-
-  /// Floats that they take.
-  static int64_t count(int elements, int64_t inputs, int64_t outputs) {
-    return elements * (inputs * outputs + ceil_div(outputs, kPanel) * kWidth);
-  }
-
-  /// Of the panel with this output.
-  int64_t width(int64_t output) const {
-    return std::min(kPanel, outputs_ - output / kPanel * kPanel);
-  }
-  int64_t matrix(int64_t output) const { return inputs_ * width(output) + kWidth; }
-  float* of(int e, int64_t input, int64_t output) const {
-    const int64_t panel = output / kPanel;
-    return data_ + panel * elements_ * (inputs_ * kPanel + kWidth) + e * matrix(output) +
-           input * width(output) + output - panel * kPanel;
-  }
-
-  /// Sets the elements of a vector of outputs from their taps.
-  template <int kIn, class Tap>
-  void set(int64_t input, int64_t output, const Tap& tap) const {
-    V elements[kIn][kIn];
-    transform_square<kFilter, kIn>(transform_filter, tap, elements);
-    const int64_t step = matrix(output), next = width(output);
-    float* to = of(0, input, output);
-    for (int i = 0; i < kIn; ++i)
-      for (int j = 0; j < kIn; ++j, to += step) {
-        store(to, elements[i][j]);
-        __builtin_prefetch(to + next);  // nobody else sees so many streams
-      }
-  }
-
- private:
-  float* data_;
-  int elements_;
-  int64_t inputs_, outputs_;
-};
-
-/// Filters of the outputs from weight [output][3][3][input]: vectors of inputs become vectors of
-/// outputs.
-template <int kIn>
-void transform_filters(const float* weight, Channels outputs, int64_t inputs, const Filters& to) {
-  parallel_for(outputs.count / kWidth, 1, [&](int64_t begin, int64_t end) {
-    V taps[kTaps][kWidth];
-    for (int64_t k = begin * kWidth; k < end * kWidth; k += kWidth)
-      for (int64_t c = 0; c < inputs; c += kWidth) {
-        for (int at = 0; at < kTaps; ++at) {
-          for (int64_t i = 0; i < kWidth; ++i)
-            taps[at][i] = load<V>(weight + ((outputs.begin + k + i) * kTaps + at) * inputs + c);
-          transpose(taps[at]);
-        }
-        for (int64_t i = 0; i < kWidth; ++i)
-          to.set<kIn>(c + i, k, [&](int r, int s) { return taps[r * kFilter + s][i]; });
-      }
-  });
-}
-
-/// Those of the data gradient from weight [input][3][3][channels], of which the outputs are some,
-/// turned by half a circle.
-template <int kIn>
-void transform_turned_filters(const float* weight, Channels outputs, int64_t inputs,
-                              int64_t channels, const Filters& to) {
-  constexpr int64_t kGrain = 8;
-  parallel_for(inputs, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k)
-      for (int64_t c = 0; c < outputs.count; c += kWidth) {
-        const float* last = weight + (k * kTaps + kTaps - 1) * channels + outputs.begin + c;
-        to.set<kIn>(k, c,
-                    [&](int r, int s) { return load<V>(last - (r * kFilter + s) * channels); });
-      }
-  });
-}
 
 /// A convolution of x [n,h,w,c] to y [n,p,q,k], by tiles of kOut x kOut outputs.
 template <int kOut>
@@ -147,8 +68,8 @@ class Convolution {
   /// from them.
   static constexpr int64_t kBlock = kOut == 2 ? 48 : 24;
   static constexpr int64_t kManyChannels = 256;  ///< above, a block is half as long
-  static constexpr int64_t kMostOutputs = 128;   ///< whose filters are kept at a time, and as many
-  static constexpr int64_t kMostOfFilters = 1200000;  ///< elements of them
+  static constexpr int64_t kMostOutputs = 128;   ///< whose filters are kept at a time, if they are
+  static constexpr int64_t kMostOfFilters = 1200000;  ///< no more elements than this
   static constexpr int64_t kFewTiles = 512;      ///< which threads share in smaller units
 
   static int64_t most_outputs(int64_t inputs) {
@@ -212,7 +133,7 @@ class Convolution {
   PartMoments moments_;
 };
 
-/// The data gradient as a convolution of dy to dx.
+/// A data gradient as a convolution of dy to dx.
 ConvShape turned(const ConvShape& shape) {
   ConvShape other = shape;
   std::swap(other.c, other.k);
@@ -222,7 +143,7 @@ ConvShape turned(const ConvShape& shape) {
   return other;
 }
 
-/// The data gradient is a convolution of dy to dx.
+/// What is convolved: to y, or to dx.
 ConvShape to_convolve(const ConvShape& shape, ConvPass pass) {
   return pass == ConvPass::backward_data ? turned(shape) : shape;
 }
@@ -242,9 +163,10 @@ constexpr int64_t kFewestChannels = kOut == 4 ? 16 : 32;
 template <int kOut>
 bool is_worth_it(const ConvShape& shape, ConvPass pass) {
   if (pass == ConvPass::backward_weight) return is_weight_gradient_worth_it<kOut>(shape);
-  const Convolution<kOut> convolution(to_convolve(shape, pass), false, kThreadsOfChoice, nullptr);
+  const ConvShape outputs = to_convolve(shape, pass);
+  const Convolution<kOut> convolution(outputs, false, kThreadsOfChoice, nullptr);
   // A direct sum is slow on images of a single tile.
-  const bool is_tiny = shape.p <= kOut && shape.q <= kOut;
+  const bool is_tiny = outputs.p <= kOut && outputs.q <= kOut;
   const int64_t fewest_tiles = kOut == 4 || is_tiny ? 32 : 48;
   return convolution.tiles() >= fewest_tiles && is_affordable(shape, convolution.scratch_bytes());
 }
