@@ -96,7 +96,7 @@ std::vector<Layer> mobilenet_v2(int64_t batch) {
   return model;
 }
 
-/// Those of MobileNet V3 (large) that have windows.
+/// The depthwise ones of MobileNet V3 (large).
 std::vector<Layer> mobilenet_v3(int64_t batch) {
   struct Block {
     int64_t size, channels, window, stride;

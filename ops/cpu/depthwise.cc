@@ -83,9 +83,9 @@ inline void add_row(const T* x, int64_t channels, const Compute<T>* w, V (&sums)
   V weights[kTaps];
 #pragma GCC unroll 8
   for (int s = 0; s < kTaps; ++s) weights[s] = load<V>(w + s * kLanes<V>);
-    // Input j meets tap s of output (j - s) / kStride.
 #pragma GCC unroll 24
   for (int j = 0; j < kStride * (kWidth - 1) + kTaps; ++j) {
+    // Input j meets tap s of output (j - s) / kStride.
     V in = load<V>(x + j * channels);
 #pragma GCC unroll 8
     for (int s = 0; s < kTaps; ++s)
@@ -376,26 +376,22 @@ void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weigh
                              void* scratch) {
   ScratchCursor cursor(scratch);
   Compute<T>* blocks = take_weights<T>(shape, cursor);
-  const auto sweep_with = [&](bool turned, int64_t taps) {
-    reorder_weights(shape, weight, turned, blocks);
-    return Sweep<T>{shape,   dy,
-                    blocks,  nullptr,
-                    dx,      shape.p,
-                    shape.q, shape.h,
-                    shape.w, {taps - 1 - shape.padding.h, taps - 1 - shape.padding.w}};
-  };
+  const Pair padding{shape.r - 1 - shape.padding.h, shape.s - 1 - shape.padding.w};
+  const Sweep<T> sweep{shape, dy, blocks, nullptr, dx, shape.p, shape.q, shape.h, shape.w, padding};
+  const GradientSweep<T> gradient{shape, sweep};
   with_window(
       shape,
       [&]<class Window>(Window window) {
         // With stride 1 the gradient is the correlation with the weights turned by 180 degrees.
+        reorder_weights(shape, weight, Window::kStride == 1, blocks);
         if constexpr (Window::kStride == 1)
-          sweep_with(true, Window::kTaps).correlate(window);
+          sweep.correlate(window);
         else
-          GradientSweep<T>{shape, sweep_with(false, Window::kTaps)}
-              .template by_pairs<Window::kTaps>();
+          gradient.template by_pairs<Window::kTaps>();
       },
       [&] {
-        GradientSweep<T>{shape, sweep_with(false, shape.r)}.any();
+        reorder_weights(shape, weight, false, blocks);
+        gradient.any();
       });
 }
 

@@ -2,8 +2,8 @@
 // tiles of pixels and vectors of channels.
 //
 // All loops run over pixels outside and channels inside, so that memory is read in order. A tile
-// is a few neighbouring pixels of a row: three weights stay in registers while the inputs under
-// all of them pass by.
+// is a few neighbouring pixels of a row: the weights of a row stay in registers while the inputs
+// under all of them pass by.
 #pragma once
 
 #include <algorithm>

@@ -64,9 +64,9 @@ inline void add_row(const T* x, int64_t channels, const V (&gradient)[kWidth], C
   V sum[kTaps];
 #pragma GCC unroll 8
   for (int s = 0; s < kTaps; ++s) sum[s] = load<V>(sums + s * kLanes<V>);
-    // Input j meets tap s of output (j - s) / kStride.
 #pragma GCC unroll 24
   for (int j = 0; j < kStride * (kWidth - 1) + kTaps; ++j) {
+    // Input j meets tap s of output (j - s) / kStride.
     V in = load<V>(x + j * channels);
 #pragma GCC unroll 8
     for (int s = 0; s < kTaps; ++s)

@@ -41,7 +41,6 @@ class Convolution {
   }
 
   int64_t scratch_bytes() const { return cursor_.used(); }
-  int64_t tiles() const { return grid_.count(); }
 
   /// `transform(outputs, to)` gives the filters of some outputs.
   template <class Transform>
@@ -68,8 +67,9 @@ class Convolution {
   /// from them.
   static constexpr int64_t kBlock = kOut == 2 ? 48 : 24;
   static constexpr int64_t kManyChannels = 256;  ///< above, a block is half as long
-  static constexpr int64_t kMostOutputs = 128;   ///< whose filters are kept at a time, if they are
-  static constexpr int64_t kMostOfFilters = 1200000;  ///< no more elements than this
+  /// Outputs whose filters are kept at a time: fewer, but a panel at least, where they have more
+  /// elements than this.
+  static constexpr int64_t kMostOutputs = 128, kMostOfFilters = 1200000;
   static constexpr int64_t kFewTiles = 512;      ///< which threads share in smaller units
 
   static int64_t most_outputs(int64_t inputs) {
@@ -143,7 +143,7 @@ ConvShape turned(const ConvShape& shape) {
   return other;
 }
 
-/// What is convolved: to y, or to dx.
+/// The convolution that gives y, or dx.
 ConvShape to_convolve(const ConvShape& shape, ConvPass pass) {
   return pass == ConvPass::backward_data ? turned(shape) : shape;
 }
@@ -164,11 +164,12 @@ template <int kOut>
 bool is_worth_it(const ConvShape& shape, ConvPass pass) {
   if (pass == ConvPass::backward_weight) return is_weight_gradient_worth_it<kOut>(shape);
   const ConvShape outputs = to_convolve(shape, pass);
-  const Convolution<kOut> convolution(outputs, false, kThreadsOfChoice, nullptr);
   // A direct sum is slow on images of a single tile.
   const bool is_tiny = outputs.p <= kOut && outputs.q <= kOut;
   const int64_t fewest_tiles = kOut == 4 || is_tiny ? 32 : 48;
-  return convolution.tiles() >= fewest_tiles && is_affordable(shape, convolution.scratch_bytes());
+  if (Grid<kOut>(outputs).count() < fewest_tiles) return false;
+  return is_affordable(
+      shape, Convolution<kOut>(outputs, false, kThreadsOfChoice, nullptr).scratch_bytes());
 }
 
 }  // namespace

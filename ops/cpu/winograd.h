@@ -24,7 +24,8 @@ inline bool suits(const ConvShape& shape, ConvPass pass) {
 
 // Float32, contiguous, of the shapes that ConvShape says; the scratch in bytes, on a line's
 // boundary, of as many threads as there are. Only where `suits` says so. A pixel's sums are over
-// channels, in order: what the batch is does not matter, and nor does the number of threads. Weight
+// channels, in order: the number of threads does not matter, and nor does the batch, but for the
+// tiles that suit it. Weight
 // gradients are sums over tiles, in an order that the sizes give.
 
 int64_t forward_scratch(const ConvShape& shape, bool with_statistics);

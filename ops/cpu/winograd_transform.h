@@ -5,7 +5,8 @@
 //
 // where * multiplies element by element. The matrices come from points at which polynomials are
 // evaluated (Toom and Cook): 0, 1, -1 and infinity for two outputs, 1/2 and -2 as well for four.
-// With the more usual 2 and -2, larger numbers cancel each other, and results are half as exact.
+// With the more usual 2 and -2 larger numbers cancel each other, and errors are half as large again
+// or more.
 //
 // B. Barabasz, A. Anderson, K. Soodhalter, D. Gregg, "Error analysis and improving the accuracy of
 // Winograd convolution for deep neural networks", 2018.
@@ -133,7 +134,7 @@ inline void transform_to_filter_gradient(const V (&u)[6], V (&dg)[3]) {
 }
 
 /// Both ways: `to[i][j]` from `from(i, j)`, by a transform of kFrom to kTo vectors. The loops are
-/// unrolled, as nearly all vectors have a register.
+/// unrolled: with AVX-512 nearly all vectors have a register.
 template <int kFrom, int kTo, class V, class From>
 inline void transform_square(void (&transform)(const V (&)[kFrom], V (&)[kTo]), const From& from,
                              V (&to)[kTo][kTo]) {

@@ -54,7 +54,8 @@ void check_sums(const Tensor& got, const Tensor& expected, const Tensor& squares
 /// The squares of the terms, over the variance of y, are the most where padding is in the tile:
 /// with 2 outputs 4 over 2 for a row of it, with 4 outputs 21.4 for two rows; for both ways they
 /// are the square of that. For the weight's gradient they are the most in tiles whose outputs are
-/// inside in part: of two, 3 for one that is, of four 14.3 for two.
+/// inside in part: of two, 3 for one that is; of four 14.3 for two, and more for one, but of such
+/// tiles there is one among several.
 double winograd_spread(int outputs_of_tile, ConvPass pass) {
   if (outputs_of_tile == 2) return pass == ConvPass::backward_weight ? 3 : 2;
   return pass == ConvPass::backward_weight ? 14.3 : 21.4;

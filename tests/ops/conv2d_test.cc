@@ -171,6 +171,7 @@ const std::vector<Case> kCases = {
      {.padding = {2, 1}, .dilation = 2, .groups = 5}},
     {"depthwise 2x3", {2, 6, 5, 9}, {9, 2, 3, 1}, {.padding = 1, .groups = 9}, true},
     {"no images", {0, 5, 5, 3}, {4, 3, 3, 3}, {}, true},
+    {"no images, many channels", {0, 9, 9, 32}, {32, 3, 3, 32}, {.padding = 1}},
     {"no channels", {1, 4, 4, 0}, {3, 3, 3, 0}, {}, true},
     {"no outputs", {1, 4, 4, 3}, {0, 3, 3, 3}},
     {"nothing but padding", {1, 0, 3, 2}, {3, 1, 1, 2}, {.padding = 1}, true},
