@@ -63,7 +63,7 @@ struct ChannelRows {
 
 /// Is a result of so many elements, from `to` on, better stored past the caches? A normal store
 /// first reads the line that it overwrites, which only pays where the line is found again: not in
-/// large results. The values do not depend on the answer.
+/// results of `large_bytes` and more. The values do not depend on the answer.
 template <class T>
 bool worth_streaming(const T* to, int64_t elements, int64_t large_bytes = int64_t{24} << 20) {
   return !is_low_precision(dtype_of<T>) &&

@@ -1,9 +1,8 @@
 // Depthwise convolution: one filter per channel (groups = C = K). Bound by memory, so each kernel
 // reads and writes every activation about once. Windows of 3x3 and 5x5 with a stride of 1 or 2 have
-// fast paths.
-// With several filters per channel (K > C) it is a grouped convolution: see ops/cpu/conv2d.cc,
-// which chooses. Halves are computed with in float32. The weight gradient is summed per thread: its
-// last bits depend on their number.
+// fast paths. With several filters per channel (K > C) it is a grouped convolution: see
+// ops/cpu/conv2d.cc, which chooses. Halves are computed with in float32. The weight gradient is
+// summed per thread: its last bits depend on their number.
 #pragma once
 
 #include "brim/ops/conv_shape.h"

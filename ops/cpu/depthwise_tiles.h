@@ -79,9 +79,9 @@ template <class Body, class Other>
 void with_window(const ConvShape& shape, const Body& body, const Other& other) {
   const bool is_square = shape.r == shape.s && shape.stride.h == shape.stride.w;
   if (!is_square || shape.dilation != Pair(1) || shape.stride.h > 2) return other();
-  const bool is_dense = shape.stride.h == 1;
-  if (shape.r == 3) return is_dense ? body(Window<3, 1>()) : body(Window<3, 2>());
-  if (shape.r == 5) return is_dense ? body(Window<5, 1>()) : body(Window<5, 2>());
+  const bool by_one = shape.stride.h == 1;
+  if (shape.r == 3) return by_one ? body(Window<3, 1>()) : body(Window<3, 2>());
+  if (shape.r == 5) return by_one ? body(Window<5, 1>()) : body(Window<5, 2>());
   other();
 }
 

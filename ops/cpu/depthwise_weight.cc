@@ -163,9 +163,9 @@ struct WeightSweep {
     pixels(in, rows, inside.end, shape.q, dy_row, sums);
   }
 
-  /// Each thread sums its own rows, by `add_row(i, sums)`; the threads' totals are added in order.
-  template <class Row>
-  void run(const Row& add_row, Compute<T>* dweight, void* scratch) const {
+  /// Each thread sums its own rows, by `add(i, sums)`; the threads' totals are added in order.
+  template <class Add>
+  void run(const Add& add, Compute<T>* dweight, void* scratch) const {
     int64_t taps = shape.r * shape.s, rows = shape.n * shape.p;
     ScratchCursor cursor(scratch);
     WeightScratch<Compute<T>> parts(cursor, shape);
@@ -177,7 +177,7 @@ struct WeightSweep {
                                   parts.totals + piece * parts.step, taps * shape.c};
       mine.clear();
       for (int64_t i = begin; i < end; ++i) {
-        add_row(i, mine.sums);
+        add(i, mine.sums);
         mine.note(shape.q);
       }
       mine.flush();

@@ -182,10 +182,9 @@ int outputs_of_tile(const ConvShape& shape, ConvPass pass) {
   if (!is_possible) return 0;
   const ConvShape outputs = to_convolve(shape, pass);
   const int64_t channels = std::min(shape.c, shape.k);
-  constexpr double kWorth = 0.9;  // of the multiplications, as the transforms are dearer
+  // The transforms are dearer: a tenth of the multiplications is not worth them.
   if (channels >= kFewestChannels<4> &&
-      static_cast<double>(multiplications<4>(outputs)) <
-          kWorth * static_cast<double>(multiplications<2>(outputs)) &&
+      10 * multiplications<4>(outputs) < 9 * multiplications<2>(outputs) &&
       is_worth_it<4>(shape, pass))
     return 4;
   return channels >= kFewestChannels<2> && is_worth_it<2>(shape, pass) ? 2 : 0;

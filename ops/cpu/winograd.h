@@ -18,6 +18,7 @@ namespace brim::cpu::winograd {
 /// of the filters. And the scratch, which grows with threads, is with two of them, and without
 /// statistics, no larger than x, y and the weights together.
 int outputs_of_tile(const ConvShape& shape, ConvPass pass);
+/// Is it so at all?
 inline bool suits(const ConvShape& shape, ConvPass pass) {
   return outputs_of_tile(shape, pass) > 0;
 }
@@ -25,8 +26,7 @@ inline bool suits(const ConvShape& shape, ConvPass pass) {
 // Float32, contiguous, of the shapes that ConvShape says; the scratch in bytes, on a line's
 // boundary, of as many threads as there are. Only where `suits` says so. A pixel's sums are over
 // channels, in order: the number of threads does not matter, and nor does the batch, but for the
-// tiles that suit it. Weight
-// gradients are sums over tiles, in an order that the sizes give.
+// tiles that suit it. Weight gradients are sums over tiles, in an order that the sizes give.
 
 int64_t forward_scratch(const ConvShape& shape, bool with_statistics);
 /// `bias` may be null, and the statistics of y be left out.

@@ -45,7 +45,7 @@ class Filters {
     for (int i = 0; i < kIn; ++i)
       for (int j = 0; j < kIn; ++j, to += step) {
         store(to, elements[i][j]);
-        __builtin_prefetch(to + next);  // nobody else sees so many streams
+        __builtin_prefetch(to + next);  // too many streams to be foreseen
       }
   }
 

@@ -19,9 +19,21 @@ void add_tile(const PartSums& sums, const V (&outputs)[kOutputs], int count, int
 /// Rows of an image that a tile sees; null above it and below.
 template <int kIn>
 struct Lines {
-  const float* lines[kIn];
+  const float* lines[kIn] = {};
   int64_t width, channels;
-  bool are_inside;  ///< all of them
+  bool are_inside = true;  ///< all of them
+
+  /// From row `first` of an image on, which may be above it.
+  Lines(const float* image, int64_t first, const ConvShape& shape)
+      : width(shape.w), channels(shape.c) {
+    for (int i = 0; i < kIn; ++i) {
+      const int64_t at = first + i;
+      if (at >= 0 && at < shape.h)
+        lines[i] = image + at * width * channels;
+      else
+        are_inside = false;
+    }
+  }
 
   /// Column `at` of them, zero outside, transformed from top to bottom.
   void transform_column(int64_t at, int64_t channel, V (&to)[kIn]) const {
@@ -45,14 +57,8 @@ void Grid<kOut>::transform_x(const float* x, Tiles tiles, Channels channels,
   constexpr int kIn = kInputs<kOut>;
   const int64_t matrix = to.matrix();
   for_runs(tiles, [&, matrix](const Run& run) {
-    Lines<kIn> lines{{}, shape_.w, shape_.c, true};
-    for (int i = 0; i < kIn; ++i) {
-      const int64_t at = run.row - shape_.padding.h + i;
-      if (at >= 0 && at < shape_.h)
-        lines.lines[i] = x + (run.image * shape_.h + at) * shape_.w * shape_.c + channels.begin;
-      else
-        lines.are_inside = false;
-    }
+    const float* image = x + run.image * shape_.h * shape_.w * shape_.c + channels.begin;
+    const Lines<kIn> lines(image, run.row - shape_.padding.h, shape_);
     for (int64_t c = 0; c < channels.count; c += kWidth) {
       // Columns in a ring: the next tile has the last two again.
       constexpr int kRing = 8, kShared = kIn - kOut;

@@ -29,7 +29,7 @@ struct Channels {
 template <int kOut>
 inline constexpr int kInputs = kOut + kFilter - 1;
 template <int kOut>
-inline constexpr int kElements = kInputs<kOut>* kInputs<kOut>;
+inline constexpr int kElements = (kOut + kFilter - 1) * (kOut + kFilter - 1);
 
 /// Where the elements of a block's tiles lie: for each element a matrix [tile][channel]. Its rows
 /// and the matrices are a line longer than they need be, so that they do not compete for the same
