@@ -119,9 +119,9 @@ class Op {
   /// Does it make each element of its outputs from a few elements of its inputs, or from statistics
   /// that it saved? To run it again then costs one pass over memory.
   virtual bool is_one_pass() const { return false; }
-  /// Of rows of the first dimension of its inputs (of those that have as many as the first output
-  /// and as many dimensions; the others whole) and of its anchors, does `forward_again` make the
-  /// same rows of the first output, to the bit? For elementwise ops, and what is one per channel.
+  /// Of rows of the first dimension of its inputs and its anchors (of those that have as many as
+  /// the first output and as many dimensions; the others whole), does `forward_again` make the same
+  /// rows of the first output, to the bit? For elementwise ops, and what is one per channel.
   virtual bool is_rowwise() const { return false; }
   /// Outputs that `forward_again` starts from, or leaves undefined: they are not dropped. Small
   /// ones. An op that must not run twice, since what it does cannot be parted from what it

@@ -88,11 +88,11 @@ class Rebuilding {
   }
 
   // Outputs that are at hand, for ops that start from them.
-  static Tensors known_outputs(const Node& node) {
+  Tensors known_outputs(const Node& node) const {
     Tensors known(node.outputs.size());
     for (const auto& [i, saved] : node.saved_outputs)
       if (saved.value() != nullptr && saved.value()->is_resident())
-        known[static_cast<size_t>(i)] = saved.get(node.op->name());
+        known[static_cast<size_t>(i)] = part_of(saved.get(node.op->name()), node);
     return known;
   }
 
