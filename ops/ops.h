@@ -56,6 +56,7 @@
 #include "brim/ops/softmax.h"
 #include "brim/ops/split.h"
 #include "brim/ops/sqrt.h"
+#include "brim/ops/squeeze_excitation.h"
 #include "brim/ops/sub.h"
 #include "brim/ops/sum.h"
 #include "brim/ops/tanh.h"

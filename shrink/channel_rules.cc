@@ -105,6 +105,17 @@ void batch_norm_rule(ChannelFlow& flow) {
   flow.label_channels(0, channels);
 }
 
+// x, and of the two products weight and bias each: hidden channels between, and a gate a channel.
+void squeeze_excitation_rule(ChannelFlow& flow) {
+  const ChannelIds channels = flow.channels(0), hidden = flow.axis(1, 0, kOutput);
+  flow.sets().unite(channels, flow.axis(1, 3, kInput));
+  flow.sets().unite(hidden, flow.axis(2, 0, kShift));
+  flow.sets().unite(hidden, flow.axis(3, 3, kInput));
+  flow.sets().unite(channels, flow.axis(3, 0, kOutput));
+  flow.sets().unite(channels, flow.axis(4, 0, kShift));
+  flow.label_channels(0, channels);
+}
+
 // The axes of x that `out` has, where there is one way only for the others to be gone. One that is
 // reduced may stay as 1.
 std::vector<int> axes_left(const Shape& x, const Shape& out) {
@@ -166,6 +177,7 @@ class Table {
       {"matmul", matmul_rule},
 
       {"batch_norm", batch_norm_rule},
+      {"squeeze_excitation", squeeze_excitation_rule},
 
       {"abs", channel_rules::elementwise},
       {"add", channel_rules::elementwise},

@@ -34,6 +34,7 @@ bool register_kernels() {
     register_conv_transpose2d();
     register_embedding();
     register_gather();
+    register_squeeze_excitation();
     return true;
   }();
   return done;

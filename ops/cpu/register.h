@@ -39,5 +39,6 @@ void register_interpolate();
 void register_conv_transpose2d();
 void register_embedding();
 void register_gather();
+void register_squeeze_excitation();
 
 }  // namespace brim::cpu

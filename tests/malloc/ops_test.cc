@@ -178,6 +178,9 @@ TEST_CASE("every other op keeps to the account, in every floating dtype") {
                    [](const auto& in) { return group_norm(in[0], 8, in[1], in[2]); });
   check_each_dtype("layer_norm", {rows, {100}, {100}},
                    [](const auto& in) { return layer_norm(in[0], {100}, in[1], in[2]); });
+  check_each_dtype(
+      "squeeze_excitation", {image, {8, 1, 1, 32}, {8}, {32, 1, 1, 8}, {32}},
+      [](const auto& in) { return squeeze_excitation(in[0], in[1], in[2], in[3], in[4]); });
   const Shape tokens{2, 4, 32, 16};
   check_each_dtype("scaled_dot_product_attention", {tokens, tokens, tokens}, [](const auto& in) {
     return scaled_dot_product_attention(in[0], in[1], in[2], {.causal = true});

@@ -163,6 +163,24 @@ TEST_CASE("halves, whose sums are in float32, are read as a whole") {
   CHECK(free.most == 5);
 }
 
+TEST_CASE(
+    "the result of squeeze-and-excitation is made again by rows, from gates that were saved") {
+  for (Dtype dtype : {Dtype::float32, Dtype::float64}) {
+    const Function block = [](const Tensors& in) {
+      return conv2d(squeeze_excitation(in[0], in[4], in[1], in[3], in[2]), in[3], Tensor());
+    };
+    Tensors inputs = inputs_for(6, {kChannels, 1, 1, kChannels}, dtype);
+    inputs.push_back(normal(inputs[3].shape(), 1, {5}, {.dtype = dtype}));
+    const Result kept = run(block, inputs, Drops::nothing);
+    for (Drops drops : {Drops::free, Drops::one_pass, Drops::all, Drops::remake}) {
+      const Result dropped = run(block, inputs, drops);
+      check_same(dropped, kept);
+      CHECK(dropped.rows == 6);
+      CHECK(dropped.most == 2);
+    }
+  }
+}
+
 TEST_CASE("a graph that is retained makes its rows again each time") {
   const Convolution& c = kConvolutions[2];
   const Tensors inputs = inputs_for(6, c.weight);

@@ -29,6 +29,13 @@ TEST_CASE("ops that work by rows make some rows of a result as they make all") {
       {"sub", [](const Tensor& x, const Tensor& y) { return sub(x, y); }},
       {"mul", [](const Tensor& x, const Tensor& y) { return mul(x, y); }},
       {"div", [](const Tensor& x, const Tensor& y) { return div(x, y); }},
+      {"squeeze_excitation",
+       [](const Tensor& x, const Tensor&) {
+         const TensorOptions options{.dtype = x.dtype()};
+         auto weight = [&](const Shape& shape) { return uniform(shape, -3, 3, {3}, options); };
+         return squeeze_excitation(x, weight({2, 1, 1, 7}), weight({2}), weight({7, 1, 1, 2}),
+                                   weight({7}));
+       }},
       {"concat",
        [](const Tensor& x, const Tensor&) {
          return concat({x, x}, 3);

@@ -149,18 +149,26 @@ TEST_CASE("channel groups: concatenated channels keep their own groups") {
 }
 
 TEST_CASE("channel groups: squeeze-and-excite scales follow the channels they scale") {
-  Net net([](Net& n, Tensor x) {
+  Net composed([](Net& n, Tensor x) {
     x = n.run("conv", std::move(x));
     Tensor scale = reshape(global_avg_pool(x), {1, 1, 1, -1});
     scale = sigmoid(n.run("up", relu(n.run("down", std::move(scale)))));
     return n.run("head", mul(std::move(x), std::move(scale)));
   });
-  net.conv("conv", 3, 6);
-  net.conv("down", 6, 2);
-  net.conv("up", 2, 6);
-  net.conv("head", 6, 4);
-  CHECK(found(net) == Found{"6 conv.weight:0 down.weight:3 up.weight:0 head.weight:3",
-                            "2 down.weight:0 up.weight:3"});
+  Net fused([](Net& n, Tensor x) {
+    x = n.run("conv", std::move(x));
+    x = squeeze_excitation(std::move(x), n.tensor("down.weight"), n.tensor("down.bias"),
+                           n.tensor("up.weight"), n.tensor("up.bias"));
+    return n.run("head", std::move(x));
+  });
+  for (Net* net : {&composed, &fused}) {
+    net->conv("conv", 3, 6);
+    net->conv("down", 6, 2, {.bias = true});
+    net->conv("up", 2, 6, {.bias = true});
+    net->conv("head", 6, 4);
+    CHECK(found(*net) == Found{"6 conv.weight:0 down.weight:3 up.weight:0 up.bias:0 head.weight:3",
+                               "2 down.weight:0 down.bias:0 up.weight:3"});
+  }
 }
 
 TEST_CASE("channel groups: shuffled channels stay in rows of as many") {

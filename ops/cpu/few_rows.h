@@ -1,0 +1,133 @@
+// Matrix products with few rows on one side, such as one for each image of a batch, where the other
+// operand, a weight, is read once for several of them and is too small to be packed first. Any
+// sizes, float and double; on the calling thread: who has several gives each a stretch of the
+// result. The order of each sum depends on its length alone, so that a row does not depend on those
+// that are worked on with it. For larger ones there is ops/cpu/gemm.h.
+#pragma once
+
+#include <cstdint>
+
+#include "brim/ops/cpu/vector.h"
+
+namespace brim::cpu::few_rows {
+
+struct Range {
+  int64_t begin, end;
+};
+
+/// Calls `body.template operator()<kCount>(i)` for all of the range, `kMost` at a time while there
+/// are as many, then half as many, and so on.
+template <int kMost, class Body>
+inline void for_groups(Range range, const Body& body) {
+  for (; range.begin + kMost <= range.end; range.begin += kMost)
+    body.template operator()<kMost>(range.begin);
+  if constexpr (kMost > 1) for_groups<kMost / 2>(range, body);
+}
+
+/// C = A B, sums over `depth`. Element (i, p) of A is a[i * a_row + p * a_step].
+template <class T>
+struct Product {
+  const T* a;
+  int64_t a_row, a_step;
+  const T* b;
+  int64_t b_row;
+  T* c;
+  int64_t c_row;
+  int64_t depth;
+};
+
+template <int kRows, int kVectors, class V, class T>
+inline void multiply_tile(const Product<T>& g, int64_t i, int64_t j) {
+  V sums[kRows][kVectors] = {};
+  const T *a = g.a + i * g.a_row, *b = g.b + j;
+  for (int64_t p = 0; p < g.depth; ++p, a += g.a_step, b += g.b_row) {
+    V row[kVectors];
+    for (int v = 0; v < kVectors; ++v) row[v] = load<V>(b + v * kLanes<V>);
+    for (int k = 0; k < kRows; ++k) {
+      const V factor = broadcast<V>(a[k * g.a_row]);
+      for (int v = 0; v < kVectors; ++v) sums[k][v] = fma(factor, row[v], sums[k][v]);
+    }
+  }
+  for (int k = 0; k < kRows; ++k)
+    for (int v = 0; v < kVectors; ++v)
+      store(g.c + (i + k) * g.c_row + j + v * kLanes<V>, sums[k][v]);
+}
+
+template <int kVectors, class V, class T>
+void multiply_columns(const Product<T>& g, Range rows, int64_t j) {
+  constexpr int kRows = kVectorBytes == 64 ? 8 : 4;  // whose sums the registers hold
+  for_groups<kRows>(rows,
+                    [&]<int kCount>(int64_t i) { multiply_tile<kCount, kVectors, V>(g, i, j); });
+}
+
+/// These rows and columns of C.
+template <class T>
+void multiply(const Product<T>& g, Range rows, Range columns) {
+  constexpr int64_t kTwo = 2 * kLanes<Vector<T>>;
+  int64_t j = columns.begin;
+  for (; j + kTwo <= columns.end; j += kTwo) multiply_columns<2, Vector<T>>(g, rows, j);
+  for_lanes_and_halves<T>(columns.end - j,
+                          [&]<class V>(int64_t at) { multiply_columns<1, V>(g, rows, j + at); });
+}
+
+/// The sum of an array, halves of it added until one element is left.
+template <int kCount, class T>
+inline T sum_by_halves(const T* values) {
+  if constexpr (kCount == 1) {
+    return values[0];
+  } else {
+    T halves[kCount / 2];
+    for (int i = 0; i < kCount / 2; ++i) halves[i] = values[i] + values[i + kCount / 2];
+    return sum_by_halves<kCount / 2>(halves);
+  }
+}
+template <class V>
+inline auto sum_of_lanes(const V& value) {
+  std::remove_cvref_t<decltype(value[0])> lanes[kLanes<V>];
+  store(lanes, value);
+  return sum_by_halves<kLanes<V>>(lanes);
+}
+
+/// c[i][j] = finish(bias[j] + sum over p of a[i][p] * b[j][p]), rows of `depth` and `c_row`
+/// elements one after the other.
+template <class T>
+struct Dots {
+  const T *a, *b, *bias;
+  T* c;
+  int64_t c_row, depth;
+};
+
+template <int kA, int kB, class T, class Finish>
+inline void dots_tile(const Dots<T>& g, int64_t i, int64_t j, const Finish& finish) {
+  using V = Vector<T>;
+  const T *a = g.a + i * g.depth, *b = g.b + j * g.depth;
+  V sums[kA][kB] = {};
+  int64_t p = 0;
+  for (; p + kLanes<V> <= g.depth; p += kLanes<V>) {
+    V of_b[kB];
+    for (int l = 0; l < kB; ++l) of_b[l] = load<V>(b + l * g.depth + p);
+    for (int k = 0; k < kA; ++k) {
+      const V of_a = load<V>(a + k * g.depth + p);
+      for (int l = 0; l < kB; ++l) sums[k][l] = fma(of_a, of_b[l], sums[k][l]);
+    }
+  }
+  T rest[kA][kB] = {};
+  for (; p < g.depth; ++p)
+    for (int k = 0; k < kA; ++k)
+      for (int l = 0; l < kB; ++l)
+        rest[k][l] = fma(a[k * g.depth + p], b[l * g.depth + p], rest[k][l]);
+  for (int k = 0; k < kA; ++k)
+    for (int l = 0; l < kB; ++l)
+      g.c[(i + k) * g.c_row + j + l] =
+          finish(sum_of_lanes(sums[k][l]) + rest[k][l] + g.bias[j + l]);
+}
+
+/// These rows and columns of c.
+template <class T, class Finish>
+void dots(const Dots<T>& g, Range rows, Range columns, const Finish& finish) {
+  for_groups<2>(columns, [&]<int kB>(int64_t j) {
+    for_groups<4>(rows, [&]<int kA>(int64_t i) { dots_tile<kA, kB>(g, i, j, finish); });
+  });
+}
+
+}  // namespace brim::cpu::few_rows

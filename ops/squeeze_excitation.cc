@@ -1,0 +1,169 @@
+#include "brim/ops/squeeze_excitation.h"
+
+#include "brim/autograd/input_rule.h"
+#include "brim/base/stand_in.h"
+#include "brim/ops/conv2d.h"
+#include "brim/ops/conv_shape.h"
+#include "brim/ops/global_avg_pool.h"
+#include "brim/ops/hardsigmoid.h"
+#include "brim/ops/mul.h"
+#include "brim/ops/op.h"
+#include "brim/ops/product.h"
+#include "brim/ops/relu.h"
+#include "brim/ops/reshape.h"
+#include "brim/ops/reuse.h"
+
+namespace brim {
+namespace {
+
+constexpr const char* kName = "squeeze_excitation";
+
+// The inputs, and the outputs: y, and for backward what there is of each image.
+constexpr int kX = 0, kWeight1 = 1, kBias1 = 2, kWeight2 = 3, kBias2 = 4;
+constexpr int kY = 0, kMean = 1, kHidden = 2, kGate = 3;
+
+/// [N,1,1,C], whose rows are those of x.
+Shape pooled(const Shape& x, int64_t channels) { return {x[0], 1, 1, channels}; }
+
+/// What backward works out: the gradient of hidden is on the way to those of x, weight1 and bias1.
+struct Wanted {
+  explicit Wanted(const autograd::Needs& needs)
+      : x(needs[kX]),
+        weight1(needs[kWeight1]),
+        weight2(needs[kWeight2]),
+        hidden(needs[kX] || needs[kWeight1] || needs[kBias1]) {}
+  bool x, weight1, weight2, hidden;
+};
+
+class SqueezeExcitation final : public autograd::Op {
+ public:
+  const char* name() const override { return kName; }
+  std::vector<int> anchors() const override { return {kMean, kHidden, kGate}; }
+  bool is_one_pass() const override { return true; }
+  bool is_rowwise() const override { return true; }
+  // Of each image the averages are there before its first element is written.
+  std::vector<int> overwrites() const override { return {kX}; }
+
+  Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override {
+    require_floating(name(), in[kX]);
+    for (int i : {kWeight1, kBias1, kWeight2, kBias2})
+      require_same_kind(name(), in[kX], in[static_cast<size_t>(i)]);
+    Tensor x = contiguous(in[kX]);
+    const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
+    Tensor mean = empty(pooled(x.shape(), x.size(3)), options),
+           hidden = empty(pooled(x.shape(), in[kBias1].size(0)), options),
+           gate = empty(mean.shape(), options);
+    Tensor y = output_over(in, context, x);
+    launch(kernel::squeeze_excitation,
+           {x, contiguous(in[kWeight1]), contiguous(in[kBias1]), contiguous(in[kWeight2]),
+            contiguous(in[kBias2])},
+           {y, mean, hidden, gate});
+    if (!context.for_backward) return {y, Tensor(), Tensor(), Tensor()};
+    return {y, mean, hidden, gate};
+  }
+
+  Tensors forward_again(const Tensors& in, const Tensors& known,
+                        const autograd::ForwardContext& context) const override {
+    if (!known[kGate].defined()) return forward(in, context);
+    Tensor x = contiguous(in[kX]), y = output_over(in, context, x);
+    launch(kernel::squeeze_excitation_scale, {x, known[kGate]}, {y});
+    return {y, known[kMean], known[kHidden], known[kGate]};
+  }
+
+  autograd::Saves saves(const autograd::Needs& needs) const override {
+    const Wanted wanted(needs);
+    autograd::Saves saves{.inputs = {kX}, .outputs = {kGate}};
+    if (wanted.x) saves.inputs.push_back(kWeight1);
+    if (wanted.hidden) saves.inputs.push_back(kWeight2);
+    if (wanted.weight1) saves.outputs.push_back(kMean);
+    if (wanted.hidden || wanted.weight2) saves.outputs.push_back(kHidden);
+    return saves;
+  }
+
+  Tensors backward(autograd::BackwardCall& call) const override;
+
+  double flops(std::span<const autograd::TensorInfo> in,
+               std::span<const autograd::TensorInfo>) const override {
+    const Shape &x = in[kX].shape, &weight1 = in[kWeight1].shape, &weight2 = in[kWeight2].shape;
+    const Shape hidden = pooled(x, weight1[0]), gate = pooled(x, x[3]);
+    // Mean and scaling; the products and what is made of them.
+    return 2 * static_cast<double>(numel(x)) + convolution_flops(hidden, weight1) +
+           convolution_flops(gate, weight2) + static_cast<double>(numel(hidden) + numel(gate));
+  }
+};
+
+// With P pixels, d2 = sum over pixels of dy * x where 0 < gate < 1, a sixth of it, and
+// d1 = weight2^T d2 where hidden > 0:
+//   dweight2 = sum over images of d2 hidden^T, dbias2 = sum of d2,
+//   dweight1 = sum over images of d1 mean^T, dbias1 = sum of d1,
+//   dx = dy * gate + weight1^T d1 / P.
+Tensors SqueezeExcitation::backward(autograd::BackwardCall& call) const {
+  autograd::Needs needs;
+  for (int i = 0; i < call.inputs(); ++i) needs.push_back(call.needs(i));
+  const Wanted wanted(needs);
+  const Tensor x = contiguous(call.input(kX)), gate = call.output(kGate);
+  Tensor weight1, weight2, mean, hidden;
+  if (wanted.x) weight1 = contiguous(call.input(kWeight1));
+  if (wanted.hidden) weight2 = contiguous(call.input(kWeight2));
+  if (wanted.weight1) mean = call.output(kMean);
+  if (wanted.hidden || wanted.weight2) hidden = call.output(kHidden);
+
+  Tensors grads(static_cast<size_t>(call.inputs()));
+  for (int i : {kWeight1, kBias1, kWeight2, kBias2})
+    if (call.needs(i))
+      grads[static_cast<size_t>(i)] = empty(call.input_info(i).shape, call.input_info(i).options());
+  Tensor dy = call.take_grad();
+  if (wanted.x) grads[kX] = reuse_or_empty(dy);
+  launch(kernel::squeeze_excitation_backward, dy.dtype(),
+         {dy, x, weight1, weight2, mean, hidden, gate},
+         {grads[kX], grads[kWeight1], grads[kBias1], grads[kWeight2], grads[kBias2]});
+  return grads;
+}
+
+void require_shapes(const Tensor& x, const Tensor& weight1, const Tensor& bias1,
+                    const Tensor& weight2, const Tensor& bias2) {
+  expect<ShapeError>(x.dim() == 4 && x.size(1) >= 1 && x.size(2) >= 1, kName,
+                     "expected an input [N,H,W,C] with at least one pixel, got {}",
+                     to_string(x.shape()));
+  const int64_t channels = x.size(3);
+  expect<ShapeError>(
+      weight1.dim() == 4 && weight1.shape() == Shape{weight1.size(0), 1, 1, channels}, kName,
+      "expected weight1 [S,1,1,{}] to match input {}, got {}", channels, to_string(x.shape()),
+      to_string(weight1.shape()));
+  const int64_t squeezed = weight1.size(0);
+  auto require = [](const Tensor& tensor, const Shape& shape, const char* what) {
+    expect<ShapeError>(tensor.shape() == shape, kName, "expected {} of shape {}, got {}", what,
+                       to_string(shape), to_string(tensor.shape()));
+  };
+  require(bias1, {squeezed}, "bias1");
+  require(weight2, {channels, 1, 1, squeezed}, "weight2");
+  require(bias2, {channels}, "bias2");
+}
+
+Tensor composed(Tensor x, Tensor weight1, Tensor bias1, Tensor weight2, Tensor bias2, Where where) {
+  const Shape shape = pooled(x.shape(), x.size(3));
+  Tensor gate = reshape(global_avg_pool(x, where), shape, where);
+  gate = conv2d(std::move(gate), std::move(weight1), std::move(bias1), {}, where);
+  gate = relu(std::move(gate), where);
+  gate = conv2d(std::move(gate), std::move(weight2), std::move(bias2), {}, where);
+  return mul(std::move(x), hardsigmoid(std::move(gate), where), where);
+}
+
+}  // namespace
+
+Tensor squeeze_excitation(Tensor x, Tensor weight1, Tensor bias1, Tensor weight2, Tensor bias2,
+                          Where where) {
+  require_floating(kName, x);
+  require_shapes(x, weight1, bias1, weight2, bias2);
+  // A rule, such as autocast's, may have the products in another dtype.
+  if (is_low_precision(x.dtype()) || device_meant(x.device()).is_cuda() ||
+      autograd::input_rule() != nullptr)
+    return composed(std::move(x), std::move(weight1), std::move(bias1), std::move(weight2),
+                    std::move(bias2), where);
+  return autograd::apply_one(
+      std::make_shared<SqueezeExcitation>(),
+      {std::move(x), std::move(weight1), std::move(bias1), std::move(weight2), std::move(bias2)},
+      where);
+}
+
+}  // namespace brim
