@@ -30,27 +30,48 @@ class Collector final : public autograd::OpObserver {
         row.activation_bytes += output.numel() * size_of(output.dtype());
     }
     row.flops = event.op.flops(autograd::infos_of(event.inputs), autograd::infos_of(event.outputs));
+    for (const Tensor& input : event.inputs)
+      if (input.defined()) readers_.try_emplace(input.body(), event.module);
     rows.push_back(std::move(row));
   }
+  /// The layer of the op that was the first to read a parameter; null where none was.
+  const std::string* reader_of(const Tensor& parameter) const {
+    const auto found = readers_.find(parameter.body());
+    return found == readers_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::map<const TensorBody*, std::string> readers_;
 };
 
-std::vector<SummaryRow> trace(Module& model, const Shape& input) {
-  MetaRun run(model);
-  Collector collector;
-  run.forward(input);
-  return std::move(collector.rows);
-}
-
-// Parameters of the module itself, not of its children, by module path as ops report it.
-std::map<std::string, int64_t> parameters_by_layer(const Module& model) {
+// Parameters of the module itself, not of its children, by module path as ops report it. Those of a
+// module that was not called count where an op of another reads them.
+std::map<std::string, int64_t> parameters_by_layer(const Module& model,
+                                                   const Collector& collector) {
   std::map<std::string, int64_t> counts;
   for (const NamedTensor& parameter : model.named_parameters()) {
     std::string path = model.name();
     size_t dot = parameter.name.rfind('.');
     if (dot != std::string::npos) path += (path.empty() ? "" : ".") + parameter.name.substr(0, dot);
+    const std::string* reader = collector.reader_of(parameter.tensor);
+    if (reader != nullptr && !std::ranges::count(collector.rows, path, &SummaryRow::layer))
+      path = *reader;
     counts[path] += parameter.tensor.numel();
   }
   return counts;
+}
+
+struct Traced {
+  std::vector<SummaryRow> rows;
+  std::map<std::string, int64_t> parameters;  // by layer
+};
+
+Traced trace(Module& model, const Shape& input) {
+  MetaRun run(model);
+  Collector collector;
+  run.forward(input);
+  std::map<std::string, int64_t> parameters = parameters_by_layer(model, collector);
+  return {std::move(collector.rows), std::move(parameters)};
 }
 
 int64_t bytes_of(const std::vector<NamedTensor>& tensors) {
@@ -89,8 +110,8 @@ std::string format_flops(double flops) {
 
 Summary summarize(Module& model, const Shape& input) {
   Summary summary;
-  summary.rows = trace(model, input);
-  std::map<std::string, int64_t> parameters = parameters_by_layer(model);
+  auto [rows, parameters] = trace(model, input);
+  summary.rows = std::move(rows);
   for (SummaryRow& row : summary.rows) {
     auto found = parameters.find(row.layer);
     if (found == parameters.end()) continue;

@@ -24,7 +24,31 @@ class Small final : public nn::Module {
   nn::Linear unused{2, 3};
 };
 
+// Reads its child's weight with an op of its own.
+class Borrowing final : public nn::Module {
+ public:
+  Borrowing() { register_module("inner", inner); }
+  Tensor forward(Tensor x) override { return linear(std::move(x), inner.weight, inner.bias); }
+  nn::Linear inner{3, 2};
+};
+class WithBorrowing final : public nn::Module {
+ public:
+  WithBorrowing() { register_module("block", block); }
+  Tensor forward(Tensor x) override { return block(std::move(x)); }
+  Borrowing block;
+};
+
 }  // namespace
+
+TEST_CASE("summary: parameters of a module that is not called count where they are read") {
+  WithBorrowing model;
+  nn::initialize(model, 1);
+  const nn::Summary s = nn::summarize(model, {4, 3});
+  REQUIRE(s.rows.size() == 1);
+  CHECK(s.rows[0].layer == "block");
+  CHECK(s.rows[0].op == "linear");
+  CHECK(s.rows[0].parameters == 8);
+}
 
 TEST_CASE("summary: one row per op, with shapes, parameters, FLOPs and bytes") {
   Small model;
