@@ -2,14 +2,15 @@
 // milliseconds of the fused kernels, forward and backward, the bytes per second that a perfect
 // cache would have needed (three sweeps forward, five backward; a residual adds one and two), and
 // two peers as ratios of their time to ours: brim's own kernels one op after the other, and oneDNN
-// with its fused relu. The three take turns.
+// with its fused relu. The three take turns. In bfloat16 what is per channel stays float32.
 //
-//   norm_bench [runs] [part of a shape's name]
+//   norm_bench [runs] [part of a shape's name] [f32|bf16]
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
@@ -30,6 +31,7 @@ struct Case {
   int64_t batch, channels, size;
   Activation activation;
   bool residual = false;
+  Dtype dtype = Dtype::float32;
 
   std::string name() const {
     return fmt::format("{}@{} {}{}", channels, size, to_string(activation),
@@ -68,19 +70,18 @@ std::vector<double> medians(const std::vector<Work>& works, int runs) {
 
 struct Buffers {
   explicit Buffers(const Case& c) {
-    auto random = [&](const Shape& shape, uint64_t key) {
-      return uniform(shape, -1, 2, RandomKey{key});
-    };
+    const TensorOptions options{.dtype = c.dtype};
+    auto random = [&](uint64_t key) { return uniform(c.shape(), -1, 2, RandomKey{key}, options); };
     Shape channels{c.channels};
-    x = random(c.shape(), 1);
-    dy = random(c.shape(), 2);
-    if (c.residual) residual = random(c.shape(), 3);
-    if (c.residual) dresidual = empty(c.shape());
-    y = empty(c.shape());
-    dx = empty(c.shape());
-    middle = empty(c.shape());
-    weight = random(channels, 4);
-    bias = random(channels, 5);
+    x = random(1);
+    dy = random(2);
+    if (c.residual) residual = random(3);
+    if (c.residual) dresidual = empty(c.shape(), options);
+    y = empty(c.shape(), options);
+    dx = empty(c.shape(), options);
+    middle = empty(c.shape(), options);
+    weight = uniform(channels, -1, 2, RandomKey{4});
+    bias = uniform(channels, -1, 2, RandomKey{5});
     dweight = empty(channels);
     dbias = empty(channels);
     mean = zeros(channels, {.dtype = Dtype::float64});
@@ -91,7 +92,7 @@ struct Buffers {
 
 Work fused_forward(const Case& c, const Buffers& b) {
   return [=] {
-    launch(kernel::batch_norm_statistics, Dtype::float32, {b.x}, {b.mean, b.variance});
+    launch(kernel::batch_norm_statistics, c.dtype, {b.x}, {b.mean, b.variance});
     launch(kernel::batch_norm, {b.x, b.weight, b.bias, b.mean, b.variance, b.residual}, {b.y},
            {.activation = c.activation});
   };
@@ -109,7 +110,7 @@ Work fused_backward(const Case& c, const Buffers& b) {
 
 Work plain_forward(const Case& c, const Buffers& b) {
   return [=] {
-    launch(kernel::batch_norm_statistics, Dtype::float32, {b.x}, {b.mean, b.variance});
+    launch(kernel::batch_norm_statistics, c.dtype, {b.x}, {b.mean, b.variance});
     launch(kernel::batch_norm, {b.x, b.weight, b.bias, b.mean, b.variance, Tensor()}, {b.middle});
     if (c.residual) launch(kernel::add, {b.middle, b.residual}, {b.dx});
     if (c.activation == Activation::relu)
@@ -139,8 +140,8 @@ class OneDnn {
     using dnnl::memory;
     auto flags = dnnl::normalization_flags::use_scale_shift;
     if (c.activation != Activation::none) flags |= dnnl::normalization_flags::fuse_norm_relu;
-    memory::desc data({c.batch, c.channels, c.size, c.size}, memory::data_type::f32,
-                      memory::format_tag::nhwc);
+    const auto type = c.dtype == Dtype::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
+    memory::desc data({c.batch, c.channels, c.size, c.size}, type, memory::format_tag::nhwc);
     forward_desc_ = dnnl::batch_normalization_forward::primitive_desc(
         {dnnl::prop_kind::forward_training, data, 1e-5f, flags}, engine_);
     dnnl::batch_normalization_backward::primitive_desc backward_desc(
@@ -180,7 +181,7 @@ class OneDnn {
 };
 
 void report(const Case& c, const char* pass, const std::vector<double>& times, int sweeps) {
-  double bytes = static_cast<double>(numel(c.shape())) * 4 * sweeps;
+  double bytes = static_cast<double>(numel(c.shape()) * size_of(c.dtype) * sweeps);
   fmt::print("{:24} {:9} {:8.2f} {:8.1f} {:8.2f}", c.name(), pass, times[0] * 1e3,
              bytes / times[0] * 1e-9, times[1] / times[0]);
   if (times.size() > 2) fmt::print(" {:8.2f}", times[2] / times[0]);
@@ -206,8 +207,11 @@ void compare(const Case& c, int runs) {
 int main(int argc, char** argv) {
   int runs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 15;
   std::string part = argc > 2 ? argv[2] : "";
+  const bool halves = argc > 3 && std::strcmp(argv[3], "bf16") == 0;
   fmt::print("{:24} {:9} {:>8} {:>8} {:>8} {:>8}\n", "shape", "pass", "ms", "GB/s", "plain x",
              "oneDNN x");
-  for (const brim::Case& c : brim::cases())
+  for (brim::Case c : brim::cases()) {
+    if (halves) c.dtype = brim::Dtype::bfloat16;
     if (c.name().find(part) != std::string::npos) brim::compare(c, runs);
+  }
 }
