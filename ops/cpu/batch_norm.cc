@@ -77,15 +77,14 @@ int64_t normalize_scratch(const KernelCall& call, const kernel::BatchNormAttribu
 template <class S, Activation activation, bool kResidual, bool kStream>
 void normalize_rows(const KernelCall& call, const ChannelRows& rows,
                     const NormCoefficients<Compute<S>>& by) {
-  using T = Compute<S>;
   const S *x = call.in[0].as<S>(), *residual = call.in[5].as<S>();
   S* y = call.out[0].as<S>();
   for_rows_backwards(rows, [=](int64_t at, int64_t width) {
-    for_lanes<T>(width, [=]<class V>(int64_t i) {
+    put_row<kStream>(y, at, width, [=]<class V>(int64_t i) {
       V value = normalized(load<V>(x + at + i), load<V>(by.mean + i), load<V>(by.scale + i),
                            load<V>(by.shift + i));
       if constexpr (kResidual) value += load<V>(residual + at + i);
-      put<kStream>(y + at + i, activate<activation>(value));
+      return activate<activation>(value);
     });
   });
 }

@@ -224,13 +224,13 @@ class Backward {
   void write(const S* dy) {
     for_rows_backwards(rows_, [=, b = buffers_, by = scratch_.forward, to = scratch_.backward](
                                   int64_t first, int64_t width) {
-      for_lanes<T>(width, [&]<class V>(int64_t i) {
+      put_row<kStream>(b.dx, first, width, [&]<class V>(int64_t i) {
         int64_t j = first + i;
         V x = load<V>(b.x + j), scale = load<V>(by.scale + i);
         V value = scale * gradient<V, from, activation>(by, dy + j, x, b.beside + j, i);
         if constexpr (kTraining)
           value += fma(x - load<V>(by.mean + i), load<V>(to.slope + i), load<V>(to.level + i));
-        put<kStream>(b.dx + j, value);
+        return value;
       });
     });
   }

@@ -66,8 +66,7 @@ struct ChannelRows {
 /// results of `large_bytes` and more. The values do not depend on the answer.
 template <class T>
 bool worth_streaming(const T* to, int64_t elements, int64_t large_bytes = int64_t{24} << 20) {
-  return !is_low_precision(dtype_of<T>) &&
-         elements * static_cast<int64_t>(sizeof(T)) >= large_bytes &&
+  return elements * static_cast<int64_t>(sizeof(T)) >= large_bytes &&
          reinterpret_cast<uintptr_t>(to) % kVectorBytes == 0;
 }
 /// The same of rows.
@@ -75,13 +74,30 @@ template <class T>
 bool worth_streaming(const ChannelRows& rows, const T* to) {
   return rows.length % kLanes<Vector<Compute<T>>> == 0 && worth_streaming(to, rows.elements);
 }
-/// Stores past the caches, if so asked; the odd end of a buffer normally.
-template <bool kStream, class V, class T>
-inline void put(T* to, V value) {
-  if constexpr (kStream && is_vector<V>)
-    stream(to, value);
-  else
-    store(to, value);
+/// Stores elements [at, at + width) of a result, as `value.operator()<V>(i)` gives them from i of
+/// the row on. Past the caches, if so asked: halves in pairs of vectors, as the processor is slow
+/// to put a line together; the odd end of a buffer normally.
+template <bool kStream, class S, class Value>
+void put_row(S* result, int64_t at, int64_t width, const Value& value) {
+  using V = Vector<Compute<S>>;
+  constexpr int64_t kStep = kLanes<V>;
+  S* to = result + at;
+  int64_t i = 0;
+  if constexpr (kStream && is_low_precision(dtype_of<S>)) {
+    if (at % (2 * kStep) != 0 && kStep <= width) {
+      stream(to, value.template operator()<V>(0));
+      i = kStep;
+    }
+    for (; i + 2 * kStep <= width; i += 2 * kStep)
+      stream(to + i, value.template operator()<V>(i), value.template operator()<V>(i + kStep));
+  }
+  for (; i + kStep <= width; i += kStep) {
+    if constexpr (kStream)
+      stream(to + i, value.template operator()<V>(i));
+    else
+      store(to + i, value.template operator()<V>(i));
+  }
+  for (; i < width; ++i) store(to + i, value.template operator()<Compute<S>>(i));
 }
 
 /// Calls `body(at, width)` for all rows, in parallel, from the last stretch of rows to the first:

@@ -102,13 +102,12 @@ using Compute = std::conditional_t<is_low_precision(dtype_of<S>), float, S>;
 /// As it would be if it had been stored as S.
 template <class S, class V>
 inline V rounded(V value) {
-  if constexpr (is_low_precision(dtype_of<S>)) {
-    S stored[kLanes<V>];
-    store(stored, value);
-    return load<V>(stored);
-  } else {
+  if constexpr (!is_low_precision(dtype_of<S>))
     return value;
-  }
+  else if constexpr (is_vector<V>)
+    return widened<S, V>(narrowed<S>(value));
+  else
+    return convert<V>(convert<S>(value));
 }
 
 template <class V, class T>
@@ -185,18 +184,44 @@ inline T* opaque(T* pointer) {
   return pointer;
 }
 
-/// Stores past the caches, where the machine can and V is a whole vector; `to` is aligned to it. A
-/// thread ends a series of these with `stream_fence`.
+#ifdef __AVX__
+/// Stores B, of 16, 32 or 64 bytes, past the caches.
+template <class B>
+inline void stream_bits(void* to, B bits) {
+#ifdef __AVX512F__
+  if constexpr (sizeof(B) == 64) _mm512_stream_si512(static_cast<__m512i*>(to), (__m512i)bits);
+#endif
+  if constexpr (sizeof(B) == 32) _mm256_stream_si256(static_cast<__m256i*>(to), (__m256i)bits);
+  if constexpr (sizeof(B) == 16) _mm_stream_si128(static_cast<__m128i*>(to), (__m128i)bits);
+}
+#endif
+
+/// Stores past the caches, where the machine can and V is a whole vector; `to` is aligned to what
+/// is stored: a vector, or half of one where it is rounded to halves. Two of these are a line of
+/// the caches, and belong after each other: a line that is left half written costs more than it
+/// saves. A thread ends a series with `stream_fence`.
 template <class V, class T>
 inline void stream(T* to, V value) {
-  [[maybe_unused]] constexpr bool kCan =
-      !is_low_precision(dtype_of<T>) && sizeof(V) == kVectorBytes;
-#if defined(__AVX512F__)
-  if constexpr (kCan) return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)value);
-#elif defined(__AVX__)
-  if constexpr (kCan) return _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)value);
+#ifdef __AVX__
+  if constexpr (sizeof(V) == kVectorBytes) {
+    if constexpr (is_low_precision(dtype_of<T>))
+      return stream_bits(to, narrowed<T>(value));
+    else
+      return stream_bits(to, value);
+  }
 #endif
   store(to, value);
+}
+/// The same of two vectors, one after the other: where they are rounded to halves, `to` is aligned
+/// to a vector.
+template <class V, class T>
+inline void stream(T* to, V first, V second) {
+#ifdef __AVX__
+  if constexpr (sizeof(V) == kVectorBytes && is_low_precision(dtype_of<T>))
+    return stream_bits(to, narrowed<T>(first, second));
+#endif
+  stream(to, first);
+  stream(to + kLanes<V>, second);
 }
 inline void stream_fence() {
 #ifdef __SSE__

@@ -283,25 +283,33 @@ TEST_CASE("batch_norm: a mean far beyond the deviation costs no digits") {
 }
 
 TEST_CASE("batch_norm: results that go past the caches are those of smaller ones") {
-  // Just above 24 MiB, and no whole number of rows; the halves are below.
-  Shape shape{2, 1001, 131, 24}, half{1, 1001, 131, 24};
-  Values v = values(shape);
-  auto run = [&](const Tensor& x, const Tensor& dy, std::vector<float>& y, std::vector<float>& dx) {
-    Tensor leaf = clone(x).set_requires_grad();
-    Tensor result = batch_norm(leaf, v.weight, v.bias, v.mean, v.var,
-                               {.activation = kRelu6, .training = false});
-    backward(result, {.grad = dy});
-    for (float value : result.to_vector<float>()) y.push_back(value);
-    for (float value : leaf.grad().to_vector<float>()) dx.push_back(value);
-  };
-  auto part = [&](const Tensor& whole, int64_t i) {
-    return Tensor(whole.storage(), {half, contiguous_strides(half), i * numel(half)});
-  };
-  std::vector<float> y, dx, y_of_halves, dx_of_halves;
-  run(v.x, v.residual, y, dx);
-  for (int64_t i : {0, 1}) run(part(v.x, i), part(v.residual, i), y_of_halves, dx_of_halves);
-  CHECK((y == y_of_halves));
-  CHECK((dx == dx_of_halves));
+  for (const Dtype dtype : {Dtype::float32, Dtype::bfloat16, Dtype::float16}) {
+    CAPTURE(to_string(dtype));
+    // Just above 24 MiB, and no whole number of rows; the halves are below. Pixels and rows begin
+    // inside of the caches' lines.
+    const int64_t channels = dtype == Dtype::float32 ? 25 : 49;
+    const Shape shape{2, 1001, 131, channels}, half{1, 1001, 131, channels};
+    const Values v = values(shape);
+    const Tensor x = convert_to(v.x, {.dtype = dtype});
+    const Tensor dy = convert_to(v.residual, {.dtype = dtype});
+    auto run = [&](const Tensor& from, const Tensor& grad, std::vector<float>& y,
+                   std::vector<float>& dx) {
+      Tensor leaf = clone(from).set_requires_grad();
+      Tensor result = batch_norm(leaf, v.weight, v.bias, v.mean, v.var,
+                                 {.activation = kRelu6, .training = false});
+      backward(result, {.grad = grad});
+      for (float value : result.to_vector<float>()) y.push_back(value);
+      for (float value : leaf.grad().to_vector<float>()) dx.push_back(value);
+    };
+    auto part = [&](const Tensor& whole, int64_t i) {
+      return Tensor(whole.storage(), {half, contiguous_strides(half), i * numel(half), dtype});
+    };
+    std::vector<float> y, dx, y_of_halves, dx_of_halves;
+    run(x, dy, y, dx);
+    for (int64_t i : {0, 1}) run(part(x, i), part(dy, i), y_of_halves, dx_of_halves);
+    CHECK((y == y_of_halves));
+    CHECK((dx == dx_of_halves));
+  }
 }
 
 TEST_CASE("batch_norm: results do not depend on the number of threads") {
