@@ -31,8 +31,8 @@ inline int64_t images_of_slice(const ConvShape& shape) {
 
 /// Does a saved tensor `x` or `dy` come by rows? On the CPU, where there are several slices:
 /// cuDNN's gradients are of whole batches. Not in halves, where the sum of slices would be rounded
-/// to them after each launch; and not where there are so many that to rehearse them takes longer
-/// than a step is worth.
+/// to them after each launch (so their kernels need no slices either: ops/cpu/conv2d_half.cc); and
+/// not where there are so many that to rehearse them takes longer than a step is worth.
 inline bool has_slices(const ConvShape& shape, const autograd::TensorInfo& saved) {
   constexpr int64_t kMostSlices = 256;
   const int64_t slices = ceil_div(shape.n, images_of_slice(shape));

@@ -1,12 +1,14 @@
-// Convolutions of halves: depthwise ones by brim's own kernels, others by oneDNN in bfloat16 where
-// the processor has instructions for it. Else the launch widens x and y; a weight gradient widens
-// slice by slice.
+// Convolutions of halves: depthwise ones and weight gradients of narrow ones by brim's own kernels,
+// others by oneDNN in bfloat16 where the processor has instructions for it. Else the launch widens
+// x and y; a weight gradient widens slice by slice.
+#include <algorithm>
 #include <type_traits>
 
 #include "brim/core/half_simd.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/cpu/conv2d_slices.h"
 #include "brim/ops/cpu/depthwise.h"
+#include "brim/ops/cpu/narrow_weight.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/onednn.h"
 
@@ -77,6 +79,7 @@ struct WideSlice {
 template <class S>
 int64_t slice_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<S>(shape);
+  if (has_narrow_weight<S>(shape)) return narrow_backward_weight_scratch<S>(shape);
   if (const auto convolution = library<S>(shape, Pass::backward_weight))
     return onednn::scratch_bytes(*convolution);
   ScratchCursor cursor(nullptr);
@@ -89,6 +92,7 @@ template <class S>
 void slice_gradient(const ConvShape& shape, const S* x, const S* dy, float* dweight,
                     void* scratch) {
   if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, scratch);
+  if (has_narrow_weight<S>(shape)) return narrow_backward_weight(shape, x, dy, dweight, scratch);
   if (const auto convolution = library<S>(shape, Pass::backward_weight))
     return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);
   ScratchCursor cursor(scratch);
@@ -98,12 +102,26 @@ void slice_gradient(const ConvShape& shape, const S* x, const S* dy, float* dwei
   conv2d_slice_gradient<float>(shape, wide.x, wide.dy, dweight, cursor.take<char>(0));
 }
 
+/// Are halves read as they are? Then there is one slice: no saved tensor in halves comes by rows
+/// (`has_slices`), and only copies are better small.
+template <class S>
+bool reads_halves(const ConvShape& shape) {
+  return shape.is_depthwise() || has_narrow_weight<S>(shape) ||
+         library<S>(shape, Pass::backward_weight) != nullptr;
+}
+template <class S>
+WeightSlices slices_of(const KernelCall& call, const Conv2dOptions& options) {
+  WeightSlices slices(call, options);
+  if (reads_halves<S>(slices.shape)) slices.images = std::max<int64_t>(slices.shape.n, 1);
+  return slices;
+}
+
 /// The sum of slices is in float32, and rounded once.
 template <class S>
 class WeightGradient {
  public:
   WeightGradient(const KernelCall& call, const Conv2dOptions& options)
-      : call_(call), slices_(call, options), weights_(call.out[0].numel()) {}
+      : call_(call), slices_(slices_of<S>(call, options)), weights_(call.out[0].numel()) {}
 
   int64_t scratch_bytes() const {
     ScratchCursor cursor(nullptr);

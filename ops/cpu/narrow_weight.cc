@@ -1,10 +1,12 @@
 #include "brim/ops/cpu/narrow_weight.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/vector.h"
+#include "brim/ops/onednn.h"
 
 namespace brim::cpu {
 namespace {
@@ -12,10 +14,74 @@ namespace {
 // A tile's sums, with a vector of each column of it and a number, fill the registers.
 constexpr int kNarrow = kVectorBytes == 64 ? 8 : 4;
 constexpr int kVectors = 3;
-constexpr int64_t kBlock = 64;  // pixels whose sums are in T, and which the caches keep
+constexpr int64_t kMostNarrow = 64;
 
-template <class T>
+/// How a tile takes pixels: one by one, in `Compute<S>`.
+template <class S>
+struct OneByOne {
+  using Number = Compute<S>;  ///< what a vector of the wide side is multiplied by
+  using Sum = Vector<Number>;
+  using Column = Sum;
+  static constexpr int64_t kPixels = 1;
+
+  static Column column(const S* wide, int64_t, bool) { return load<Column>(wide); }
+  static Sum add(Sum sum, Number number, Column column) {
+    return fma(broadcast<Column>(number), column, sum);
+  }
+  /// The narrow side of some pixels: widened once for all vectors that it meets.
+  static const Number* numbers(const S* narrow, int64_t pixels, int64_t width, Number* room) {
+    if constexpr (std::is_same_v<S, Number>) {
+      return narrow;
+    } else {
+      convert_row(room, narrow, pixels * width);
+      return room;
+    }
+  }
+};
+
+#ifdef __AVX512BW__
+/// Two by two: the processor multiplies pairs of bfloat16 and adds both products to a float.
+struct Pairs {
+  using Number = uint32_t;  ///< of two pixels, the first one's in the lower half
+  using Sum = Vector<float>;
+  using Column = Vector<uint32_t>;
+  static constexpr int64_t kPixels = 2;
+
+  /// The vectors of two neighbouring pixels, `step` apart; zeros where there is no second one.
+  static Column column(const BFloat16* wide, int64_t step, bool has_second) {
+    const auto* from = reinterpret_cast<const __m256i*>(wide);
+    const __m512i first = _mm512_castsi256_si512(_mm256_loadu_si256(from));
+    __m256i other{};
+    if (has_second) other = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(wide + step));
+    const __m512i places =
+        _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6,
+                         37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    return (Column)_mm512_permutex2var_epi16(first, places, _mm512_castsi256_si512(other));
+  }
+  static Sum add(Sum sum, Number number, Column column) {
+    const Column numbers = number - Column{};
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(numbers), "v"(column));
+    return sum;
+  }
+  static const Number* numbers(const BFloat16* narrow, int64_t pixels, int64_t width,
+                               Number* room) {
+    for (int64_t m = 0; m < pixels; m += 2)
+      for (int64_t n = 0; n < width; ++n) {
+        const BFloat16* one = narrow + m * width + n;
+        const uint32_t second = m + 1 < pixels ? one[width].bits : 0;
+        room[m / 2 * width + n] = one->bits | second << 16;
+      }
+    return room;
+  }
+};
+#endif
+
+/// S: of x and dy. Sums are in `Compute<S>`.
+template <class S, class By>
 class NarrowWeight {
+  using T = Compute<S>;
+  using Number = typename By::Number;
+
  public:
   NarrowWeight(const ConvShape& shape, void* scratch)
       : x_is_wide_(shape.c > shape.k),
@@ -28,8 +94,8 @@ class NarrowWeight {
 
   int64_t scratch_bytes() const { return cursor_.used(); }
 
-  void run(const T* x, const T* dy, T* dweight) const {
-    const T *wide = x_is_wide_ ? x : dy, *narrow = x_is_wide_ ? dy : x;
+  void run(const S* x, const S* dy, T* dweight) const {
+    const S *wide = x_is_wide_ ? x : dy, *narrow = x_is_wide_ ? dy : x;
     parallel_pieces(pixels_, pieces_, [&](int64_t piece, int64_t begin, int64_t end) {
       double* totals = of_piece(piece, 0);
       std::fill_n(totals, wide_ * narrow_, 0.0);
@@ -45,6 +111,8 @@ class NarrowWeight {
   using V = Vector<T>;
   static constexpr int64_t kMostPieces = 8, kPixelsOfPiece = 256;
   static constexpr int64_t kGrain = 16384;  // numbers whose sum repays a thread
+  /// Pixels whose sums are in T, and which the caches keep.
+  static constexpr int64_t kBlock = sizeof(S) == 2 ? 128 : 64;
 
   double* of_piece(int64_t piece, int64_t n) const {
     return totals_ + (piece * narrow_ + n) * wide_;
@@ -60,34 +128,38 @@ class NarrowWeight {
       dweight[x_is_wide_ ? n * wide_ + w : w * narrow_ + n] = static_cast<T>(sums[w]);
   }
 
-  void add_block(const T* wide, const T* narrow, int64_t pixels, double* totals) const {
+  void add_block(const S* wide, const S* narrow, int64_t pixels, double* totals) const {
+    Number room[kBlock / By::kPixels * kMostNarrow];
+    const Number* numbers = By::numbers(narrow, pixels, narrow_, room);
     for (int64_t w = 0; w < wide_;) {
       const int64_t left = (wide_ - w) / kLanes<V>;
       for (int64_t n = 0; n < narrow_; n += kNarrow) {
         double* to = totals + n * wide_ + w;
         if (left >= kVectors)
-          add_tile<kVectors>(wide + w, narrow + n, pixels, to);
+          add_tile<kVectors>(wide + w, numbers + n, pixels, to);
         else if (left == 2)
-          add_tile<2>(wide + w, narrow + n, pixels, to);
+          add_tile<2>(wide + w, numbers + n, pixels, to);
         else
-          add_tile<1>(wide + w, narrow + n, pixels, to);
+          add_tile<1>(wide + w, numbers + n, pixels, to);
       }
       w += std::min<int64_t>(left, kVectors) * kLanes<V>;
     }
   }
 
   template <int kV>
-  void add_tile(const T* wide, const T* narrow, int64_t pixels, double* totals) const {
+  void add_tile(const S* wide, const Number* numbers, int64_t pixels, double* totals) const {
     V sums[kNarrow][kV] = {};
-    for (int64_t m = 0; m < pixels; ++m, wide += wide_, narrow += narrow_) {
+    for (int64_t m = 0; m < pixels; m += By::kPixels) {
       // What the next block wants, while this one has the time.
-      prefetch(wide + kBlock * wide_, kV * kLanes<V>);
-      V columns[kV];
-      for (int v = 0; v < kV; ++v) columns[v] = load<V>(wide + v * kLanes<V>);
-      for (int n = 0; n < kNarrow; ++n) {
-        const V row = broadcast<V>(narrow[n]);
-        for (int v = 0; v < kV; ++v) sums[n][v] = fma(row, columns[v], sums[n][v]);
-      }
+      for (int64_t next = 0; next < By::kPixels; ++next)
+        prefetch(wide + (kBlock + next) * wide_, kV * kLanes<V>);
+      typename By::Column columns[kV];
+      for (int v = 0; v < kV; ++v)
+        columns[v] = By::column(wide + v * kLanes<V>, wide_, m + 1 < pixels);
+      for (int n = 0; n < kNarrow; ++n)
+        for (int v = 0; v < kV; ++v) sums[n][v] = By::add(sums[n][v], numbers[n], columns[v]);
+      wide += By::kPixels * wide_;
+      numbers += narrow_;
     }
     T stored[kNarrow][kV * kLanes<V>];
     for (int n = 0; n < kNarrow; ++n)
@@ -103,37 +175,58 @@ class NarrowWeight {
   double* totals_;  // [pieces][narrow][wide]
 };
 
+#ifdef __AVX512BW__
+constexpr bool kCanPair = true;
+#else
+constexpr bool kCanPair = false;
+#endif
+
+/// `body(NarrowWeight)` of the way that is the fastest.
+template <class S, class Body>
+auto with_narrow_weight(const ConvShape& shape, void* scratch, const Body& body) {
+#ifdef __AVX512BW__
+  if constexpr (std::is_same_v<S, BFloat16>)
+    if (onednn::has_bfloat16()) return body(NarrowWeight<S, Pairs>(shape, scratch));
+#endif
+  return body(NarrowWeight<S, OneByOne<S>>(shape, scratch));
+}
+
 }  // namespace
 
-template <class T>
+template <class S>
 bool has_narrow_weight(const ConvShape& shape) {
   constexpr int64_t kFewest = 1024, kMostWide = 256;
+  // Where the library has instructions for halves that are not used here, it is faster.
+  if (std::is_same_v<S, BFloat16> && !kCanPair && onednn::has_bfloat16()) return false;
   // Slices of a batch are by the size of x (ops/conv_slices.h): where that is the wide side, there
   // are more of them to add up.
-  const int64_t most_narrow = shape.c <= shape.k ? 64 : 32;
+  const int64_t most_narrow = shape.c <= shape.k ? kMostNarrow : kMostNarrow / 2;
   const int64_t narrow = std::min(shape.c, shape.k), wide = std::max(shape.c, shape.k);
   return shape.groups == 1 && shape.is_pointwise() && shape.pixels() >= kFewest && narrow > 0 &&
          narrow <= most_narrow && wide <= kMostWide && narrow % kNarrow == 0 &&
-         wide % kLanes<Vector<T>> == 0;
+         wide % kLanes<Vector<Compute<S>>> == 0;
 }
 
-template <class T>
+template <class S>
 int64_t narrow_backward_weight_scratch(const ConvShape& shape) {
-  return NarrowWeight<T>(shape, nullptr).scratch_bytes();
+  return with_narrow_weight<S>(shape, nullptr,
+                               [](const auto& weight) { return weight.scratch_bytes(); });
 }
 
-template <class T>
-void narrow_backward_weight(const ConvShape& shape, const T* x, const T* dy, T* dweight,
+template <class S>
+void narrow_backward_weight(const ConvShape& shape, const S* x, const S* dy, Compute<S>* dweight,
                             void* scratch) {
-  NarrowWeight<T>(shape, scratch).run(x, dy, dweight);
+  with_narrow_weight<S>(shape, scratch, [&](const auto& weight) { weight.run(x, dy, dweight); });
 }
 
-#define BRIM_INSTANTIATE(T)                                             \
-  template bool has_narrow_weight<T>(const ConvShape&);                 \
-  template int64_t narrow_backward_weight_scratch<T>(const ConvShape&); \
-  template void narrow_backward_weight(const ConvShape&, const T*, const T*, T*, void*);
+#define BRIM_INSTANTIATE(S)                                             \
+  template bool has_narrow_weight<S>(const ConvShape&);                 \
+  template int64_t narrow_backward_weight_scratch<S>(const ConvShape&); \
+  template void narrow_backward_weight(const ConvShape&, const S*, const S*, Compute<S>*, void*);
 BRIM_INSTANTIATE(float)
 BRIM_INSTANTIATE(double)
+BRIM_INSTANTIATE(BFloat16)
+BRIM_INSTANTIATE(Float16)
 #undef BRIM_INSTANTIATE
 
 }  // namespace brim::cpu

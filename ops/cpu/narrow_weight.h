@@ -5,18 +5,21 @@
 #pragma once
 
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/vector.h"
 
 namespace brim::cpu {
 
-/// T: float or double.
-template <class T>
+/// S: float, double, or halves, whose gradient is in float32: with the processor's instructions for
+/// bfloat16 where it has them.
+template <class S>
 bool has_narrow_weight(const ConvShape& shape);
 
-/// Sums over 64 pixels are in T, beyond in double. Their order depends on the sizes alone.
-template <class T>
+/// Sums over 64 pixels, of halves 128, are in float or double as the gradient is, beyond in double.
+/// Their order depends on the sizes alone.
+template <class S>
 int64_t narrow_backward_weight_scratch(const ConvShape& shape);
-template <class T>
-void narrow_backward_weight(const ConvShape& shape, const T* x, const T* dy, T* dweight,
+template <class S>
+void narrow_backward_weight(const ConvShape& shape, const S* x, const S* dy, Compute<S>* dweight,
                             void* scratch);
 
 }  // namespace brim::cpu
