@@ -221,12 +221,17 @@ class Bench {
     double work = z.is_depthwise() ? bytes * static_cast<double>(x.numel() + y.numel())
                                    : 2.0 * static_cast<double>(y.numel() * z.window());
     fmt::print("{:>9.2f} {:>7.1f}", time * 1e3, work / time * 1e-9);
-    if (z.is_depthwise() || dtype_ != Dtype::float32) {
+    if (z.is_depthwise()) {
       fmt::print("{:>18}", "");
-    } else {
+    } else if (dtype_ == Dtype::float32) {
       float *a = x.data<float>(), *b = weight.data<float>(), *c = y.data<float>();
       fmt::print("{:>7.2f}{:>9.2f}  ", library(z, pass, a, b, c) * 1e3,
                  generic(z, pass, a, b, c) * 1e3);
+    } else {
+      const Tensor dweight = empty(one.weight);
+      void* b = pass == 2 ? dweight.data<float>() : static_cast<void*>(weight.data<BFloat16>());
+      fmt::print("{:>7.2f}{:>11}",
+                 library(z, pass, x.data<BFloat16>(), b, y.data<BFloat16>()) * 1e3, "");
     }
     return time;
   }
@@ -252,15 +257,16 @@ class Bench {
   }
 
   /// NaN where the library has none.
-  double library(const ConvShape& z, int pass, float* x, float* weight, float* y) {
+  double library(const ConvShape& z, int pass, void* x, void* weight, void* y) {
     constexpr ConvPass kPasses[] = {ConvPass::forward, ConvPass::backward_data,
                                     ConvPass::backward_weight};
-    const auto convolution = onednn::find_convolution(z, kPasses[pass], /*with_bias=*/false);
+    const auto convolution =
+        onednn::find_convolution(z, kPasses[pass], /*with_bias=*/false, dtype_);
     if (convolution == nullptr) return std::nan("");
     Bytes scratch(onednn::scratch_bytes(*convolution));
-    const float* first = pass == 1 ? y : x;
-    const float* second = pass == 2 ? y : weight;
-    float* result = pass == 0 ? y : pass == 1 ? x : weight;
+    const void* first = pass == 1 ? y : x;
+    const void* second = pass == 2 ? y : weight;
+    void* result = pass == 0 ? y : pass == 1 ? x : weight;
     return seconds(
         [&] { onednn::run(*convolution, first, second, nullptr, result, scratch.data()); }, runs_);
   }

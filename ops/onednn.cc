@@ -24,14 +24,16 @@ void guarded(const Call& call) {
   }
 }
 
+/// An instruction set has the bits of those that it contains.
+bool has_instructions(dnnl::cpu_isa set) {
+  static const auto there = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return (there & static_cast<unsigned>(set)) == static_cast<unsigned>(set);
+}
+
 }  // namespace
 
-bool has_bfloat16() {
-  // An instruction set has the bits of those that it contains.
-  constexpr auto kWanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  static const auto there = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  return (there & kWanted) == kWanted;
-}
+bool has_bfloat16() { return has_instructions(dnnl::cpu_isa::avx512_core_bf16); }
+bool has_tiles() { return has_instructions(dnnl::cpu_isa::avx512_core_amx); }
 
 void raise_failure(int status, const char* what) {
   if (status == dnnl_out_of_memory) brim::memory::raise_library_shortage(Device::cpu());

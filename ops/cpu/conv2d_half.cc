@@ -1,6 +1,6 @@
-// Convolutions of halves: depthwise ones and weight gradients of narrow ones by brim's own kernels,
-// others by oneDNN in bfloat16 where the processor has instructions for it. Else the launch widens
-// x and y; a weight gradient widens slice by slice.
+// Convolutions of halves: depthwise ones and most weight gradients by brim's own kernels, others by
+// oneDNN in bfloat16 where the processor has instructions for it. Else the launch widens x and y; a
+// weight gradient widens slice by slice.
 #include <algorithm>
 #include <type_traits>
 
@@ -8,6 +8,7 @@
 #include "brim/ops/conv2d.h"
 #include "brim/ops/cpu/conv2d_slices.h"
 #include "brim/ops/cpu/depthwise.h"
+#include "brim/ops/cpu/dot_weight.h"
 #include "brim/ops/cpu/narrow_weight.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/onednn.h"
@@ -61,6 +62,13 @@ void convolve(const KernelCall& call, const Conv2dOptions& options) {
     depthwise_backward_data(shape, from, weight, to, call.scratch);
 }
 
+/// Are pairs of images multiplied for the weight gradient?
+template <class S>
+bool has_dots(const ConvShape& shape) {
+  return std::is_same_v<S, BFloat16> && onednn::has_bfloat16() && !onednn::has_tiles() &&
+         has_dot_weight(shape);
+}
+
 template <class To, class From>
 void convert_all(To* to, const From* from, int64_t count) {
   parallel_for(count, 16384, [=](int64_t begin, int64_t end) {
@@ -80,6 +88,7 @@ template <class S>
 int64_t slice_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<S>(shape);
   if (has_narrow_weight<S>(shape)) return narrow_backward_weight_scratch<S>(shape);
+  if (has_dots<S>(shape)) return dot_backward_weight_scratch(shape);
   if (const auto convolution = library<S>(shape, Pass::backward_weight))
     return onednn::scratch_bytes(*convolution);
   ScratchCursor cursor(nullptr);
@@ -93,6 +102,8 @@ void slice_gradient(const ConvShape& shape, const S* x, const S* dy, float* dwei
                     void* scratch) {
   if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, scratch);
   if (has_narrow_weight<S>(shape)) return narrow_backward_weight(shape, x, dy, dweight, scratch);
+  if constexpr (std::is_same_v<S, BFloat16>)
+    if (has_dots<S>(shape)) return dot_backward_weight(shape, x, dy, dweight, scratch);
   if (const auto convolution = library<S>(shape, Pass::backward_weight))
     return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);
   ScratchCursor cursor(scratch);
@@ -106,7 +117,7 @@ void slice_gradient(const ConvShape& shape, const S* x, const S* dy, float* dwei
 /// (`has_slices`), and only copies are better small.
 template <class S>
 bool reads_halves(const ConvShape& shape) {
-  return shape.is_depthwise() || has_narrow_weight<S>(shape) ||
+  return shape.is_depthwise() || has_narrow_weight<S>(shape) || has_dots<S>(shape) ||
          library<S>(shape, Pass::backward_weight) != nullptr;
 }
 template <class S>

@@ -103,7 +103,11 @@ void map_pixels(const ImageSize& image, T* to, const Value& value) {
                  for (int64_t at = begin * image.channels; at < end * image.channels;
                       at += image.channels)
                    for_lanes_and_halves<T>(image.channels, [&]<class V>(int64_t c) {
-                     put<kStream>(to + at + c, value.template operator()<V>(at + c, c));
+                     const V result = value.template operator()<V>(at + c, c);
+                     if constexpr (kStream && is_vector<V>)
+                       stream(to + at + c, result);
+                     else
+                       store(to + at + c, result);
                    });
                  if (kStream) stream_fence();
                });

@@ -1,0 +1,302 @@
+#include "brim/ops/cpu/dot_weight.h"
+
+#ifdef __AVX512F__
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "brim/base/bytes.h"
+#include "brim/base/parallel.h"
+#include "brim/core/launch.h"
+#include "brim/ops/cpu/affordable.h"
+#include "brim/ops/cpu/vector.h"
+
+namespace brim::cpu {
+namespace {
+
+using Pair = uint32_t;                                          // the same element of two images
+constexpr int64_t kWidth = 16, kMostVectors = 4, kOutputs = 4;  // of a tile
+
+/// How images are copied: so many pairs of them at a time.
+struct Cut {
+  int64_t pairs, vectors, panels, tiles;  ///< of all images, of channels, and of outputs
+  int64_t step_h, step_w;                 ///< between pixels of x that are copied
+  int64_t stride_h, stride_w;             ///< of the windows over what was copied
+  int64_t x_rows, x_columns;              ///< of a pair of images
+  int64_t block_pairs, blocks;            ///< at a time
+  int64_t panel_step, tile_step;          ///< in pairs of numbers, from one to the next
+
+  explicit Cut(const ConvShape& z)
+      : pairs(ceil_div(z.n, 2)),
+        vectors(ceil_div(z.c, kWidth)),
+        panels(ceil_div(vectors, kMostVectors)),
+        tiles(ceil_div(z.k, kOutputs)) {
+    // Of a window of one pixel the others are left out.
+    const bool one_tap = z.r == 1 && z.s == 1;
+    step_h = one_tap ? z.stride.h : 1, step_w = one_tap ? z.stride.w : 1;
+    stride_h = z.stride.h / step_h, stride_w = z.stride.w / step_w;
+    x_rows = (z.p - 1) * stride_h + (z.r - 1) * z.dilation.h + 1;
+    x_columns = (z.q - 1) * stride_w + (z.s - 1) * z.dilation.w + 1;
+    const int64_t numbers = x_rows * x_columns * z.c + z.p * z.q * z.k;
+    blocks = ceil_div(pairs, std::clamp<int64_t>(kNumbers / numbers, 1, pairs));
+    block_pairs = ceil_div(pairs, blocks);
+    blocks = ceil_div(pairs, block_pairs);
+    // A line more, so that panels do not compete for the same lines of a cache.
+    panel_step = block_pairs * x_rows * x_columns * kMostVectors * kWidth + kWidth;
+    tile_step = block_pairs * z.p * z.q * kOutputs + kWidth;
+  }
+
+  int64_t first_vector(int64_t panel) const { return vectors * panel / panels; }
+
+ private:
+  static constexpr int64_t kNumbers = 768 << 10;  // of a block: pairs, which take 3 MiB
+};
+
+/// Calls `put(i, pairs)` for the elements of [0, count) of two rows, 16 of them from element i on;
+/// those beyond are zeros, as are those of `b` where it is null.
+template <class Put>
+inline void for_pairs(const BFloat16* a, const BFloat16* b, int64_t count, const Put& put) {
+  constexpr int64_t kAhead = 2048;  // elements, in memory's next page
+  const auto order = [](int half) {
+    alignas(64) uint16_t index[2 * kWidth];
+    for (int i = 0; i < 2 * kWidth; ++i)
+      index[i] = static_cast<uint16_t>(i / 2 + half * kWidth + (i % 2) * 2 * kWidth);
+    return _mm512_load_si512(index);
+  };
+  const __m512i first = order(0), second = order(1);
+  for (int64_t i = 0; i < count; i += 2 * kWidth) {
+    const int64_t rest = count - i;
+    __builtin_prefetch(a + i + kAhead);
+    if (b != nullptr) __builtin_prefetch(b + i + kAhead);
+    const auto mask = rest >= 2 * kWidth ? ~__mmask32{0} : (__mmask32{1} << rest) - 1;
+    const __m512i of_a = _mm512_maskz_loadu_epi16(mask, a + i);
+    const __m512i of_b = _mm512_maskz_loadu_epi16(b == nullptr ? 0 : mask, b + i);
+    put(i, _mm512_permutex2var_epi16(of_a, first, of_b));
+    if (rest > kWidth) put(i + kWidth, _mm512_permutex2var_epi16(of_a, second, of_b));
+  }
+}
+
+/// Where a block is copied to.
+struct Copies {
+  Pair *x, *dy;
+  Copies(const Cut& cut, ScratchCursor& cursor)
+      : x(cursor.take<Pair>(cut.panels * cut.panel_step)),
+        dy(cursor.take<Pair>(cut.tiles * cut.tile_step)) {}
+};
+
+/// One of several equal shares of some work.
+struct Share {
+  int64_t index = 0, count = 1;
+  int64_t begin(int64_t size) const { return size * index / count; }
+  int64_t end(int64_t size) const { return size * (index + 1) / count; }
+};
+
+class DotWeight {
+ public:
+  DotWeight(const ConvShape& shape, int64_t threads, void* scratch)
+      : z_(shape), cut_(shape), threads_(threads), cursor_(scratch), places_{copies(), copies()} {}
+
+  int64_t scratch_bytes() const { return cursor_.used(); }
+
+  /// All threads work on one block, each on some of the sums, having copied its share of the next
+  /// block: so they wait for each other once for each.
+  void run(const BFloat16* x, const BFloat16* dy, float* dweight) {
+    x_ = x, dy_ = dy;
+    for (int64_t i = -1; i < cut_.blocks; ++i)
+      parallel_pieces(threads_, threads_, [&](int64_t thread, int64_t, int64_t) {
+        const Share share{thread, threads_};
+        if (i + 1 < cut_.blocks) copy(block(i + 1), places_[(i + 1) % 2], share);
+        if (i >= 0) multiply(block(i), places_[i % 2], share, i > 0, dweight);
+      });
+  }
+
+ private:
+  /// Pairs of images.
+  struct Block {
+    int64_t begin, count;
+  };
+  Block block(int64_t i) const {
+    const int64_t begin = i * cut_.block_pairs;
+    return {begin, std::min(cut_.block_pairs, cut_.pairs - begin)};
+  }
+  /// The second is a place of its own where there is a second block.
+  Copies copies() {
+    if (cut_.blocks == 1 && cursor_.used() > 0) return places_[0];
+    return {cut_, cursor_};
+  }
+
+  void copy(const Block& block, const Copies& to, const Share& share) const {
+    const int64_t x_rows = block.count * cut_.x_rows, dy_rows = block.count * z_.p;
+    for (int64_t i = share.begin(x_rows); i < share.end(x_rows); ++i) copy_row_of_x(block, i, to.x);
+    for (int64_t i = share.begin(dy_rows); i < share.end(dy_rows); ++i)
+      copy_row_of_dy(block, i, to.dy);
+  }
+
+  void multiply(const Block& block, const Copies& copies, const Share& share, bool adds,
+                float* sums) const {
+    const int64_t count = cut_.panels * cut_.tiles;
+    for (int64_t i = share.begin(count); i < share.end(count); ++i)
+      multiply_panel<kMostVectors>(block, copies, i / cut_.tiles, i % cut_.tiles, adds, sums);
+  }
+
+  /// A row of each image of a pair: there may be no second one.
+  struct Rows {
+    const BFloat16 *a, *b;
+  };
+  Rows rows_of(const BFloat16* from, int64_t pair, int64_t height, int64_t row,
+               int64_t length) const {
+    const BFloat16* a = from + (2 * pair * height + row) * length;
+    return {a, 2 * pair + 1 < z_.n ? a + height * length : nullptr};
+  }
+
+  /// Row i of the block's x: zeros outside of the image.
+  void copy_row_of_x(const Block& block, int64_t i, Pair* x_pairs) const {
+    const int64_t pair = block.begin + i / cut_.x_rows;
+    const int64_t row = i % cut_.x_rows * cut_.step_h - z_.padding.h;
+    const bool exists = row >= 0 && row < z_.h;
+    const Rows rows = exists ? rows_of(x_, pair, z_.h, row, z_.w * z_.c) : Rows{};
+    for (int64_t j = 0; j < cut_.x_columns; ++j) {
+      const int64_t column = j * cut_.step_w - z_.padding.w;
+      const bool is_inside = exists && column >= 0 && column < z_.w;
+      const int64_t at = column * z_.c;
+      for (int64_t panel = 0; panel < cut_.panels; ++panel) {
+        const int64_t v0 = cut_.first_vector(panel), width = cut_.first_vector(panel + 1) - v0;
+        Pair* to = x_pairs + panel * cut_.panel_step + (i * cut_.x_columns + j) * width * kWidth;
+        const int64_t c = v0 * kWidth, count = std::min(width * kWidth, z_.c - c);
+        if (is_inside)
+          for_pairs(rows.a + at + c, rows.b == nullptr ? nullptr : rows.b + at + c, count,
+                    [&](int64_t v, __m512i pairs) { _mm512_store_si512(to + v, pairs); });
+        else
+          std::fill_n(to, width * kWidth, Pair{0});
+      }
+    }
+  }
+
+  void copy_row_of_dy(const Block& block, int64_t i, Pair* to) const {
+    const int64_t pair = block.begin + i / z_.p, row = i % z_.p;
+    const Rows rows = rows_of(dy_, pair, z_.p, row, z_.q * z_.k);
+    for (int64_t q = 0; q < z_.q; ++q)
+      for_pairs(rows.a + q * z_.k, rows.b == nullptr ? nullptr : rows.b + q * z_.k, z_.k,
+                [&](int64_t k, __m512i pairs) {
+                  store_tiles(pairs, k / kOutputs, to + (i * z_.q + q) * kOutputs);
+                });
+  }
+  /// Each four of the 16 outputs go to a tile.
+  void store_tiles(__m512i value, int64_t tile, Pair* to) const {
+    const int64_t count = cut_.tiles - tile;
+    to += tile * cut_.tile_step;
+    const auto all = (__v16si)value;
+    const auto put = [&](int64_t i, __v4si outputs) {
+      if (i < count) std::memcpy(to + i * cut_.tile_step, &outputs, sizeof(outputs));
+    };
+    put(0, __builtin_shufflevector(all, all, 0, 1, 2, 3));
+    put(1, __builtin_shufflevector(all, all, 4, 5, 6, 7));
+    put(2, __builtin_shufflevector(all, all, 8, 9, 10, 11));
+    put(3, __builtin_shufflevector(all, all, 12, 13, 14, 15));
+  }
+
+  template <int kVectors>
+  void multiply_panel(const Block& block, const Copies& copies, int64_t panel, int64_t tile,
+                      bool adds, float* to_all) const {
+    const int64_t v0 = cut_.first_vector(panel), width = cut_.first_vector(panel + 1) - v0;
+    if constexpr (kVectors > 1)
+      if (width < kVectors)
+        return multiply_panel<kVectors - 1>(block, copies, panel, tile, adds, to_all);
+    for (int64_t r = 0; r < z_.r; ++r)
+      for (int64_t s = 0; s < z_.s; ++s) {
+        const int64_t outputs = std::min(kOutputs, z_.k - tile * kOutputs);
+        float* to = to_all + (tile * kOutputs * z_.r * z_.s + r * z_.s + s) * z_.c + v0 * kWidth;
+        // What has to be there when the sums are.
+        for (int64_t i = 0; i < outputs; ++i) prefetch(to + i * z_.window(), kVectors * kWidth);
+        __m512 sums[kOutputs][kVectors];
+        sum_tap<kVectors>(block, copies, panel, tile, r, s, sums);
+        for (int64_t i = 0; i < outputs; ++i)
+          for (int v = 0; v < kVectors; ++v)
+            add_to(to + i * z_.window() + v * kWidth, z_.c - (v0 + v) * kWidth, sums[i][v], adds);
+      }
+  }
+
+  /// The first `count` of 16 sums.
+  static void add_to(float* to, int64_t count, __m512 sum, bool adds) {
+    const auto mask = static_cast<__mmask16>((1u << std::min(kWidth, count)) - 1);
+    if (adds) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to));
+    _mm512_mask_storeu_ps(to, mask, sum);
+  }
+
+  /// A tile's sums over the pixels of a block, of one tap.
+  template <int kVectors>
+  __attribute__((target("avx512bf16"))) void sum_tap(const Block& block, const Copies& copies,
+                                                     int64_t panel, int64_t tile, int64_t r,
+                                                     int64_t s,
+                                                     __m512 (&to)[kOutputs][kVectors]) const {
+    constexpr int64_t kPixel = kVectors * kWidth;
+    const Pair* x = copies.x + panel * cut_.panel_step +
+                    (r * z_.dilation.h * cut_.x_columns + s * z_.dilation.w) * kPixel;
+    const Pair* dy = copies.dy + tile * cut_.tile_step;
+    // All pixels of a window of one tap lie side by side.
+    const bool dense = cut_.x_columns == z_.q && cut_.x_rows == z_.p;
+    const int64_t runs = dense ? 1 : block.count * z_.p;
+    const int64_t length = dense ? block.count * z_.p * z_.q : z_.q;
+    __m512 sums[kOutputs][kVectors];
+    for (auto& row : sums)
+      for (auto& sum : row) sum = _mm512_setzero_ps();
+    for (int64_t run = 0; run < runs; ++run) {
+      const int64_t pair = run / z_.p, row = run % z_.p;
+      const Pair* at = x + (pair * cut_.x_rows + row * cut_.stride_h) * cut_.x_columns * kPixel;
+      for (int64_t i = 0; i < length; ++i, at += cut_.stride_w * kPixel, dy += kOutputs) {
+        __m512 here[kVectors];
+        for (int v = 0; v < kVectors; ++v) here[v] = _mm512_loadu_ps(at + v * kWidth);
+        for (int64_t k = 0; k < kOutputs; ++k) {
+          const auto gradient = (__m512bh)_mm512_set1_epi32(static_cast<int>(dy[k]));
+          for (int v = 0; v < kVectors; ++v)
+            sums[k][v] = _mm512_dpbf16_ps(sums[k][v], (__m512bh)here[v], gradient);
+        }
+      }
+    }
+    for (int64_t k = 0; k < kOutputs; ++k)
+      for (int v = 0; v < kVectors; ++v) to[k][v] = sums[k][v];
+  }
+
+  ConvShape z_;
+  Cut cut_;
+  int64_t threads_;
+  ScratchCursor cursor_;
+  Copies places_[2];
+  const BFloat16 *x_ = nullptr, *dy_ = nullptr;
+};
+
+}  // namespace
+
+bool has_dot_weight(const ConvShape& shape) {
+  constexpr int64_t kFewestImages = 8, kMostOfImage = 64, kFewest = 512;  // pixels
+  return shape.groups == 1 && shape.n >= kFewestImages && shape.p * shape.q <= kMostOfImage &&
+         shape.pixels() >= kFewest && std::min(shape.c, shape.k) >= kWidth && shape.window() > 0 &&
+         is_affordable(shape, dot_backward_weight_scratch(shape));
+}
+
+int64_t dot_backward_weight_scratch(const ConvShape& shape) {
+  return DotWeight(shape, 1, nullptr).scratch_bytes();
+}
+
+void dot_backward_weight(const ConvShape& shape, const BFloat16* x, const BFloat16* dy,
+                         float* dweight, void* scratch) {
+  DotWeight(shape, num_threads(), scratch).run(x, dy, dweight);
+}
+
+}  // namespace brim::cpu
+
+#else
+
+namespace brim::cpu {
+
+bool has_dot_weight(const ConvShape&) { return false; }
+int64_t dot_backward_weight_scratch(const ConvShape&) { return 0; }
+void dot_backward_weight(const ConvShape&, const BFloat16*, const BFloat16*, float*, void*) {
+  check(false, "no dot products of pairs");
+}
+
+}  // namespace brim::cpu
+
+#endif

@@ -1,0 +1,25 @@
+// Weight gradient of convolutions in bfloat16 by the processor's dot products of pairs (AVX-512
+// BF16): each multiplies two neighbours of one operand with two of the other and adds both to a sum
+// in float32. The pair is a pixel of two images. So images are copied together in twos, once, and
+// then windows of any size and stride find their operands side by side (a pair of neighbouring
+// pixels would have to be copied once for odd and once for even shifts).
+#pragma once
+
+#include "brim/core/half.h"
+#include "brim/ops/conv_shape.h"
+
+namespace brim::cpu {
+
+/// Is it there, and faster than a library (`bench/step --model resnet50 --dtype bf16`)? One group,
+/// images of few pixels, of which there are many, and channels and outputs that fill a vector; the
+/// scratch is no larger than x, y and the weights in float32. The processor is not asked: see
+/// `onednn::has_bfloat16`.
+bool has_dot_weight(const ConvShape& shape);
+
+/// dweight in float32 [K,R,S,C]. Sums over some images are added up in their order, whatever the
+/// number of threads.
+int64_t dot_backward_weight_scratch(const ConvShape& shape);
+void dot_backward_weight(const ConvShape& shape, const BFloat16* x, const BFloat16* dy,
+                         float* dweight, void* scratch);
+
+}  // namespace brim::cpu

@@ -1,0 +1,86 @@
+// Weight gradients of convolutions in bfloat16, which on processors with dot products of pairs are
+// summed from two images at a time where they are small (ops/cpu/dot_weight.h).
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "brim/base/parallel.h"
+#include "brim/core/transfer.h"
+#include "brim/ops/conv2d.h"
+#include "brim/tests/support/compare.h"
+#include "brim/tests/support/convolution.h"
+
+namespace brim {
+namespace {
+
+using testing::ConvolutionLayer;
+
+/// Small whole numbers, whose products and sums of up to 2^24 are exact in float32, in any order.
+Tensor whole_numbers(const Shape& shape, uint64_t seed) {
+  std::vector<double> values = uniform(shape, -4, 4, RandomKey{seed}).to_vector<double>();
+  for (double& value : values) value = std::trunc(value);
+  return convert_to(from_vector(values, shape), {.dtype = Dtype::bfloat16});
+}
+
+Tensor weight_gradient(const ConvolutionLayer& layer, const Tensor& x, const Tensor& dy) {
+  Tensor dweight = empty(layer.weight, {.dtype = x.dtype()});
+  launch(kernel::conv2d_backward_weight, {x, dy}, {dweight}, layer.options);
+  return dweight;
+}
+
+/// Of whole numbers, against float64.
+void check_exact(const ConvolutionLayer& layer) {
+  CAPTURE(to_string(layer.x));
+  CAPTURE(to_string(layer.weight));
+  const Tensor x = whole_numbers(layer.x, 1);
+  const Tensor dy = whole_numbers(conv2d_shape(layer.x, layer.weight, layer.options), 2);
+  const auto wide = [](const Tensor& t) { return convert_to(t, {.dtype = Dtype::float64}); };
+  const Tensor expected = weight_gradient(layer, wide(x), wide(dy));
+  CHECK(testing::bit_difference(weight_gradient(layer, x, dy),
+                                convert_to(expected, {.dtype = Dtype::bfloat16})) == "");
+}
+
+}  // namespace
+
+TEST_CASE("conv2d: a weight gradient in bfloat16 is the exact sum, rounded once") {
+  const ConvolutionLayer layers[] = {
+      {{16, 7, 7, 64}, {64, 3, 3, 64}, {.padding = 1}},
+      // Odd images, channels and outputs that fill no vector; windows beyond the border.
+      {{15, 8, 7, 40}, {21, 3, 3, 40}, {.padding = 1}},
+      {{15, 7, 6, 72}, {18, 5, 3, 72}, {.padding = {3, 2}}},
+      {{20, 13, 15, 80}, {34, 3, 3, 80}, {.stride = 2, .padding = 1}},
+      {{20, 8, 7, 33}, {16, 3, 3, 33}, {.padding = 2, .dilation = 2}},
+      {{21, 14, 7, 16}, {19, 3, 3, 16}, {.stride = {2, 1}, .padding = {0, 1}}},
+      // One pixel, with and without a stride, and beside the image.
+      {{18, 7, 7, 144}, {24, 1, 1, 144}, {}},
+      {{25, 9, 11, 48}, {67, 1, 1, 48}, {.stride = 2}},
+      {{12, 6, 6, 32}, {32, 1, 1, 32}, {.padding = 1}},
+      // Several blocks of images, the last of them fewer.
+      {{46, 8, 8, 512}, {96, 1, 1, 512}, {}},
+      {{45, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}},
+      // Larger images, which are not for this kernel.
+      {{9, 9, 9, 32}, {32, 3, 3, 32}, {.padding = 1}}};
+  for (const ConvolutionLayer& layer : layers) check_exact(layer);
+}
+
+TEST_CASE("conv2d: a weight gradient in bfloat16 does not depend on the number of threads") {
+  const int before = num_threads();
+  for (const ConvolutionLayer& layer :
+       {ConvolutionLayer{{16, 7, 7, 64}, {64, 3, 3, 64}, {.padding = 1}},
+        {{45, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}}}) {
+    const Tensor x = normal(layer.x, 1, RandomKey{1}, {.dtype = Dtype::bfloat16});
+    const Tensor dy = normal(conv2d_shape(layer.x, layer.weight, layer.options), 1, RandomKey{2},
+                             {.dtype = Dtype::bfloat16});
+    set_num_threads(1);
+    const Tensor expected = weight_gradient(layer, x, dy);
+    for (const int threads : {2, 3, 5}) {
+      set_num_threads(threads);
+      CHECK(testing::bit_difference(weight_gradient(layer, x, dy), expected) == "");
+    }
+  }
+  set_num_threads(before);
+}
+
+}  // namespace brim
