@@ -1,7 +1,9 @@
 // Trainings in mixed precision hold what was predicted, to the byte, under every planner, in one
-// part or several, with updates that are skipped in the run; and whatever is kept for backward, the
-// bits are the same.
+// part or several, with updates that are skipped in the run (but what a caching planner reserves
+// where parts of an update are left out); and whatever is kept for backward, the bits are the same.
 #include <doctest/doctest.h>
+
+#include <string_view>
 
 #include "brim/memory/arena_planner.h"
 #include "brim/ops/autocast.h"
@@ -23,9 +25,10 @@ struct Precision {
   int64_t micro_batch = 0;  ///< 0: an update in one part
 };
 
-const Precision kPrecisions[] = {{Dtype::float32, 0, 3},       {Dtype::bfloat16},
-                                 {Dtype::bfloat16, 0, 3},      {Dtype::float16, 1024},
-                                 {Dtype::float16, kOverflows}, {Dtype::float16, kOverflows, 3}};
+const Precision kPrecisions[] = {{Dtype::float32, 0, 3},         {Dtype::bfloat16},
+                                 {Dtype::bfloat16, 0, 3},        {Dtype::float16, 1024},
+                                 {Dtype::float16, 1024, 3},      {Dtype::float16, kOverflows},
+                                 {Dtype::float16, kOverflows, 3}};
 
 const TrainingCase kCases[] = {{"resnet20", 32, 8}, {"mobilenet_v2", 64, 8}};
 
@@ -62,12 +65,15 @@ Trained train_for(const TrainingCase& c, const Precision& precision,
 TEST_CASE("mixed precision holds what was predicted, and recomputation keeps its bits") {
   for (const TrainingCase& c : kCases)
     for (const Precision& precision : kPrecisions) {
-      if (is_instrumented() && &precision != &kPrecisions[5]) continue;
+      if (is_instrumented() && &precision != &kPrecisions[6]) continue;
       CAPTURE(c.name());
       CAPTURE(name_of(precision));
       const Trained kept = train_for(c, precision, {}, memory::planner_named("direct"));
       if (precision.scale == kOverflows) CHECK(!kept.skipped.empty());
       CHECK(kept.skipped.size() < kept.losses.size());
+      // Parts after one that overflows are left out: a rehearsal runs them all. What a caching
+      // planner reserves depends on all that came before, and may then be less.
+      const bool leaves_parts_out = precision.scale == kOverflows && precision.micro_batch > 0;
       int64_t most = 0;
       auto check_same = [&](const RecomputeOptions& recompute, const char* planner) {
         CAPTURE(recompute.name);
@@ -81,7 +87,10 @@ TEST_CASE("mixed precision holds what was predicted, and recomputation keeps its
         CHECK(with.losses.size() == kept.losses.size());
         CHECK(with.state == kept.state);
         CHECK(with.skipped.size() == kept.skipped.size());
-        CHECK(with.stats.peak_reserved == plan.predicted.peak_reserved);
+        if (leaves_parts_out && planner == std::string_view("caching"))
+          CHECK(with.stats.peak_reserved <= plan.predicted.peak_reserved);
+        else
+          CHECK(with.stats.peak_reserved == plan.predicted.peak_reserved);
         CHECK(with.stats.peak_live == plan.predicted.peak_live);
         CHECK(with.stats.mismatches == 0);
         return plan.predicted.peak_reserved;
