@@ -1,8 +1,8 @@
 // Convolutions of ResNet-50 (batch 16) and MobileNet V2 and V3 (batch 32) at 224x224, of ResNet-20
 // (batch 64) at 32x32 and of ResNet-18 (batch 1) at 64x64, layer by layer: milliseconds and GFLOP/s
 // (depthwise: GB/s of activations) of the three passes, as the kernel table runs them, and beside
-// them through oneDNN and through brim's own matrix products (`generic`). `statistics`: forward and
-// then the sweep of a batch norm's statistics, over forward that gathers them.
+// them through oneDNN and in float32 through brim's own matrix products (`generic`). `statistics`:
+// forward and then the sweep of a batch norm's statistics, over forward that gathers them.
 //
 //   conv_bench [resnet50|mobilenet_v2|mobilenet_v3|resnet20|resnet18|all] [runs]
 //   [part of a layer's name] [f32|bf16] [batch]

@@ -13,6 +13,7 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/base/parallel.h"
+#include "brim/bench/timing.h"
 #include "brim/memory/account.h"
 #include "brim/ops/ops.h"
 
@@ -52,12 +53,6 @@ struct Times {
   std::vector<double> forward, backward;
 };
 
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::ranges::nth_element(times, middle);
-  return *middle;
-}
-
 void time_once(Tensor (*op)(const Tensors&), const Operands& operands, Times& times) {
   using Clock = std::chrono::steady_clock;
   auto seconds = [](Clock::time_point from, Clock::time_point to) {
@@ -81,10 +76,10 @@ void compare(const Layer& layer, int64_t batch, int runs) {
     time_once(fused, operands, ours);
     time_once(plain, operands, peer);
   }
-  const double forward = median(ours.forward), backward = median(ours.backward);
+  const double forward = bench::median(ours.forward), backward = bench::median(ours.backward);
   fmt::print("{:>4}@{:<4} {:8.3f} {:8.2f} {:8.3f} {:8.2f}\n", layer.channels, layer.size,
-             forward * 1e3, median(peer.forward) / forward, backward * 1e3,
-             median(peer.backward) / backward);
+             forward * 1e3, bench::median(peer.forward) / forward, backward * 1e3,
+             bench::median(peer.backward) / backward);
 }
 
 }  // namespace

@@ -72,11 +72,10 @@ class SqueezeExcitation final : public autograd::Op {
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
     const Wanted wanted(needs);
-    autograd::Saves saves{.inputs = {kX}, .outputs = {kGate}};
+    // Small, and with all anchors at hand rows of y can be made again.
+    autograd::Saves saves{.inputs = {kX}, .outputs = {kMean, kHidden, kGate}};
     if (wanted.x) saves.inputs.push_back(kWeight1);
     if (wanted.hidden) saves.inputs.push_back(kWeight2);
-    if (wanted.weight1) saves.outputs.push_back(kMean);
-    if (wanted.hidden || wanted.weight2) saves.outputs.push_back(kHidden);
     return saves;
   }
 

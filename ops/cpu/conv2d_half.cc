@@ -1,4 +1,4 @@
-// Convolutions of halves: depthwise ones and most weight gradients by brim's own kernels, others by
+// Convolutions of halves: depthwise ones and some weight gradients by brim's own kernels, others by
 // oneDNN in bfloat16 where the processor has instructions for it. Else the launch widens x and y; a
 // weight gradient widens slice by slice.
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "brim/ops/cpu/dot_weight.h"
 
-#ifdef __AVX512F__
+#include "brim/ops/cpu/bfloat16_pairs.h"
 
-#include <immintrin.h>
+#ifdef __AVX512BW__
 
 #include <algorithm>
 #include <cstring>
@@ -11,22 +11,22 @@
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/affordable.h"
-#include "brim/ops/cpu/vector.h"
 
 namespace brim::cpu {
 namespace {
 
-using Pair = uint32_t;                                          // the same element of two images
+using Twice = uint32_t;                                         // the same element of two images
 constexpr int64_t kWidth = 16, kMostVectors = 4, kOutputs = 4;  // of a tile
 
 /// How images are copied: so many pairs of them at a time.
 struct Cut {
-  int64_t pairs, vectors, panels, tiles;  ///< of all images, of channels, and of outputs
-  int64_t step_h, step_w;                 ///< between pixels of x that are copied
-  int64_t stride_h, stride_w;             ///< of the windows over what was copied
-  int64_t x_rows, x_columns;              ///< of a pair of images
-  int64_t block_pairs, blocks;            ///< at a time
-  int64_t panel_step, tile_step;          ///< in pairs of numbers, from one to the next
+  int64_t pairs;                   ///< of all images
+  int64_t vectors, panels, tiles;  ///< the first two of channels, the last of outputs
+  int64_t step_h, step_w;          ///< between pixels of x that are copied
+  int64_t stride_h, stride_w;      ///< of the windows over what was copied
+  int64_t x_rows, x_columns;       ///< of a pair of images
+  int64_t block_pairs, blocks;     ///< at a time
+  int64_t panel_step, tile_step;   ///< in pairs of numbers, from one to the next
 
   explicit Cut(const ConvShape& z)
       : pairs(ceil_div(z.n, 2)),
@@ -51,7 +51,7 @@ struct Cut {
   int64_t first_vector(int64_t panel) const { return vectors * panel / panels; }
 
  private:
-  static constexpr int64_t kNumbers = 768 << 10;  // of a block: pairs, which take 3 MiB
+  static constexpr int64_t kNumbers = 768 << 10;  // of a block: 3 MiB of pairs
 };
 
 /// Calls `put(i, pairs)` for the elements of [0, count) of two rows, 16 of them from element i on;
@@ -59,31 +59,26 @@ struct Cut {
 template <class Put>
 inline void for_pairs(const BFloat16* a, const BFloat16* b, int64_t count, const Put& put) {
   constexpr int64_t kAhead = 2048;  // elements, in memory's next page
-  const auto order = [](int half) {
-    alignas(64) uint16_t index[2 * kWidth];
-    for (int i = 0; i < 2 * kWidth; ++i)
-      index[i] = static_cast<uint16_t>(i / 2 + half * kWidth + (i % 2) * 2 * kWidth);
-    return _mm512_load_si512(index);
-  };
-  const __m512i first = order(0), second = order(1);
+  const __mmask32 has_b = b == nullptr ? 0 : ~__mmask32{0};
+  if (b == nullptr) b = a;
   for (int64_t i = 0; i < count; i += 2 * kWidth) {
     const int64_t rest = count - i;
     __builtin_prefetch(a + i + kAhead);
-    if (b != nullptr) __builtin_prefetch(b + i + kAhead);
+    __builtin_prefetch(b + i + kAhead);
     const auto mask = rest >= 2 * kWidth ? ~__mmask32{0} : (__mmask32{1} << rest) - 1;
     const __m512i of_a = _mm512_maskz_loadu_epi16(mask, a + i);
-    const __m512i of_b = _mm512_maskz_loadu_epi16(b == nullptr ? 0 : mask, b + i);
-    put(i, _mm512_permutex2var_epi16(of_a, first, of_b));
-    if (rest > kWidth) put(i + kWidth, _mm512_permutex2var_epi16(of_a, second, of_b));
+    const __m512i of_b = _mm512_maskz_loadu_epi16(mask & has_b, b + i);
+    put(i, first_pairs(of_a, of_b));
+    if (rest > kWidth) put(i + kWidth, last_pairs(of_a, of_b));
   }
 }
 
 /// Where a block is copied to.
 struct Copies {
-  Pair *x, *dy;
+  Twice *x, *dy;
   Copies(const Cut& cut, ScratchCursor& cursor)
-      : x(cursor.take<Pair>(cut.panels * cut.panel_step)),
-        dy(cursor.take<Pair>(cut.tiles * cut.tile_step)) {}
+      : x(cursor.take<Twice>(cut.panels * cut.panel_step)),
+        dy(cursor.take<Twice>(cut.tiles * cut.tile_step)) {}
 };
 
 /// One of several equal shares of some work.
@@ -93,7 +88,10 @@ struct Share {
   int64_t end(int64_t size) const { return size * (index + 1) / count; }
 };
 
+/// The gradient of one convolution.
 class DotWeight {
+  using V = Vector<float>;
+
  public:
   DotWeight(const ConvShape& shape, int64_t threads, void* scratch)
       : z_(shape), cut_(shape), threads_(threads), cursor_(scratch), places_{copies(), copies()} {}
@@ -152,7 +150,7 @@ class DotWeight {
   }
 
   /// Row i of the block's x: zeros outside of the image.
-  void copy_row_of_x(const Block& block, int64_t i, Pair* x_pairs) const {
+  void copy_row_of_x(const Block& block, int64_t i, Twice* x_pairs) const {
     const int64_t pair = block.begin + i / cut_.x_rows;
     const int64_t row = i % cut_.x_rows * cut_.step_h - z_.padding.h;
     const bool exists = row >= 0 && row < z_.h;
@@ -163,32 +161,31 @@ class DotWeight {
       const int64_t at = column * z_.c;
       for (int64_t panel = 0; panel < cut_.panels; ++panel) {
         const int64_t v0 = cut_.first_vector(panel), width = cut_.first_vector(panel + 1) - v0;
-        Pair* to = x_pairs + panel * cut_.panel_step + (i * cut_.x_columns + j) * width * kWidth;
+        Twice* to = x_pairs + panel * cut_.panel_step + (i * cut_.x_columns + j) * width * kWidth;
         const int64_t c = v0 * kWidth, count = std::min(width * kWidth, z_.c - c);
         if (is_inside)
           for_pairs(rows.a + at + c, rows.b == nullptr ? nullptr : rows.b + at + c, count,
-                    [&](int64_t v, __m512i pairs) { _mm512_store_si512(to + v, pairs); });
+                    [&](int64_t v, Pairs pairs) { store(to + v, pairs); });
         else
-          std::fill_n(to, width * kWidth, Pair{0});
+          std::fill_n(to, width * kWidth, Twice{0});
       }
     }
   }
 
-  void copy_row_of_dy(const Block& block, int64_t i, Pair* to) const {
+  void copy_row_of_dy(const Block& block, int64_t i, Twice* to) const {
     const int64_t pair = block.begin + i / z_.p, row = i % z_.p;
     const Rows rows = rows_of(dy_, pair, z_.p, row, z_.q * z_.k);
     for (int64_t q = 0; q < z_.q; ++q)
       for_pairs(rows.a + q * z_.k, rows.b == nullptr ? nullptr : rows.b + q * z_.k, z_.k,
-                [&](int64_t k, __m512i pairs) {
+                [&](int64_t k, Pairs pairs) {
                   store_tiles(pairs, k / kOutputs, to + (i * z_.q + q) * kOutputs);
                 });
   }
   /// Each four of the 16 outputs go to a tile.
-  void store_tiles(__m512i value, int64_t tile, Pair* to) const {
+  void store_tiles(Pairs all, int64_t tile, Twice* to) const {
     const int64_t count = cut_.tiles - tile;
     to += tile * cut_.tile_step;
-    const auto all = (__v16si)value;
-    const auto put = [&](int64_t i, __v4si outputs) {
+    const auto put = [&](int64_t i, const auto& outputs) {
       if (i < count) std::memcpy(to + i * cut_.tile_step, &outputs, sizeof(outputs));
     };
     put(0, __builtin_shufflevector(all, all, 0, 1, 2, 3));
@@ -210,7 +207,7 @@ class DotWeight {
         float* to = to_all + (tile * kOutputs * z_.r * z_.s + r * z_.s + s) * z_.c + v0 * kWidth;
         // What has to be there when the sums are.
         for (int64_t i = 0; i < outputs; ++i) prefetch(to + i * z_.window(), kVectors * kWidth);
-        __m512 sums[kOutputs][kVectors];
+        V sums[kOutputs][kVectors] = {};
         sum_tap<kVectors>(block, copies, panel, tile, r, s, sums);
         for (int64_t i = 0; i < outputs; ++i)
           for (int v = 0; v < kVectors; ++v)
@@ -219,44 +216,37 @@ class DotWeight {
   }
 
   /// The first `count` of 16 sums.
-  static void add_to(float* to, int64_t count, __m512 sum, bool adds) {
+  static void add_to(float* to, int64_t count, V sum, bool adds) {
     const auto mask = static_cast<__mmask16>((1u << std::min(kWidth, count)) - 1);
-    if (adds) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to));
+    if (adds) sum += _mm512_maskz_loadu_ps(mask, to);
     _mm512_mask_storeu_ps(to, mask, sum);
   }
 
-  /// A tile's sums over the pixels of a block, of one tap.
+  /// Adds up a tile over the pixels of a block, of one tap.
   template <int kVectors>
-  __attribute__((target("avx512bf16"))) void sum_tap(const Block& block, const Copies& copies,
-                                                     int64_t panel, int64_t tile, int64_t r,
-                                                     int64_t s,
-                                                     __m512 (&to)[kOutputs][kVectors]) const {
+  void sum_tap(const Block& block, const Copies& copies, int64_t panel, int64_t tile, int64_t r,
+               int64_t s, V (&sums)[kOutputs][kVectors]) const {
     constexpr int64_t kPixel = kVectors * kWidth;
-    const Pair* x = copies.x + panel * cut_.panel_step +
-                    (r * z_.dilation.h * cut_.x_columns + s * z_.dilation.w) * kPixel;
-    const Pair* dy = copies.dy + tile * cut_.tile_step;
+    const Twice* x = copies.x + panel * cut_.panel_step +
+                     (r * z_.dilation.h * cut_.x_columns + s * z_.dilation.w) * kPixel;
+    const Twice* dy = copies.dy + tile * cut_.tile_step;
     // All pixels of a window of one tap lie side by side.
     const bool dense = cut_.x_columns == z_.q && cut_.x_rows == z_.p;
     const int64_t runs = dense ? 1 : block.count * z_.p;
     const int64_t length = dense ? block.count * z_.p * z_.q : z_.q;
-    __m512 sums[kOutputs][kVectors];
-    for (auto& row : sums)
-      for (auto& sum : row) sum = _mm512_setzero_ps();
     for (int64_t run = 0; run < runs; ++run) {
       const int64_t pair = run / z_.p, row = run % z_.p;
-      const Pair* at = x + (pair * cut_.x_rows + row * cut_.stride_h) * cut_.x_columns * kPixel;
+      const Twice* at = x + (pair * cut_.x_rows + row * cut_.stride_h) * cut_.x_columns * kPixel;
       for (int64_t i = 0; i < length; ++i, at += cut_.stride_w * kPixel, dy += kOutputs) {
-        __m512 here[kVectors];
-        for (int v = 0; v < kVectors; ++v) here[v] = _mm512_loadu_ps(at + v * kWidth);
+        Pairs here[kVectors];
+        for (int v = 0; v < kVectors; ++v) here[v] = load<Pairs>(at + v * kWidth);
         for (int64_t k = 0; k < kOutputs; ++k) {
-          const auto gradient = (__m512bh)_mm512_set1_epi32(static_cast<int>(dy[k]));
+          const Pairs gradient = dy[k] - Pairs{};
           for (int v = 0; v < kVectors; ++v)
-            sums[k][v] = _mm512_dpbf16_ps(sums[k][v], (__m512bh)here[v], gradient);
+            sums[k][v] = add_products(sums[k][v], here[v], gradient);
         }
       }
     }
-    for (int64_t k = 0; k < kOutputs; ++k)
-      for (int v = 0; v < kVectors; ++v) to[k][v] = sums[k][v];
   }
 
   ConvShape z_;

@@ -16,8 +16,9 @@ namespace brim::cpu {
 /// `onednn::has_bfloat16`.
 bool has_dot_weight(const ConvShape& shape);
 
-/// dweight in float32 [K,R,S,C]. Sums over some images are added up in their order, whatever the
-/// number of threads.
+/// dweight in float32 [K,R,S,C]. Sums in float32 over some images (3 MiB of x and dy) are added up
+/// in the order of images, whatever the number of threads. Subnormal numbers are taken as 0, and
+/// where dy is infinite beside the border the gradient is NaN, as zeros are there.
 int64_t dot_backward_weight_scratch(const ConvShape& shape);
 void dot_backward_weight(const ConvShape& shape, const BFloat16* x, const BFloat16* dy,
                          float* dweight, void* scratch);

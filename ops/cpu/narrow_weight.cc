@@ -5,6 +5,7 @@
 
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
+#include "brim/ops/cpu/bfloat16_pairs.h"
 #include "brim/ops/cpu/vector.h"
 #include "brim/ops/onednn.h"
 
@@ -40,28 +41,22 @@ struct OneByOne {
 };
 
 #ifdef __AVX512BW__
-/// Two by two: the processor multiplies pairs of bfloat16 and adds both products to a float.
-struct Pairs {
+/// Two by two (ops/cpu/bfloat16_pairs.h).
+struct TwoByTwo {
   using Number = uint32_t;  ///< of two pixels, the first one's in the lower half
   using Sum = Vector<float>;
-  using Column = Vector<uint32_t>;
+  using Column = Pairs;
   static constexpr int64_t kPixels = 2;
 
   /// The vectors of two neighbouring pixels, `step` apart; zeros where there is no second one.
   static Column column(const BFloat16* wide, int64_t step, bool has_second) {
-    const auto* from = reinterpret_cast<const __m256i*>(wide);
-    const __m512i first = _mm512_castsi256_si512(_mm256_loadu_si256(from));
-    __m256i other{};
-    if (has_second) other = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(wide + step));
-    const __m512i places =
-        _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6,
-                         37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-    return (Column)_mm512_permutex2var_epi16(first, places, _mm512_castsi256_si512(other));
+    const auto of = [](const BFloat16* from) {
+      return _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    };
+    return first_pairs(of(wide), has_second ? of(wide + step) : __m512i{});
   }
   static Sum add(Sum sum, Number number, Column column) {
-    const Column numbers = number - Column{};
-    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(numbers), "v"(column));
-    return sum;
+    return add_products(sum, number - Column{}, column);
   }
   static const Number* numbers(const BFloat16* narrow, int64_t pixels, int64_t width,
                                Number* room) {
@@ -186,7 +181,7 @@ template <class S, class Body>
 auto with_narrow_weight(const ConvShape& shape, void* scratch, const Body& body) {
 #ifdef __AVX512BW__
   if constexpr (std::is_same_v<S, BFloat16>)
-    if (onednn::has_bfloat16()) return body(NarrowWeight<S, Pairs>(shape, scratch));
+    if (onednn::has_bfloat16()) return body(NarrowWeight<S, TwoByTwo>(shape, scratch));
 #endif
   return body(NarrowWeight<S, OneByOne<S>>(shape, scratch));
 }
@@ -198,8 +193,8 @@ bool has_narrow_weight(const ConvShape& shape) {
   constexpr int64_t kFewest = 1024, kMostWide = 256;
   // Where the library has instructions for halves that are not used here, it is faster.
   if (std::is_same_v<S, BFloat16> && !kCanPair && onednn::has_bfloat16()) return false;
-  // Slices of a batch are by the size of x (ops/conv_slices.h): where that is the wide side, there
-  // are more of them to add up.
+  // Slices of a batch of float32 are by the size of x (ops/conv_slices.h): where that is the wide
+  // side, there are more of them to add up.
   const int64_t most_narrow = shape.c <= shape.k ? kMostNarrow : kMostNarrow / 2;
   const int64_t narrow = std::min(shape.c, shape.k), wide = std::max(shape.c, shape.k);
   return shape.groups == 1 && shape.is_pointwise() && shape.pixels() >= kFewest && narrow > 0 &&

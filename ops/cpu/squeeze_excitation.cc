@@ -87,7 +87,7 @@ template <class T>
 void squeeze_excitation(const KernelCall& call, const NoAttributes&) {
   const Forward<T> f(call);
   T* y = call.out[0].as<T>();
-  const bool streams = worth_streaming(call.out[0], y);
+  const bool streams = y != f.x && worth_streaming(call.out[0], y);
   const int64_t size = f.z.size();
   for_image_groups(f.z.images, size * static_cast<int64_t>(sizeof(T)), [&](Range images) {
     f.gates(images);
@@ -101,7 +101,7 @@ void scale(const KernelCall& call, const NoAttributes&) {
   const Sizes z(call.in[0], 0);
   const T *x = call.in[0].as<T>(), *gate = call.in[1].as<T>();
   T* y = call.out[0].as<T>();
-  const bool streams = worth_streaming(call.out[0], y);
+  const bool streams = y != x && worth_streaming(call.out[0], y);
   // Pixels are shared out, since these may be a few images of a batch.
   const int64_t pixels = z.image.pixels, grain = kImageGrain / std::max<int64_t>(z.c, 1) + 1;
   parallel_for(z.images * pixels, grain, [&](int64_t begin, int64_t end) {

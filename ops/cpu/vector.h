@@ -188,6 +188,7 @@ inline T* opaque(T* pointer) {
 /// Stores B, of 16, 32 or 64 bytes, past the caches.
 template <class B>
 inline void stream_bits(void* to, B bits) {
+  static_assert(sizeof(B) == 64 || sizeof(B) == 32 || sizeof(B) == 16);
 #ifdef __AVX512F__
   if constexpr (sizeof(B) == 64) _mm512_stream_si512(static_cast<__m512i*>(to), (__m512i)bits);
 #endif

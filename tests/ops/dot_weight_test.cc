@@ -45,21 +45,23 @@ void check_exact(const ConvolutionLayer& layer) {
 }  // namespace
 
 TEST_CASE("conv2d: a weight gradient in bfloat16 is the exact sum, rounded once") {
+  // For the kernel images have at most 64 pixels, and channels enough for its copies to be small.
   const ConvolutionLayer layers[] = {
       {{16, 7, 7, 64}, {64, 3, 3, 64}, {.padding = 1}},
       // Odd images, channels and outputs that fill no vector; windows beyond the border.
       {{15, 8, 7, 40}, {21, 3, 3, 40}, {.padding = 1}},
-      {{15, 7, 6, 72}, {18, 5, 3, 72}, {.padding = {3, 2}}},
+      {{21, 8, 8, 64}, {32, 5, 3, 64}, {.padding = {2, 1}}},
       {{20, 13, 15, 80}, {34, 3, 3, 80}, {.stride = 2, .padding = 1}},
-      {{20, 8, 7, 33}, {16, 3, 3, 33}, {.padding = 2, .dilation = 2}},
-      {{21, 14, 7, 16}, {19, 3, 3, 16}, {.stride = {2, 1}, .padding = {0, 1}}},
+      {{20, 6, 6, 64}, {32, 3, 3, 64}, {.padding = 2, .dilation = 2}},
+      {{24, 14, 7, 48}, {32, 3, 3, 48}, {.stride = {2, 1}, .padding = {0, 1}}},
       // One pixel, with and without a stride, and beside the image.
+      {{20, 8, 8, 33}, {40, 1, 1, 33}, {}},
       {{18, 7, 7, 144}, {24, 1, 1, 144}, {}},
       {{25, 9, 11, 48}, {67, 1, 1, 48}, {.stride = 2}},
-      {{12, 6, 6, 32}, {32, 1, 1, 32}, {.padding = 1}},
-      // Several blocks of images, the last of them fewer.
+      {{12, 6, 6, 64}, {64, 1, 1, 64}, {.padding = 1}},
+      // Two blocks of images and three, the last of them fewer.
       {{46, 8, 8, 512}, {96, 1, 1, 512}, {}},
-      {{45, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}},
+      {{130, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}},
       // Larger images, which are not for this kernel.
       {{9, 9, 9, 32}, {32, 3, 3, 32}, {.padding = 1}}};
   for (const ConvolutionLayer& layer : layers) check_exact(layer);
@@ -69,7 +71,7 @@ TEST_CASE("conv2d: a weight gradient in bfloat16 does not depend on the number o
   const int before = num_threads();
   for (const ConvolutionLayer& layer :
        {ConvolutionLayer{{16, 7, 7, 64}, {64, 3, 3, 64}, {.padding = 1}},
-        {{45, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}}}) {
+        {{130, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}}}) {
     const Tensor x = normal(layer.x, 1, RandomKey{1}, {.dtype = Dtype::bfloat16});
     const Tensor dy = normal(conv2d_shape(layer.x, layer.weight, layer.options), 1, RandomKey{2},
                              {.dtype = Dtype::bfloat16});
