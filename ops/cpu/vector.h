@@ -198,9 +198,9 @@ inline void stream_bits(void* to, B bits) {
 #endif
 
 /// Stores past the caches, where the machine can and V is a whole vector; `to` is aligned to what
-/// is stored: a vector, or half of one where it is rounded to halves. Two of these are a line of
-/// the caches, and belong after each other: a line that is left half written costs more than it
-/// saves. A thread ends a series with `stream_fence`.
+/// is stored: a vector, or half of one where it is rounded to halves. The stores that fill a line of
+/// the caches follow each other soon: a line that is left half written costs more than it saves. A
+/// thread ends a series with `stream_fence`.
 template <class V, class T>
 inline void stream(T* to, V value) {
 #ifdef __AVX__
