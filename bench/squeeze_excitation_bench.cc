@@ -6,9 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <vector>
 
 #include "brim/autograd/backward.h"
@@ -54,17 +52,9 @@ struct Times {
 };
 
 void time_once(Tensor (*op)(const Tensors&), const Operands& operands, Times& times) {
-  using Clock = std::chrono::steady_clock;
-  auto seconds = [](Clock::time_point from, Clock::time_point to) {
-    return std::chrono::duration<double>(to - from).count();
-  };
-  Tensor dy = clone(operands.dy);
-  const auto start = Clock::now();
-  Tensor y = op(operands.leaves);
-  const auto middle = Clock::now();
-  backward(y, {.grad = std::move(dy)});
-  times.backward.push_back(seconds(middle, Clock::now()));
-  times.forward.push_back(seconds(start, middle));
+  Tensor dy = clone(operands.dy), y;
+  times.forward.push_back(bench::seconds_of([&] { y = op(operands.leaves); }));
+  times.backward.push_back(bench::seconds_of([&] { backward(y, {.grad = std::move(dy)}); }));
   for (const Tensor& leaf : operands.leaves) leaf.set_grad({});
 }
 

@@ -25,15 +25,10 @@ constexpr int kY = 0, kMean = 1, kHidden = 2, kGate = 3;
 /// [N,1,1,C], whose rows are those of x.
 Shape pooled(const Shape& x, int64_t channels) { return {x[0], 1, 1, channels}; }
 
-/// What backward works out: the gradient of hidden is on the way to those of x, weight1 and bias1.
-struct Wanted {
-  explicit Wanted(const autograd::Needs& needs)
-      : x(needs[kX]),
-        weight1(needs[kWeight1]),
-        weight2(needs[kWeight2]),
-        hidden(needs[kX] || needs[kWeight1] || needs[kBias1]) {}
-  bool x, weight1, weight2, hidden;
-};
+/// The gradient of hidden is on the way to these.
+bool wants_hidden(const autograd::Needs& needs) {
+  return needs[kX] || needs[kWeight1] || needs[kBias1];
+}
 
 class SqueezeExcitation final : public autograd::Op {
  public:
@@ -71,11 +66,10 @@ class SqueezeExcitation final : public autograd::Op {
   }
 
   autograd::Saves saves(const autograd::Needs& needs) const override {
-    const Wanted wanted(needs);
     // Small, and with all anchors at hand rows of y can be made again.
     autograd::Saves saves{.inputs = {kX}, .outputs = {kMean, kHidden, kGate}};
-    if (wanted.x) saves.inputs.push_back(kWeight1);
-    if (wanted.hidden) saves.inputs.push_back(kWeight2);
+    if (needs[kX]) saves.inputs.push_back(kWeight1);
+    if (wants_hidden(needs)) saves.inputs.push_back(kWeight2);
     return saves;
   }
 
@@ -99,22 +93,19 @@ class SqueezeExcitation final : public autograd::Op {
 Tensors SqueezeExcitation::backward(autograd::BackwardCall& call) const {
   autograd::Needs needs;
   for (int i = 0; i < call.inputs(); ++i) needs.push_back(call.needs(i));
-  const Wanted wanted(needs);
-  const Tensor x = contiguous(call.input(kX)), gate = call.output(kGate);
-  Tensor weight1, weight2, mean, hidden;
-  if (wanted.x) weight1 = contiguous(call.input(kWeight1));
-  if (wanted.hidden) weight2 = contiguous(call.input(kWeight2));
-  if (wanted.weight1) mean = call.output(kMean);
-  if (wanted.hidden || wanted.weight2) hidden = call.output(kHidden);
+  const Tensor x = contiguous(call.input(kX));
+  Tensor weight1, weight2;
+  if (needs[kX]) weight1 = contiguous(call.input(kWeight1));
+  if (wants_hidden(needs)) weight2 = contiguous(call.input(kWeight2));
 
   Tensors grads(static_cast<size_t>(call.inputs()));
   for (int i : {kWeight1, kBias1, kWeight2, kBias2})
     if (call.needs(i))
       grads[static_cast<size_t>(i)] = empty(call.input_info(i).shape, call.input_info(i).options());
   Tensor dy = call.take_grad();
-  if (wanted.x) grads[kX] = reuse_or_empty(dy);
+  if (needs[kX]) grads[kX] = reuse_or_empty(dy);
   launch(kernel::squeeze_excitation_backward, dy.dtype(),
-         {dy, x, weight1, weight2, mean, hidden, gate},
+         {dy, x, weight1, weight2, call.output(kMean), call.output(kHidden), call.output(kGate)},
          {grads[kX], grads[kWeight1], grads[kBias1], grads[kWeight2], grads[kBias2]});
   return grads;
 }

@@ -33,8 +33,8 @@ inline constexpr Kernel<NoAttributes> squeeze_excitation{"squeeze_excitation"};
 /// The scaling alone. in: x, gate; out: y, which may be x.
 inline constexpr Kernel<NoAttributes> squeeze_excitation_scale{"squeeze_excitation_scale"};
 /// in: dy, x, weight1, weight2, mean, hidden, gate; out: dx, which may be dy, dweight1, dbias1,
-/// dweight2, dbias2. Each output may be absent, and so may what it does not need: weight1 is for
-/// dx, mean for dweight1, hidden for all but dbias2, weight2 for all but dweight2 and dbias2.
+/// dweight2, dbias2. Each output may be absent, and so may weight1 without dx, and weight2 where
+/// dweight2 and dbias2 are all that is wanted.
 inline constexpr Kernel<NoAttributes> squeeze_excitation_backward{"squeeze_excitation_backward"};
 }  // namespace kernel
 

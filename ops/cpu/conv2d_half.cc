@@ -62,13 +62,6 @@ void convolve(const KernelCall& call, const Conv2dOptions& options) {
     depthwise_backward_data(shape, from, weight, to, call.scratch);
 }
 
-/// Are pairs of images multiplied for the weight gradient?
-template <class S>
-bool has_dots(const ConvShape& shape) {
-  return std::is_same_v<S, BFloat16> && onednn::has_bfloat16() && !onednn::has_tiles() &&
-         has_dot_weight(shape);
-}
-
 template <class To, class From>
 void convert_all(To* to, const From* from, int64_t count) {
   parallel_for(count, 16384, [=](int64_t begin, int64_t end) {
@@ -84,13 +77,30 @@ struct WideSlice {
         dy(cursor.take<float>(elements_of_dy(shape))) {}
 };
 
+/// What makes a weight gradient; `widened` is float32's kernel on copies, slice by slice.
+enum class Way { depthwise, narrow, dots, library, widened };
+template <class S>
+Way way_of(const ConvShape& shape) {
+  if (shape.is_depthwise()) return Way::depthwise;
+  if (has_narrow_weight<S>(shape)) return Way::narrow;
+  if (std::is_same_v<S, BFloat16> && has_dot_weight(shape)) return Way::dots;
+  return library<S>(shape, Pass::backward_weight) != nullptr ? Way::library : Way::widened;
+}
+
 template <class S>
 int64_t slice_scratch(const ConvShape& shape) {
-  if (shape.is_depthwise()) return depthwise_backward_weight_scratch<S>(shape);
-  if (has_narrow_weight<S>(shape)) return narrow_backward_weight_scratch<S>(shape);
-  if (has_dots<S>(shape)) return dot_backward_weight_scratch(shape);
-  if (const auto convolution = library<S>(shape, Pass::backward_weight))
-    return onednn::scratch_bytes(*convolution);
+  switch (way_of<S>(shape)) {
+    case Way::depthwise:
+      return depthwise_backward_weight_scratch<S>(shape);
+    case Way::narrow:
+      return narrow_backward_weight_scratch<S>(shape);
+    case Way::dots:
+      return dot_backward_weight_scratch(shape);
+    case Way::library:
+      return onednn::scratch_bytes(*library<S>(shape, Pass::backward_weight));
+    case Way::widened:
+      break;
+  }
   ScratchCursor cursor(nullptr);
   WideSlice(shape, cursor);
   return cursor.used() + conv2d_slice_scratch<float>(shape);
@@ -100,12 +110,21 @@ int64_t slice_scratch(const ConvShape& shape) {
 template <class S>
 void slice_gradient(const ConvShape& shape, const S* x, const S* dy, float* dweight,
                     void* scratch) {
-  if (shape.is_depthwise()) return depthwise_backward_weight(shape, x, dy, dweight, scratch);
-  if (has_narrow_weight<S>(shape)) return narrow_backward_weight(shape, x, dy, dweight, scratch);
-  if constexpr (std::is_same_v<S, BFloat16>)
-    if (has_dots<S>(shape)) return dot_backward_weight(shape, x, dy, dweight, scratch);
-  if (const auto convolution = library<S>(shape, Pass::backward_weight))
-    return onednn::run(*convolution, x, dy, nullptr, dweight, scratch);
+  switch (way_of<S>(shape)) {
+    case Way::depthwise:
+      return depthwise_backward_weight(shape, x, dy, dweight, scratch);
+    case Way::narrow:
+      return narrow_backward_weight(shape, x, dy, dweight, scratch);
+    case Way::dots:
+      if constexpr (std::is_same_v<S, BFloat16>)
+        dot_backward_weight(shape, x, dy, dweight, scratch);
+      return;
+    case Way::library:
+      return onednn::run(*library<S>(shape, Pass::backward_weight), x, dy, nullptr, dweight,
+                         scratch);
+    case Way::widened:
+      break;
+  }
   ScratchCursor cursor(scratch);
   const WideSlice wide(shape, cursor);
   convert_all(wide.x, x, elements_of_x(shape));
@@ -113,17 +132,12 @@ void slice_gradient(const ConvShape& shape, const S* x, const S* dy, float* dwei
   conv2d_slice_gradient<float>(shape, wide.x, wide.dy, dweight, cursor.take<char>(0));
 }
 
-/// Are halves read as they are? Then there is one slice: no saved tensor in halves comes by rows
+/// One slice where halves are read as they are: no saved tensor in halves comes by rows
 /// (`has_slices`), and only copies are better small.
-template <class S>
-bool reads_halves(const ConvShape& shape) {
-  return shape.is_depthwise() || has_narrow_weight<S>(shape) || has_dots<S>(shape) ||
-         library<S>(shape, Pass::backward_weight) != nullptr;
-}
 template <class S>
 WeightSlices slices_of(const KernelCall& call, const Conv2dOptions& options) {
   WeightSlices slices(call, options);
-  if (reads_halves<S>(slices.shape)) slices.images = std::max<int64_t>(slices.shape.n, 1);
+  if (way_of<S>(slices.shape) != Way::widened) slices.images = std::max<int64_t>(slices.shape.n, 1);
   return slices;
 }
 

@@ -11,6 +11,7 @@
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/affordable.h"
+#include "brim/ops/onednn.h"
 
 namespace brim::cpu {
 namespace {
@@ -83,7 +84,7 @@ struct Copies {
 
 /// One of several equal shares of some work.
 struct Share {
-  int64_t index = 0, count = 1;
+  int64_t index, count;
   int64_t begin(int64_t size) const { return size * index / count; }
   int64_t end(int64_t size) const { return size * (index + 1) / count; }
 };
@@ -263,7 +264,8 @@ bool has_dot_weight(const ConvShape& shape) {
   constexpr int64_t kFewestImages = 8, kMostOfImage = 64, kFewest = 512;  // pixels
   return shape.groups == 1 && shape.n >= kFewestImages && shape.p * shape.q <= kMostOfImage &&
          shape.pixels() >= kFewest && std::min(shape.c, shape.k) >= kWidth && shape.window() > 0 &&
-         is_affordable(shape, dot_backward_weight_scratch(shape));
+         is_affordable(shape, dot_backward_weight_scratch(shape)) && onednn::has_bfloat16() &&
+         !onednn::has_tiles();
 }
 
 int64_t dot_backward_weight_scratch(const ConvShape& shape) {

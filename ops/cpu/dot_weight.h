@@ -10,10 +10,10 @@
 
 namespace brim::cpu {
 
-/// Is it there, and faster than a library (`bench/step --model resnet50 --dtype bf16`)? One group,
-/// images of few pixels, of which there are many, and channels and outputs that fill a vector; the
-/// scratch is no larger than x, y and the weights in float32. The processor is not asked: see
-/// `onednn::has_bfloat16`.
+/// Does this processor have it, and is it faster than a library (`bench/step --model resnet50
+/// --dtype bf16`)? One group, images of few pixels, of which there are many, and channels and
+/// outputs that fill a vector; the scratch is no larger than x, y and the weights in float32. Not
+/// where the library multiplies tiles (AMX).
 bool has_dot_weight(const ConvShape& shape);
 
 /// dweight in float32 [K,R,S,C]. Sums in float32 over some images (3 MiB of x and dy) are added up

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "brim/ops/cpu/vector.h"
+#include "brim/ops/cpu/tile_product.h"
 
 namespace brim::cpu::few_rows {
 
@@ -25,45 +25,26 @@ inline void for_groups(Range range, const Body& body) {
   if constexpr (kMost > 1) for_groups<kMost / 2>(range, body);
 }
 
-/// C = A B, sums over `depth`. Element (i, p) of A is a[i * a_row + p * a_step].
-template <class T>
-struct Product {
-  const T* a;
-  int64_t a_row, a_step;
-  const T* b;
-  int64_t b_row;
-  T* c;
-  int64_t c_row;
-  int64_t depth;
-};
-
+/// The columns of B and C that `V` fills, from column j on.
 template <int kRows, int kVectors, class V, class T>
-inline void multiply_tile(const Product<T>& g, int64_t i, int64_t j) {
+inline void multiply_tile(const tiles::Product<T>& g, int64_t i, int64_t j) {
   V sums[kRows][kVectors] = {};
-  const T *a = g.a + i * g.a_row, *b = g.b + j;
-  for (int64_t p = 0; p < g.depth; ++p, a += g.a_step, b += g.b_row) {
-    V row[kVectors];
-    for (int v = 0; v < kVectors; ++v) row[v] = load<V>(b + v * kLanes<V>);
-    for (int k = 0; k < kRows; ++k) {
-      const V factor = broadcast<V>(a[k * g.a_row]);
-      for (int v = 0; v < kVectors; ++v) sums[k][v] = fma(factor, row[v], sums[k][v]);
-    }
-  }
+  tiles::sum_tile(g, g.a + i * g.a_row, g.b + j, sums);
   for (int k = 0; k < kRows; ++k)
     for (int v = 0; v < kVectors; ++v)
       store(g.c + (i + k) * g.c_row + j + v * kLanes<V>, sums[k][v]);
 }
 
 template <int kVectors, class V, class T>
-void multiply_columns(const Product<T>& g, Range rows, int64_t j) {
+void multiply_columns(const tiles::Product<T>& g, Range rows, int64_t j) {
   constexpr int kRows = kVectorBytes == 64 ? 8 : 4;  // whose sums the registers hold
   for_groups<kRows>(rows,
                     [&]<int kCount>(int64_t i) { multiply_tile<kCount, kVectors, V>(g, i, j); });
 }
 
-/// These rows and columns of C.
+/// These rows and columns of C = A B.
 template <class T>
-void multiply(const Product<T>& g, Range rows, Range columns) {
+void multiply(const tiles::Product<T>& g, Range rows, Range columns) {
   constexpr int64_t kTwo = 2 * kLanes<Vector<T>>;
   int64_t j = columns.begin;
   for (; j + kTwo <= columns.end; j += kTwo) multiply_columns<2, Vector<T>>(g, rows, j);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/ops/cpu/channel_sums.h"
 #include "brim/ops/cpu/few_rows.h"
@@ -83,7 +84,7 @@ template <class T, class Add, class Finish>
 void channel_sums(const ImageSize& image, const Add& add, const Finish& finish) {
   using Sums = ImageSums<T, Add>;
   constexpr int64_t kUnit = 16;
-  parallel_for((image.channels + kUnit - 1) / kUnit, kImageGrain / (kUnit * image.pixels) + 1,
+  parallel_for(ceil_div(image.channels, kUnit), kImageGrain / (kUnit * image.pixels) + 1,
                [&](int64_t first, int64_t last) {
                  const int64_t end = std::min(last * kUnit, image.channels);
                  for (int64_t c = first * kUnit; c < end; c += Sums::kWidth) {

@@ -194,7 +194,7 @@ class RowProduct {
         for (int v = 0; v < kVectors; ++v) __builtin_prefetch(to[i] + v * kWidth, 1);
     }
     V tile[kRows][kVectors] = {};
-    const tiles::Product product{
+    const tiles::Product<float> product{
         .a_row = depth_, .a_step = 1, .b_row = kVectors * kWidth, .depth = depth_};
     const float *a = block.a + row * depth_, *b = panels_.of(panel);
     if (panel == 0)

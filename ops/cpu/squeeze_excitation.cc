@@ -28,7 +28,7 @@ T* data(const View& view) {
 template <class Body>
 void for_columns(int64_t columns, int64_t rows, int64_t depth, const Body& body) {
   constexpr int64_t kUnit = 16, kGrain = 16384;  // multiplications that repay a second thread
-  parallel_for((columns + kUnit - 1) / kUnit, kGrain / (kUnit * rows * depth + 1) + 1,
+  parallel_for(ceil_div(columns, kUnit), kGrain / (kUnit * rows * depth + 1) + 1,
                [&](int64_t begin, int64_t end) {
                  body(Range{begin * kUnit, std::min(end * kUnit, columns)});
                });
@@ -113,10 +113,7 @@ void scale(const KernelCall& call, const NoAttributes&) {
   });
 }
 
-Sizes backward_sizes(const KernelCall& call) {
-  const View& hidden = call.in[5];
-  return {call.in[1], hidden.present ? hidden.shape[3] : 0};
-}
+Sizes backward_sizes(const KernelCall& call) { return {call.in[1], call.in[5].shape[3]}; }
 
 // What the op's backward names d2, d1 and weight1^T d1 / P, of each image: [c], [s], [c].
 template <class T>
@@ -192,7 +189,15 @@ class Backward {
   // c [rows,columns] = a [rows,depth] b [depth,columns].
   void multiply(const T* a, const T* b, T* c, int64_t rows, int64_t depth, int64_t columns) const {
     for_columns(columns, rows, depth, [&](Range range) {
-      few_rows::multiply<T>({a, depth, 1, b, columns, c, columns, depth}, {0, rows}, range);
+      few_rows::multiply<T>({.a = a,
+                             .a_row = depth,
+                             .a_step = 1,
+                             .b = b,
+                             .b_row = columns,
+                             .c = c,
+                             .c_row = columns,
+                             .depth = depth},
+                            {0, rows}, range);
     });
   }
 
@@ -200,10 +205,17 @@ class Backward {
   void weight_gradient(const T* g, int64_t rows, const T* by, int64_t columns, T* dw) const {
     if (dw == nullptr) return;
     constexpr int64_t kStep = 8;  // rows that are written side by side
+    const tiles::Product<T> product{.a = g,
+                                    .a_row = 1,
+                                    .a_step = rows,
+                                    .b = by,
+                                    .b_row = columns,
+                                    .c = dw,
+                                    .c_row = columns,
+                                    .depth = z_.images};
     for_columns(rows, columns, z_.images, [&](Range range) {
       for (int64_t i = range.begin; i < range.end; i += kStep)
-        few_rows::multiply<T>({g, 1, rows, by, columns, dw, columns, z_.images},
-                              {i, std::min(i + kStep, range.end)}, {0, columns});
+        few_rows::multiply(product, {i, std::min(i + kStep, range.end)}, {0, columns});
     });
   }
 

@@ -27,23 +27,23 @@ constexpr int tile_rows(Ends ends, int vectors) {
 }
 
 /// C [rows, columns] = A B, or C += A B. Element (i, p) of A is a[i * a_row + p * a_step].
+template <class T>
 struct Product {
-  const float* a;
+  const T* a;
   int64_t a_row, a_step;
-  const float* b;
+  const T* b;
   int64_t b_row;
-  float* c;
+  T* c;
   int64_t c_row;
   int64_t rows, columns, depth;
 };
 
-/// Adds up a tile, whose first element of A is at `a` and whose columns of B begin at `b`. Where
-/// `kPrefetches`, rows of A follow one another, and those of the next tile are asked for.
-template <bool kPrefetches = false, int kRows, int kVectors>
-inline void sum_tile(const Product& g, const float* a, const float* b,
-                     Vector<float> (&sums)[kRows][kVectors]) {
-  using V = Vector<float>;
-  const float* next = a + kRows * g.depth;
+/// Adds up a tile of vectors or numbers, whose first element of A is at `a` and whose columns of B
+/// begin at `b`. Where `kPrefetches`, rows of A follow one another, and those of the next tile are
+/// asked for.
+template <bool kPrefetches = false, int kRows, int kVectors, class V, class T>
+inline void sum_tile(const Product<T>& g, const T* a, const T* b, V (&sums)[kRows][kVectors]) {
+  const T* next = a + kRows * g.depth;
   for (int64_t p = 0; p < g.depth; ++p, a += g.a_step, b += g.b_row) {
     if constexpr (kPrefetches) __builtin_prefetch(next + kRows * p);
     V row[kVectors];
@@ -56,7 +56,7 @@ inline void sum_tile(const Product& g, const float* a, const float* b,
 }
 
 template <bool kAdds, int kRows, int kVectors>
-inline void multiply_tile(const Product& g, const float* a, const float* b, float* c) {
+inline void multiply_tile(const Product<float>& g, const float* a, const float* b, float* c) {
   using V = Vector<float>;
   V sums[kRows][kVectors] = {};
   sum_tile(g, a, b, sums);
@@ -68,7 +68,7 @@ inline void multiply_tile(const Product& g, const float* a, const float* b, floa
 }
 
 template <Ends kEnds, bool kAdds, int kVectors = kMostVectors>
-void multiply_panel(const Product& g, int64_t column, int64_t vectors) {
+void multiply_panel(const Product<float>& g, int64_t column, int64_t vectors) {
   if constexpr (kVectors > 1)
     if (vectors < kVectors) return multiply_panel<kEnds, kAdds, kVectors - 1>(g, column, vectors);
   constexpr int kRows = tile_rows(kEnds, kVectors);
@@ -79,7 +79,7 @@ void multiply_panel(const Product& g, int64_t column, int64_t vectors) {
 
 /// `columns` fill vectors.
 template <Ends kEnds, bool kAdds>
-void multiply(const Product& g) {
+void multiply(const Product<float>& g) {
   for (int64_t j = 0; j < g.columns; j += kPanel)
     multiply_panel<kEnds, kAdds>(
         g, j, std::min<int64_t>((g.columns - j) / kLanes<Vector<float>>, kMostVectors));

@@ -2,29 +2,19 @@
 // summed from two images at a time where they are small (ops/cpu/dot_weight.h).
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <string>
-#include <vector>
-
 #include "brim/base/instructions.h"
 #include "brim/base/parallel.h"
-#include "brim/core/transfer.h"
+#include "brim/core/launch.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/onednn.h"
 #include "brim/tests/support/compare.h"
 #include "brim/tests/support/convolution.h"
+#include "brim/tests/support/whole_numbers.h"
 
 namespace brim {
 namespace {
 
 using testing::ConvolutionLayer;
-
-/// Small whole numbers, whose products and sums of up to 2^24 are exact in float32, in any order.
-Tensor whole_numbers(const Shape& shape, uint64_t seed) {
-  std::vector<double> values = uniform(shape, -4, 4, RandomKey{seed}).to_vector<double>();
-  for (double& value : values) value = std::trunc(value);
-  return convert_to(from_vector(values, shape), {.dtype = Dtype::bfloat16});
-}
 
 Tensor weight_gradient(const ConvolutionLayer& layer, const Tensor& x, const Tensor& dy) {
   Tensor dweight = empty(layer.weight, {.dtype = x.dtype()});
@@ -36,8 +26,9 @@ Tensor weight_gradient(const ConvolutionLayer& layer, const Tensor& x, const Ten
 void check_exact(const ConvolutionLayer& layer) {
   CAPTURE(to_string(layer.x));
   CAPTURE(to_string(layer.weight));
-  const Tensor x = whole_numbers(layer.x, 1);
-  const Tensor dy = whole_numbers(conv2d_shape(layer.x, layer.weight, layer.options), 2);
+  const Tensor x = testing::whole_numbers(layer.x, Dtype::bfloat16, 1);
+  const Tensor dy = testing::whole_numbers(conv2d_shape(layer.x, layer.weight, layer.options),
+                                           Dtype::bfloat16, 2);
   const auto wide = [](const Tensor& t) { return convert_to(t, {.dtype = Dtype::float64}); };
   const Tensor expected = weight_gradient(layer, wide(x), wide(dy));
   CHECK(testing::bit_difference(weight_gradient(layer, x, dy),

@@ -14,6 +14,7 @@
 #include "brim/ops/matmul.h"
 #include "brim/ops/onednn.h"
 #include "brim/tests/support/compare.h"
+#include "brim/tests/support/whole_numbers.h"
 
 namespace brim {
 namespace {
@@ -27,15 +28,6 @@ class Kernels final : public LaunchObserver {
   bool ran(const std::string& name) const { return std::ranges::count(names, name) > 0; }
   std::vector<std::string> names;
 };
-
-/// Small whole numbers: their products, and sums of them up to 2^24, are exact in float32, in any
-/// order. So a result that is rounded once has the bits of the float64 one in halves, and one that
-/// is rounded on the way has not.
-Tensor whole_numbers(const Shape& shape, Dtype dtype, uint64_t seed) {
-  std::vector<double> values = uniform(shape, -4, 4, RandomKey{seed}).to_vector<double>();
-  for (double& value : values) value = std::trunc(value);
-  return cast(from_vector(values, shape), dtype);
-}
 
 struct Gradients {
   Tensor y, dx, dweight;
@@ -54,8 +46,9 @@ Gradients differentiate(const Tensor& x0, const Tensor& weight0, const Tensor& d
 template <class F>
 Kernels check(const Shape& of_x, const Shape& of_weight, const Shape& of_y, Dtype dtype,
               const F& f) {
-  const Tensor x = whole_numbers(of_x, dtype, 1), weight = whole_numbers(of_weight, dtype, 2),
-               dy = whole_numbers(of_y, dtype, 3);
+  const Tensor x = testing::whole_numbers(of_x, dtype, 1),
+               weight = testing::whole_numbers(of_weight, dtype, 2),
+               dy = testing::whole_numbers(of_y, dtype, 3);
   auto wide = [](const Tensor& tensor) { return cast(tensor, Dtype::float64); };
   Kernels kernels;
   Gradients got;
