@@ -46,17 +46,22 @@ bool has_pointwise(const ConvShape& shape, Pass pass) {
   return std::is_same_v<T, float> && pointwise::suits(shape, pass);
 }
 
+/// Do brim's kernels compute y for one call, in which a library would have to order the weights?
+bool computes_y_itself(const ConvShape& shape) {
+  return shape.is_depthwise() || has_few_pixels(shape, kFewPixelsOfOneCall);
+}
+
 /// Does the kernel that computes y gather its statistics?
 template <class T>
 bool gathers_statistics(const ConvShape& shape) {
   if constexpr (!std::is_same_v<T, float>) return false;
-  if (has_own_forward(shape)) return depthwise_gathers_statistics(shape);
+  if (computes_y_itself(shape)) return depthwise_gathers_statistics(shape);
   return has_winograd<T>(shape, Pass::forward) || has_pointwise<T>(shape, Pass::forward);
 }
 
 template <class T>
 int64_t scratch_of_y(const KernelCall& call, const ConvShape& shape, bool with_statistics) {
-  if (has_own_forward(shape))
+  if (computes_y_itself(shape))
     return with_statistics && gathers_statistics<T>(shape)
                ? depthwise_with_statistics_scratch(shape)
                : own_conv2d_scratch<T>(shape);
@@ -78,7 +83,7 @@ void compute_y(const KernelCall& call, const ConvShape& shape, const BatchStatis
   if constexpr (std::is_same_v<T, float>)
     if (statistics.are_wanted() && depthwise_gathers_statistics(shape))
       return depthwise_with_statistics(shape, x, weight, bias, y, statistics, call.scratch);
-  if (has_own_forward(shape)) return own_conv2d(shape, x, weight, bias, y, call.scratch);
+  if (computes_y_itself(shape)) return own_conv2d(shape, x, weight, bias, y, call.scratch);
   if constexpr (std::is_same_v<T, float>) {
     if (winograd::suits(shape, Pass::forward))
       return winograd::forward(shape, x, weight, bias, y, statistics, call.scratch);
@@ -199,7 +204,7 @@ bool has_own_forward(const ConvShape& shape) {
 template <class T>
 int64_t own_conv2d_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
-  if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
+  if (has_few_pixels(shape, kFewPixelsOfOneCall)) return few_pixels_scratch<T>(shape);
   return conv2d_generic_scratch<T>(shape);
 }
 
@@ -207,7 +212,8 @@ template <class T>
 void own_conv2d(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
                 void* scratch) {
   if (shape.is_depthwise()) return depthwise(shape, x, weight, bias, y, scratch);
-  if (has_few_pixels(shape)) return few_pixels(shape, x, weight, bias, y, scratch);
+  if (has_few_pixels(shape, kFewPixelsOfOneCall))
+    return few_pixels(shape, x, weight, bias, y, scratch);
   conv2d_generic(shape, x, weight, bias, y, scratch);
 }
 
@@ -244,7 +250,7 @@ void conv2d_slice_gradient(const ConvShape& shape, const T* x, const T* dy, T* d
 template <class T>
 int64_t conv2d_backward_data_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
-  if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
+  if (has_few_pixels(shape, kFewPixelsOfOneCall)) return few_pixels_scratch<T>(shape);
   if (has_winograd<T>(shape, Pass::backward_data)) return winograd::backward_data_scratch(shape);
   if (has_pointwise<T>(shape, Pass::backward_data)) return pointwise::backward_data_scratch(shape);
   if (const auto convolution = library<T>(shape, Pass::backward_data))
@@ -256,7 +262,8 @@ template <class T>
 void conv2d_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                           void* scratch) {
   if (shape.is_depthwise()) return depthwise_backward_data(shape, dy, weight, dx, scratch);
-  if (has_few_pixels(shape)) return few_pixels_backward_data(shape, dy, weight, dx, scratch);
+  if (has_few_pixels(shape, kFewPixelsOfOneCall))
+    return few_pixels_backward_data(shape, dy, weight, dx, scratch);
   if constexpr (std::is_same_v<T, float>) {
     if (winograd::suits(shape, Pass::backward_data))
       return winograd::backward_data(shape, dy, weight, dx, scratch);

@@ -12,7 +12,8 @@ namespace brim::cpu {
 
 /// Do brim's kernels do it, whatever a library has? Winograd's method (ops/cpu/winograd.h) and 1x1
 /// products (ops/cpu/pointwise.h) are not meant: `fused_conv2d` leaves those to the library, which
-/// packs their weights once.
+/// packs their weights once. For the same reason a `conv2d`, whose weights change from call to
+/// call, has brim's kernels for more pixels than this (`kFewPixelsOfOneCall`).
 bool has_own_forward(const ConvShape& shape);
 /// y by brim's kernels: the depthwise ones, those for few pixels, or matrix products.
 template <class T>

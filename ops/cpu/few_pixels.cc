@@ -6,7 +6,7 @@
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
-#include "brim/ops/cpu/vector.h"
+#include "brim/ops/cpu/few_rows.h"
 
 namespace brim::cpu {
 namespace {
@@ -23,6 +23,39 @@ struct Windows {
   T* copies;
 
   bool are_x() const { return shape.is_pointwise(); }
+
+  const T* of(const T* x) const {
+    if (are_x()) return x;
+    for_channels([&](int64_t begin, int64_t count) {
+      for_taps([&](int64_t at,
+                   int64_t from) { std::copy_n(x + from + begin, count, copies + at + begin); },
+               [&](int64_t at) { std::fill_n(copies + at + begin, count, T(0)); });
+    });
+    return copies;
+  }
+
+  /// dx = the sums of what the windows hold of each of its pixels.
+  void add_up(T* dx) const {
+    for_channels([&](int64_t begin, int64_t count) {
+      for (int64_t pixel = 0; pixel < shape.n * shape.h * shape.w; ++pixel)
+        std::fill_n(dx + pixel * shape.c + begin, count, T(0));
+      for_taps(
+          [&](int64_t at, int64_t to) {
+            const T* from = copies + at;
+            for (int64_t c = begin; c < begin + count; ++c) dx[to + c] += from[c];
+          },
+          [](int64_t) {});
+    });
+  }
+
+ private:
+  /// Channels in parallel: body(first, count).
+  template <class Body>
+  void for_channels(const Body& body) const {
+    constexpr int64_t kGrain = 16384;  // elements that repay a second thread
+    parallel_for(shape.c, kGrain * shape.c / (shape.pixels() * shape.window()) + 1,
+                 [&](int64_t begin, int64_t end) { body(begin, end - begin); });
+  }
 
   /// Calls body(offset in the windows, offset in x) for each tap of each window inside, and
   /// `outside(offset in the windows)` for the others.
@@ -42,23 +75,6 @@ struct Windows {
                 outside(at);
             }
   }
-
-  const T* of(const T* x) const {
-    if (are_x()) return x;
-    for_taps([&](int64_t at, int64_t from) { std::copy_n(x + from, shape.c, copies + at); },
-             [&](int64_t at) { std::fill_n(copies + at, shape.c, T(0)); });
-    return copies;
-  }
-
-  /// dx = the sums of what the windows hold of each of its pixels.
-  void add_up(T* dx) const {
-    std::fill_n(dx, shape.n * shape.h * shape.w * shape.c, T(0));
-    for_taps(
-        [&](int64_t at, int64_t to) {
-          for (int64_t c = 0; c < shape.c; ++c) dx[to + c] += copies[at + c];
-        },
-        [](int64_t) {});
-  }
 };
 
 /// Calls body(begin, count) for [begin, end) in steps of kStep, `count` being a compile-time
@@ -74,54 +90,6 @@ template <class Body>
 void for_filters(int64_t filters, const Body& body) {
   parallel_for(ceil_div(filters, int64_t{kFilters}), 1, [&](int64_t begin, int64_t end) {
     in_steps<kFilters>(begin * kFilters, std::min(end * kFilters, filters), body);
-  });
-}
-
-template <class V>
-auto sum_of_lanes(V value) {
-  auto sum = value[0];
-  for (int i = 1; i < kLanes<V>; ++i) sum += value[i];
-  return sum;
-}
-
-/// sums[k][m] = the product of filter k and window m.
-template <int kK, int kM, class T>
-void multiply(const T* weight, const T* windows, int64_t length, T (&sums)[kK][kM]) {
-  using V = Vector<T>;
-  V lanes[kK][kM] = {};
-  int64_t i = 0;
-  for (; i + kLanes<V> <= length; i += kLanes<V>) {
-    V window[kM];
-    for (int m = 0; m < kM; ++m) window[m] = load<V>(windows + m * length + i);
-    for (int k = 0; k < kK; ++k) {
-      const V filter = load<V>(weight + k * length + i);
-      for (int m = 0; m < kM; ++m) lanes[k][m] = fma(filter, window[m], lanes[k][m]);
-    }
-  }
-  for (int k = 0; k < kK; ++k)
-    for (int m = 0; m < kM; ++m) {
-      sums[k][m] = sum_of_lanes(lanes[k][m]);
-      for (int64_t j = i; j < length; ++j)
-        sums[k][m] = fma(weight[k * length + j], windows[m * length + j], sums[k][m]);
-    }
-}
-
-/// windows[m] (+)= sum over k of dy[m][k] filter k, from element `begin` to `end`.
-template <bool kFirst, int kK, int kM, class T>
-void spread(const T* dy, int64_t filters, const T* weight, T* windows, int64_t length,
-            int64_t begin, int64_t end) {
-  T factor[kM][kK];
-  for (int m = 0; m < kM; ++m)
-    for (int k = 0; k < kK; ++k) factor[m][k] = dy[m * filters + k];
-  for_lanes<T>(end - begin, [&]<class V>(int64_t i) {
-    V filter[kK];
-    for (int k = 0; k < kK; ++k) filter[k] = load<V>(weight + k * length + begin + i);
-    for (int m = 0; m < kM; ++m) {
-      T* to = windows + m * length + begin + i;
-      V sum = kFirst ? V{} : load<V>(to);
-      for (int k = 0; k < kK; ++k) sum = fma(broadcast<V>(factor[m][k]), filter[k], sum);
-      store(to, sum);
-    }
   });
 }
 
@@ -162,9 +130,10 @@ bool is_stored_once(const ConvShape& shape, const T* dweight) {
 
 }  // namespace
 
-bool has_few_pixels(const ConvShape& shape) {
-  constexpr int64_t kMostPixels = 16, kLeastWeights = 65536;
-  return shape.groups == 1 && shape.pixels() > 0 && shape.pixels() <= kMostPixels &&
+bool has_few_pixels(const ConvShape& shape, int64_t most) {
+  constexpr int64_t kLeastWeights = 65536, kLeastTerms = 4;  // of a window, for each pixel
+  return shape.groups == 1 && shape.pixels() > 0 && shape.pixels() <= most &&
+         shape.window() >= kLeastTerms * shape.pixels() &&
          shape.k * shape.window() >= kLeastWeights;
 }
 
@@ -178,39 +147,30 @@ int64_t few_pixels_scratch(const ConvShape& shape) {
 template <class T>
 void few_pixels(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
                 void* scratch) {
-  const int64_t length = shape.window();
   const T* windows = Windows<T>{shape, static_cast<T*>(scratch)}.of(x);
-  for_filters(shape.k, [&](int64_t k, auto filters) {
-    in_steps<kPixels>(0, shape.pixels(), [&](int64_t m, auto pixels) {
-      T sums[filters()][pixels()];
-      multiply(weight + k * length, windows + m * length, length, sums);
-      for (int j = 0; j < pixels(); ++j)
-        for (int i = 0; i < filters(); ++i)
-          y[(m + j) * shape.k + k + i] = sums[i][j] + (bias == nullptr ? T(0) : bias[k + i]);
-    });
+  const few_rows::Dots<T> products{windows, weight, bias, y, shape.k, shape.window()};
+  parallel_for(shape.k, 1, [&](int64_t begin, int64_t end) {
+    few_rows::dots(products, {0, shape.pixels()}, {begin, end}, [](T sum) { return sum; });
   });
 }
 
 template <class T>
 void few_pixels_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                               void* scratch) {
-  // Elements of each window whose sums stay in the nearest cache while the filters pass by.
-  constexpr int64_t kStretch = 256;
+  constexpr int64_t kUnit = 64;  // elements of a window that a thread takes
   const int64_t length = shape.window();
   const Windows<T> windows{shape, static_cast<T*>(scratch)};
-  T* sums = windows.are_x() ? dx : windows.copies;
-  parallel_for(ceil_div(length, kStretch), 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t begin = i * kStretch, end = std::min(begin + kStretch, length);
-      in_steps<kFilters>(0, shape.k, [&](int64_t k, auto filters) {
-        in_steps<kPixels>(0, shape.pixels(), [&](int64_t m, auto pixels) {
-          const auto add =
-              k == 0 ? spread<true, filters(), pixels(), T> : spread<false, filters(), pixels(), T>;
-          add(dy + m * shape.k + k, shape.k, weight + k * length, sums + m * length, length, begin,
-              end);
-        });
-      });
-    }
+  const tiles::Product<T> product{.a = dy,
+                                  .a_row = shape.k,
+                                  .a_step = 1,
+                                  .b = weight,
+                                  .b_row = length,
+                                  .c = windows.are_x() ? dx : windows.copies,
+                                  .c_row = length,
+                                  .depth = shape.k};
+  parallel_for(ceil_div(length, kUnit), 1, [&](int64_t begin, int64_t end) {
+    few_rows::multiply(product, {0, shape.pixels()},
+                       {begin * kUnit, std::min(end * kUnit, length)});
   });
   if (!windows.are_x()) windows.add_up(dx);
 }

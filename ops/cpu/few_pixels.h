@@ -8,9 +8,14 @@
 
 namespace brim::cpu {
 
-/// Few enough pixels, and weights enough to outweigh copying windows (bench/conv_bench.cc,
-/// "few pixels"). Of one group.
-bool has_few_pixels(const ConvShape& shape);
+/// Pixels that are few for every pass, and for weights that a library keeps in an order of its own.
+inline constexpr int64_t kFewPixels = 16;
+/// For a pass that reads weights which a library would first have to put into its order.
+inline constexpr int64_t kFewPixelsOfOneCall = 64;
+
+/// Of one group, at most `most` pixels of y, and weights enough, in windows long enough, to
+/// outweigh copying windows and adding up across lanes (bench/conv_bench.cc, "few pixels").
+bool has_few_pixels(const ConvShape& shape, int64_t most = kFewPixels);
 
 // T: float or double. Sums are in T: over windows in as many parts as a vector has elements, over
 // outputs and pixels in order. They do not depend on the number of threads.

@@ -1,11 +1,12 @@
 // Matrix products with few rows on one side, such as one for each image of a batch, where the other
-// operand, a weight, is read once for several of them and is too small to be packed first. Any
-// sizes, float and double; on the calling thread: who has several gives each a stretch of the
-// result. The order of each sum depends on its length alone, so that a row does not depend on those
-// that are worked on with it. For larger ones there is ops/cpu/gemm.h.
+// operand, a weight, stays where it lies: it is read too few times to be packed first. Any sizes,
+// float and double; on the calling thread: who has several gives each a stretch of the result. The
+// order of each sum depends on its length alone, so that a row does not depend on those that are
+// worked on with it. For larger ones there is ops/cpu/gemm.h.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "brim/ops/cpu/tile_product.h"
@@ -16,6 +17,10 @@ struct Range {
   int64_t begin, end;
 };
 
+/// Begins to fetch what a tile later reads from memory, past the first cache, which is for what is
+/// read again. There need be nothing at `address`.
+inline void prefetch_into_second_cache(const void* address) { __builtin_prefetch(address, 0, 2); }
+
 /// Calls `body.template operator()<kCount>(i)` for all of the range, `kMost` at a time while there
 /// are as many, then half as many, and so on.
 template <int kMost, class Body>
@@ -25,11 +30,19 @@ inline void for_groups(Range range, const Body& body) {
   if constexpr (kMost > 1) for_groups<kMost / 2>(range, body);
 }
 
-/// The columns of B and C that `V` fills, from column j on.
+/// The columns of B and C that `V` fills, from column j on. The first rows of C ask for the columns
+/// of B that are next.
 template <int kRows, int kVectors, class V, class T>
-inline void multiply_tile(const tiles::Product<T>& g, int64_t i, int64_t j) {
+inline void multiply_tile(const tiles::Product<T>& g, int64_t i, int64_t j, bool is_first) {
   V sums[kRows][kVectors] = {};
-  tiles::sum_tile(g, g.a + i * g.a_row, g.b + j, sums);
+  const T *a = g.a + i * g.a_row, *b = g.b + j;
+  if (is_first)
+    tiles::sum_tile(g, a, b, sums, [](int64_t, const T* columns) {
+      for (int v = 0; v < kVectors; ++v)
+        prefetch_into_second_cache(columns + (kVectors + v) * kLanes<V>);
+    });
+  else
+    tiles::sum_tile(g, a, b, sums);
   for (int k = 0; k < kRows; ++k)
     for (int v = 0; v < kVectors; ++v)
       store(g.c + (i + k) * g.c_row + j + v * kLanes<V>, sums[k][v]);
@@ -38,8 +51,9 @@ inline void multiply_tile(const tiles::Product<T>& g, int64_t i, int64_t j) {
 template <int kVectors, class V, class T>
 void multiply_columns(const tiles::Product<T>& g, Range rows, int64_t j) {
   constexpr int kRows = kVectorBytes == 64 ? 8 : 4;  // whose sums the registers hold
-  for_groups<kRows>(rows,
-                    [&]<int kCount>(int64_t i) { multiply_tile<kCount, kVectors, V>(g, i, j); });
+  for_groups<kRows>(rows, [&]<int kCount>(int64_t i) {
+    multiply_tile<kCount, kVectors, V>(g, i, j, i == rows.begin);
+  });
 }
 
 /// These rows and columns of C = A B.
@@ -52,26 +66,22 @@ void multiply(const tiles::Product<T>& g, Range rows, Range columns) {
                           [&]<class V>(int64_t at) { multiply_columns<1, V>(g, rows, j + at); });
 }
 
-/// The sum of an array, halves of it added until one element is left.
-template <int kCount, class T>
-inline T sum_by_halves(const T* values) {
-  if constexpr (kCount == 1) {
-    return values[0];
-  } else {
-    T halves[kCount / 2];
-    for (int i = 0; i < kCount / 2; ++i) halves[i] = values[i] + values[i + kCount / 2];
-    return sum_by_halves<kCount / 2>(halves);
-  }
-}
+/// The sum of the elements of a vector, halves of it added until one is left.
 template <class V>
 inline auto sum_of_lanes(const V& value) {
-  std::remove_cvref_t<decltype(value[0])> lanes[kLanes<V>];
-  store(lanes, value);
-  return sum_by_halves<kLanes<V>>(lanes);
+  using T = std::remove_cvref_t<decltype(value[0])>;
+  if constexpr (sizeof(V) == 2 * sizeof(T)) {
+    return value[0] + value[1];
+  } else {
+    typedef T Half __attribute__((vector_size(sizeof(V) / 2)));
+    Half halves[2];
+    std::memcpy(halves, &value, sizeof(V));
+    return sum_of_lanes<Half>(halves[0] + halves[1]);
+  }
 }
 
 /// c[i][j] = finish(bias[j] + sum over p of a[i][p] * b[j][p]), rows of `depth` and `c_row`
-/// elements one after the other.
+/// elements one after the other. `bias` may be null.
 template <class T>
 struct Dots {
   const T *a, *b, *bias;
@@ -79,18 +89,20 @@ struct Dots {
   int64_t c_row, depth;
 };
 
-template <int kA, int kB, class T, class Finish>
+/// As `multiply_tile`: the first rows ask for the next rows of B.
+template <int kA, int kB, bool kPrefetches, class T, class Finish>
 inline void dots_tile(const Dots<T>& g, int64_t i, int64_t j, const Finish& finish) {
   using V = Vector<T>;
   const T *a = g.a + i * g.depth, *b = g.b + j * g.depth;
   V sums[kA][kB] = {};
   int64_t p = 0;
   for (; p + kLanes<V> <= g.depth; p += kLanes<V>) {
-    V of_b[kB];
-    for (int l = 0; l < kB; ++l) of_b[l] = load<V>(b + l * g.depth + p);
-    for (int k = 0; k < kA; ++k) {
-      const V of_a = load<V>(a + k * g.depth + p);
-      for (int l = 0; l < kB; ++l) sums[k][l] = fma(of_a, of_b[l], sums[k][l]);
+    V of_a[kA];
+    for (int k = 0; k < kA; ++k) of_a[k] = load<V>(a + k * g.depth + p);
+    for (int l = 0; l < kB; ++l) {
+      if constexpr (kPrefetches) prefetch_into_second_cache(b + (kB + l) * g.depth + p);
+      const V of_b = load<V>(b + l * g.depth + p);
+      for (int k = 0; k < kA; ++k) sums[k][l] = fma(of_a[k], of_b, sums[k][l]);
     }
   }
   T rest[kA][kB] = {};
@@ -100,15 +112,21 @@ inline void dots_tile(const Dots<T>& g, int64_t i, int64_t j, const Finish& fini
         rest[k][l] = fma(a[k * g.depth + p], b[l * g.depth + p], rest[k][l]);
   for (int k = 0; k < kA; ++k)
     for (int l = 0; l < kB; ++l)
-      g.c[(i + k) * g.c_row + j + l] =
-          finish(sum_of_lanes(sums[k][l]) + rest[k][l] + g.bias[j + l]);
+      g.c[(i + k) * g.c_row + j + l] = finish(sum_of_lanes(sums[k][l]) + rest[k][l] +
+                                              (g.bias == nullptr ? T(0) : g.bias[j + l]));
 }
 
 /// These rows and columns of c.
 template <class T, class Finish>
 void dots(const Dots<T>& g, Range rows, Range columns, const Finish& finish) {
-  for_groups<2>(columns, [&]<int kB>(int64_t j) {
-    for_groups<4>(rows, [&]<int kA>(int64_t i) { dots_tile<kA, kB>(g, i, j, finish); });
+  constexpr int kMostA = 4, kMostB = kVectorBytes == 64 ? 6 : 2;  // whose sums the registers hold
+  for_groups<kMostB>(columns, [&]<int kB>(int64_t j) {
+    for_groups<kMostA>(rows, [&]<int kA>(int64_t i) {
+      if (i == rows.begin)
+        dots_tile<kA, kB, true>(g, i, j, finish);
+      else
+        dots_tile<kA, kB, false>(g, i, j, finish);
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 #include "brim/ops/matmul.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/cpu/gemm.h"
@@ -19,35 +20,56 @@ Sizes sizes_of(const KernelCall& call, const kernel::MatmulAttributes& attribute
   return {y[y.size() - 2], y.back(), attributes.transpose_a ? a[a.size() - 2] : a.back()};
 }
 
-/// A layer's product as the 1x1 convolution that it is.
-ConvShape as_convolution(const Sizes& s) {
-  return {{1, 1, s.m, s.k}, {s.n, 1, 1, s.k}, {1, 1, s.m, s.n}, {}};
+/// What a product of a layer with few rows is as a 1x1 convolution of few pixels, and which of its
+/// passes: takes as long as the weights take to be read or written, where they lie.
+struct FewRows {
+  ConvPass pass;
+  ConvShape shape;
+};
+std::optional<FewRows> few_rows_of(const KernelCall& call,
+                                   const kernel::MatmulAttributes& attributes) {
+  const auto [m, n, k] = sizes_of(call, attributes);
+  const auto layer = [](int64_t rows, int64_t in, int64_t out) {
+    return ConvShape({1, 1, rows, in}, {out, 1, 1, in}, {1, 1, rows, out}, {});
+  };
+  FewRows few{ConvPass::forward, layer(m, k, n)};  // x weight^T
+  if (!attributes.transpose_b)                     // dy^T x, or dy weight
+    few = attributes.transpose_a ? FewRows{ConvPass::backward_weight, layer(k, n, m)}
+                                 : FewRows{ConvPass::backward_data, layer(m, n, k)};
+  else if (attributes.transpose_a)
+    return {};
+  const bool has_bias = few.pass != ConvPass::forward && call.in[2].present;
+  const int64_t most = few.pass == ConvPass::backward_weight ? kFewPixels : kFewPixelsOfOneCall;
+  if (has_bias || MatmulBatch(call).count() != 1 || !has_few_pixels(few.shape, most)) return {};
+  return few;
 }
 
-/// Of a few rows with many weights, which takes as long as reading these: they stay where they lie.
-bool has_few_rows(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
-  const Sizes s = sizes_of(call, attributes);
-  return !attributes.transpose_a && attributes.transpose_b && MatmulBatch(call).count() == 1 &&
-         has_few_pixels(as_convolution(s));
+template <class T>
+void run(const FewRows& few, const T* a, const T* b, const T* bias, T* y, void* scratch) {
+  switch (few.pass) {
+    case ConvPass::forward:
+      return few_pixels(few.shape, a, b, bias, y, scratch);
+    case ConvPass::backward_data:
+      return few_pixels_backward_data(few.shape, a, b, y, scratch);
+    case ConvPass::backward_weight:
+      return few_pixels_backward_weight(few.shape, b, a, y, scratch);
+  }
 }
 
 template <class T>
 int64_t matmul_scratch(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
-  const Sizes sizes = sizes_of(call, attributes);
-  auto [m, n, k] = sizes;
-  if (has_few_rows(call, attributes)) return few_pixels_scratch<T>(as_convolution(sizes));
+  if (const auto few = few_rows_of(call, attributes)) return few_pixels_scratch<T>(few->shape);
+  const auto [m, n, k] = sizes_of(call, attributes);
   return gemm_scratch<T>(m, n, k);
 }
 
 template <class T>
 void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
-  const Sizes sizes = sizes_of(call, attributes);
-  auto [m, n, k] = sizes;
+  const auto [m, n, k] = sizes_of(call, attributes);
   const T *a = call.in[0].as<T>(), *b = call.in[1].as<T>();
   const T* bias = call.in[2].present ? call.in[2].as<T>() : nullptr;
   T* y = call.out[0].as<T>();
-  if (has_few_rows(call, attributes))
-    return few_pixels(as_convolution(sizes), a, b, bias, y, call.scratch);
+  if (const auto few = few_rows_of(call, attributes)) return run(*few, a, b, bias, y, call.scratch);
   MatmulBatch batch(call);
   int64_t count = batch.count();
   if (count == 0) std::fill_n(y, call.out[0].numel(), T(0));

@@ -197,8 +197,10 @@ class RowProduct {
     const tiles::Product<float> product{
         .a_row = depth_, .a_step = 1, .b_row = kVectors * kWidth, .depth = depth_};
     const float *a = block.a + row * depth_, *b = panels_.of(panel);
-    if (panel == 0)
-      tiles::sum_tile<true>(product, a, b, tile);
+    if (panel == 0)  // the rows of the next tile
+      tiles::sum_tile(product, a, b, tile, [next = a + kRows * depth_](int64_t step, const void*) {
+        __builtin_prefetch(next + kRows * step);
+      });
     else
       tiles::sum_tile(product, a, b, tile);
     if (bias_ != nullptr)

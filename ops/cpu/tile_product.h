@@ -38,14 +38,18 @@ struct Product {
   int64_t rows, columns, depth;
 };
 
+/// Asks the memory for nothing.
+struct NoPrefetch {
+  void operator()(int64_t /*step*/, const void* /*b*/) const {}
+};
+
 /// Adds up a tile of vectors or numbers, whose first element of A is at `a` and whose columns of B
-/// begin at `b`. Where `kPrefetches`, rows of A follow one another, and those of the next tile are
-/// asked for.
-template <bool kPrefetches = false, int kRows, int kVectors, class V, class T>
-inline void sum_tile(const Product<T>& g, const T* a, const T* b, V (&sums)[kRows][kVectors]) {
-  const T* next = a + kRows * g.depth;
+/// begin at `b`. At each step `prefetch(step, columns of B)` may ask for what comes later.
+template <int kRows, int kVectors, class V, class T, class Prefetch = NoPrefetch>
+inline void sum_tile(const Product<T>& g, const T* a, const T* b, V (&sums)[kRows][kVectors],
+                     const Prefetch& prefetch = {}) {
   for (int64_t p = 0; p < g.depth; ++p, a += g.a_step, b += g.b_row) {
-    if constexpr (kPrefetches) __builtin_prefetch(next + kRows * p);
+    prefetch(p, b);
     V row[kVectors];
     for (int v = 0; v < kVectors; ++v) row[v] = load<V>(b + v * kLanes<V>);
     for (int i = 0; i < kRows; ++i) {

@@ -11,6 +11,7 @@
 #include "brim/ops/concat.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/cpu/pointwise.h"
 #include "brim/ops/cpu/winograd.h"
 #include "brim/ops/matmul.h"
@@ -137,6 +138,9 @@ TEST_CASE("conv2d: layers of ResNet with a few pixels, float32 against float64")
   check_layer({{1, 4, 4, 256}, {256, 3, 3, 256}, window(1, 1)});
   check_layer({{1, 4, 4, 256}, {512, 1, 1, 256}, window(2, 0)});
   check_layer({{1, 2, 2, 512}, {512, 3, 3, 512}, window(1, 1)});
+  check_layer({{1, 8, 8, 128}, {128, 3, 3, 128}, window(1, 1)});
+  check_layer({{1, 16, 16, 64}, {128, 3, 3, 64}, window(2, 1)});
+  check_layer({{1, 7, 7, 2048}, {512, 1, 1, 2048}, window(1, 0)});
 }
 
 // Odd sizes leave tiles of Winograd's method half empty; channels that are no multiple of a panel's
@@ -244,6 +248,17 @@ TEST_CASE("conv2d: bits of 1x1 layers do not depend on threads, nor y and dx on 
   }
 }
 
+TEST_CASE("conv2d: bits of few pixels do not depend on threads, nor y and dx on the batch") {
+  for (const Layer& layer : {Layer{{2, 5, 5, 101}, {90, 3, 3, 101}, window(1, 1)},
+                             Layer{{4, 4, 4, 264}, {258, 1, 1, 264}, window(1, 0)},
+                             Layer{{2, 3, 2, 128}, {77, 3, 3, 128}, window(1, 1)}}) {
+    ConvShape whole = half_of(layer);
+    whole.n *= 2;
+    REQUIRE(cpu::has_few_pixels(whole, cpu::kFewPixelsOfOneCall));
+    check_bits(layer, false);
+  }
+}
+
 // Small batches have kernels of their own (ops/cpu/few_pixels.h), the larger one has not.
 TEST_CASE("conv2d: an image's results are those that it has in a larger batch") {
   const std::vector<Layer> layers = {
@@ -252,7 +267,10 @@ TEST_CASE("conv2d: an image's results are those that it has in a larger batch") 
       {{2, 4, 4, 96}, {80, 3, 3, 96}, window(2, 1)},
       {{3, 2, 2, 264}, {258, 1, 1, 264}, window(1, 0)},
       {{1, 5, 4, 101}, {80, 3, 3, 101}, {.padding = 1, .dilation = 2}},
-      {{5, 3, 3, 91}, {81, 3, 3, 91}, window(1, 0)}};
+      {{5, 3, 3, 91}, {81, 3, 3, 91}, window(1, 0)},
+      {{1, 8, 8, 101}, {83, 3, 3, 101}, window(1, 1)},
+      {{1, 7, 7, 520}, {131, 1, 1, 520}, window(1, 0)},
+      {{2, 9, 7, 90}, {90, 3, 3, 90}, window(2, 1)}};
   for (const Layer& layer : layers) {
     CAPTURE(to_string(layer.x));
     const TensorOptions options{.dtype = Dtype::float64};
@@ -269,7 +287,7 @@ TEST_CASE("conv2d: an image's results are those that it has in a larger batch") 
     };
     const Shape shape = conv2d_shape(layer.x, layer.weight, layer.options);
     const ConvShape z(layer.x, layer.weight, shape, layer.options);
-    REQUIRE(z.pixels() <= 16);
+    REQUIRE(cpu::has_few_pixels(z, cpu::kFewPixelsOfOneCall));
     const Tensor x = normal(layer.x, 1, RandomKey{1}, options);
     const Tensor dy = normal(shape, 1, RandomKey{3}, options);
     const Results got = differentiate(x, weight, dy, layer.options);

@@ -106,21 +106,41 @@ TEST_CASE("linear: the classifier of ResNet-50, float32 against float64") {
   }
 }
 
-// A kernel of its own, which leaves the weight where it lies (ops/cpu/matmul.cc).
+// Kernels of their own, which leave the weight and its gradient where they lie (ops/cpu/matmul.cc):
+// of at most 64 rows, and of at most 16 for the gradient.
 TEST_CASE("linear: a few rows with many weights") {
-  for (int64_t rows : {1, 3, 16, 17}) {
-    CAPTURE(rows);
-    const OpSample few = sample("few rows", {rows, 300}, 221, true);
-    Tensors in;
-    for (const Tensor& input : few.inputs)
-      in.push_back(convert_to(input, {.dtype = Dtype::float32}));
-    const Tensor expected = reference(in)[0];
-    // 301 terms of at most 1, in 8 lanes and more.
-    const std::vector<double> allowed(static_cast<size_t>(expected.numel()), 0x1p-24 * 40 * 18);
-    CHECK(testing::worst_error(few.run(in)[0], expected.to_vector<double>(), allowed) == "");
-    CHECK(testing::worst_error(few.run(few.inputs)[0], reference(few.inputs)[0].to_vector<double>(),
-                               std::vector<double>(allowed.size(), 0x1p-53 * 40 * 18)) == "");
-  }
+  constexpr int64_t kIn = 300, kOut = 221;
+  for (const Dtype dtype : {Dtype::float32, Dtype::float64})
+    for (const int64_t rows : {1, 3, 16, 17, 64, 65}) {
+      CAPTURE(rows);
+      const OpSample few = sample("few rows", {rows, kIn}, kOut, true);
+      Tensors in;
+      for (const Tensor& input : few.inputs)
+        in.push_back(convert_to(input, {.dtype = dtype}).set_requires_grad());
+      const Tensor y = few.run(in)[0];
+      // Sums of at most 301 terms of at most 1, in lanes and more or one after the other.
+      const double most = (dtype == Dtype::float32 ? 0x1p-24 : 0x1p-53) * 40 * 18;
+      auto check = [&](const Tensor& got, const std::vector<double>& expected) {
+        CHECK(testing::worst_error(got, expected, std::vector<double>(expected.size(), most)) ==
+              "");
+      };
+      check(y.detach(),
+            reference({in[0].detach(), in[1].detach(), in[2].detach()})[0].to_vector<double>());
+
+      const Tensor dy = convert_to(uniform({rows, kOut}, -1, 1, RandomKey{4}), {.dtype = dtype});
+      backward(y, {.grad = dy});
+      const auto d = dy.to_vector<double>(), x = in[0].detach().to_vector<double>(),
+                 w = in[1].detach().to_vector<double>();
+      std::vector<double> dx(x.size()), dw(w.size());
+      for (int64_t n = 0; n < rows; ++n)
+        for (int64_t k = 0; k < kOut; ++k)
+          for (int64_t c = 0; c < kIn; ++c) {
+            dx[n * kIn + c] += d[n * kOut + k] * w[k * kIn + c];
+            dw[k * kIn + c] += d[n * kOut + k] * x[n * kIn + c];
+          }
+      check(in[0].grad(), dx);
+      check(in[1].grad(), dw);
+    }
 }
 
 TEST_CASE("linear: the bias gradient of many rows is summed in double and rounded once") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "brim/autograd/backward.h"
@@ -80,21 +81,26 @@ TEST_CASE("optimizer: a failed prepare forgets the one before it") {
   p.require_unchanged();
 }
 
-TEST_CASE("optimizer: finite checks see every element and dtype") {
-  for (Dtype dtype : {Dtype::float32, Dtype::float64})
-    for (int64_t at : {0, 1, 99999, 200000}) {
-      Tensor t = zeros({200001}, {.dtype = dtype}).set_requires_grad();
-      Sgd sgd({{"t", t}});
-      Tensor g = zeros_like(t);
-      t.set_grad(g);
-      CHECK_NOTHROW(sgd.prepare({.rate = 1}));
-      if (dtype == Dtype::float32)
-        g.data<float>()[at] = NAN;
-      else
-        g.data<double>()[at] = -INFINITY;
-      CHECK_THROWS_AS(sgd.prepare({.rate = 1}), ValueError);
-      CHECK_NOTHROW(sgd.prepare({.rate = 1, .check_finite = false}));
-    }
+TEST_CASE("optimizer: finite checks see every element and dtype, clipped or not") {
+  for (const Dtype dtype : {Dtype::float32, Dtype::float64})
+    for (const double value : {kInfinity, 1.0})
+      for (const int64_t at : {0, 1, 99999, 200000}) {
+        Tensor t = zeros({200001}, {.dtype = dtype}).set_requires_grad();
+        Sgd sgd({{"t", t}});
+        const Tensor g = full(t.shape(), 2, {.dtype = dtype});
+        t.set_grad(g);
+        const optim::UpdateOptions options{.rate = 1, .clip = {.value = value}};
+        CHECK_NOTHROW(sgd.prepare(options));
+        CHECK(*sgd.gradient_norm() == std::sqrt(200001.0) * std::min(value, 2.0));
+        for (const double bad : {std::nan(""), kInfinity, -kInfinity}) {
+          if (dtype == Dtype::float32)
+            g.data<float>()[at] = static_cast<float>(bad);
+          else
+            g.data<double>()[at] = bad;
+          CHECK_THROWS_AS(sgd.prepare(options), ValueError);
+        }
+        CHECK_NOTHROW(sgd.prepare({.rate = 1, .check_finite = false}));
+      }
 }
 
 TEST_CASE("optimizer: a parameter without gradient is left as it is") {
