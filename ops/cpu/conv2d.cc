@@ -204,7 +204,8 @@ bool has_own_forward(const ConvShape& shape) {
 template <class T>
 int64_t own_conv2d_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
-  if (has_few_pixels(shape, kFewPixelsOfOneCall)) return few_pixels_scratch<T>(shape);
+  if (has_few_pixels(shape, kFewPixelsOfOneCall))
+    return few_pixels_scratch<T>(shape, Pass::forward);
   return conv2d_generic_scratch<T>(shape);
 }
 
@@ -220,7 +221,7 @@ void own_conv2d(const ConvShape& shape, const T* x, const T* weight, const T* bi
 template <class T>
 int64_t conv2d_slice_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_backward_weight_scratch<T>(shape);
-  if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape);
+  if (has_few_pixels(shape)) return few_pixels_scratch<T>(shape, Pass::backward_weight);
   if (has_narrow_weight<T>(shape)) return narrow_backward_weight_scratch<T>(shape);
   if (has_winograd<T>(shape, Pass::backward_weight))
     return winograd::backward_weight_scratch(shape);
@@ -250,7 +251,8 @@ void conv2d_slice_gradient(const ConvShape& shape, const T* x, const T* dy, T* d
 template <class T>
 int64_t conv2d_backward_data_scratch(const ConvShape& shape) {
   if (shape.is_depthwise()) return depthwise_scratch<T>(shape);
-  if (has_few_pixels(shape, kFewPixelsOfOneCall)) return few_pixels_scratch<T>(shape);
+  if (has_few_pixels(shape, kFewPixelsOfOneCall))
+    return few_pixels_scratch<T>(shape, Pass::backward_data);
   if (has_winograd<T>(shape, Pass::backward_data)) return winograd::backward_data_scratch(shape);
   if (has_pointwise<T>(shape, Pass::backward_data)) return pointwise::backward_data_scratch(shape);
   if (const auto convolution = library<T>(shape, Pass::backward_data))

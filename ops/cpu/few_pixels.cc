@@ -34,15 +34,17 @@ struct Windows {
     return copies;
   }
 
-  /// dx = the sums of what the windows hold of each of its pixels.
-  void add_up(T* dx) const {
+  /// dx = the sums of what the windows hold of each of its pixels, in as many parts, each with
+  /// copies of its own.
+  void add_up(T* dx, int64_t parts) const {
+    const int64_t size = shape.pixels() * shape.window();
     for_channels([&](int64_t begin, int64_t count) {
       for (int64_t pixel = 0; pixel < shape.n * shape.h * shape.w; ++pixel)
         std::fill_n(dx + pixel * shape.c + begin, count, T(0));
       for_taps(
           [&](int64_t at, int64_t to) {
-            const T* from = copies + at;
-            for (int64_t c = begin; c < begin + count; ++c) dx[to + c] += from[c];
+            for (const T* from = copies + at; from < copies + parts * size; from += size)
+              for (int64_t c = begin; c < begin + count; ++c) dx[to + c] += from[c];
           },
           [](int64_t) {});
     });
@@ -128,6 +130,15 @@ bool is_stored_once(const ConvShape& shape, const T* dweight) {
          reinterpret_cast<uintptr_t>(dweight) % kVectorBytes == 0;
 }
 
+/// Parts of the filters whose shares of dx are summed apart: a thread then reads the filters that
+/// it read forward and will update, where one that took a stretch of all windows would leave half
+/// of what another thread updates in its own cache, for that one to fetch. One part where the
+/// shares are not far smaller than the weights.
+int64_t data_parts(const ConvShape& shape) {
+  constexpr int64_t kParts = 4;
+  return shape.k >= 4 * kParts * shape.pixels() ? kParts : 1;
+}
+
 }  // namespace
 
 bool has_few_pixels(const ConvShape& shape, int64_t most) {
@@ -138,9 +149,11 @@ bool has_few_pixels(const ConvShape& shape, int64_t most) {
 }
 
 template <class T>
-int64_t few_pixels_scratch(const ConvShape& shape) {
+int64_t few_pixels_scratch(const ConvShape& shape, ConvPass pass) {
+  const int64_t parts = pass == ConvPass::backward_data ? data_parts(shape) : 1;
   ScratchCursor cursor(nullptr);
-  if (!Windows<T>{shape, nullptr}.are_x()) cursor.take<T>(shape.pixels() * shape.window());
+  if (parts > 1 || !Windows<T>{shape, nullptr}.are_x())
+    cursor.take<T>(parts * shape.pixels() * shape.window());
   return cursor.used();
 }
 
@@ -158,21 +171,32 @@ template <class T>
 void few_pixels_backward_data(const ConvShape& shape, const T* dy, const T* weight, T* dx,
                               void* scratch) {
   constexpr int64_t kUnit = 64;  // elements of a window that a thread takes
-  const int64_t length = shape.window();
+  const int64_t length = shape.window(), units = ceil_div(length, kUnit);
+  const int64_t parts = data_parts(shape);
   const Windows<T> windows{shape, static_cast<T*>(scratch)};
-  const tiles::Product<T> product{.a = dy,
-                                  .a_row = shape.k,
-                                  .a_step = 1,
-                                  .b = weight,
-                                  .b_row = length,
-                                  .c = windows.are_x() ? dx : windows.copies,
-                                  .c_row = length,
-                                  .depth = shape.k};
-  parallel_for(ceil_div(length, kUnit), 1, [&](int64_t begin, int64_t end) {
+  const bool is_dx = parts == 1 && windows.are_x();
+  const auto work = [&](int64_t part, int64_t begin, int64_t end) {
+    const int64_t first = shape.k * part / parts, last = shape.k * (part + 1) / parts;
+    const tiles::Product<T> product{
+        .a = dy + first,
+        .a_row = shape.k,
+        .a_step = 1,
+        .b = weight + first * length,
+        .b_row = length,
+        .c = is_dx ? dx : windows.copies + part * shape.pixels() * length,
+        .c_row = length,
+        .depth = last - first};
     few_rows::multiply(product, {0, shape.pixels()},
                        {begin * kUnit, std::min(end * kUnit, length)});
+  };
+  parallel_for(parts * units, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t next; begin < end; begin = next) {
+      const int64_t part = begin / units;
+      next = std::min(end, (part + 1) * units);
+      work(part, begin - part * units, next - part * units);
+    }
   });
-  if (!windows.are_x()) windows.add_up(dx);
+  if (!is_dx) windows.add_up(dx, parts);
 }
 
 template <class T>
@@ -194,7 +218,7 @@ void few_pixels_backward_weight(const ConvShape& shape, const T* x, const T* dy,
 }
 
 #define BRIM_INSTANTIATE(T)                                                                \
-  template int64_t few_pixels_scratch<T>(const ConvShape&);                                \
+  template int64_t few_pixels_scratch<T>(const ConvShape&, ConvPass);                      \
   template void few_pixels(const ConvShape&, const T*, const T*, const T*, T*, void*);     \
   template void few_pixels_backward_data(const ConvShape&, const T*, const T*, T*, void*); \
   template void few_pixels_backward_weight(const ConvShape&, const T*, const T*, T*, void*);

@@ -18,11 +18,11 @@ inline constexpr int64_t kFewPixelsOfOneCall = 64;
 bool has_few_pixels(const ConvShape& shape, int64_t most = kFewPixels);
 
 // T: float or double. Sums are in T: over windows in as many parts as a vector has elements, over
-// outputs and pixels in order. They do not depend on the number of threads.
+// outputs in order, of many in four parts, and over pixels in order. They do not depend on the
+// number of threads.
 
-/// Of all three passes.
 template <class T>
-int64_t few_pixels_scratch(const ConvShape& shape);
+int64_t few_pixels_scratch(const ConvShape& shape, ConvPass pass);
 template <class T>
 void few_pixels(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
                 void* scratch);

@@ -58,7 +58,8 @@ void run(const FewRows& few, const T* a, const T* b, const T* bias, T* y, void* 
 
 template <class T>
 int64_t matmul_scratch(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
-  if (const auto few = few_rows_of(call, attributes)) return few_pixels_scratch<T>(few->shape);
+  if (const auto few = few_rows_of(call, attributes))
+    return few_pixels_scratch<T>(few->shape, few->pass);
   const auto [m, n, k] = sizes_of(call, attributes);
   return gemm_scratch<T>(m, n, k);
 }

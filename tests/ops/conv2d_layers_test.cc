@@ -251,7 +251,9 @@ TEST_CASE("conv2d: bits of 1x1 layers do not depend on threads, nor y and dx on 
 TEST_CASE("conv2d: bits of few pixels do not depend on threads, nor y and dx on the batch") {
   for (const Layer& layer : {Layer{{2, 5, 5, 101}, {90, 3, 3, 101}, window(1, 1)},
                              Layer{{4, 4, 4, 264}, {258, 1, 1, 264}, window(1, 0)},
-                             Layer{{2, 3, 2, 128}, {77, 3, 3, 128}, window(1, 1)}}) {
+                             Layer{{2, 3, 2, 128}, {77, 3, 3, 128}, window(1, 1)},
+                             Layer{{2, 2, 2, 72}, {301, 3, 3, 72}, window(1, 1)},
+                             Layer{{2, 1, 3, 260}, {270, 1, 1, 260}, window(1, 0)}}) {
     ConvShape whole = half_of(layer);
     whole.n *= 2;
     REQUIRE(cpu::has_few_pixels(whole, cpu::kFewPixelsOfOneCall));
@@ -270,7 +272,9 @@ TEST_CASE("conv2d: an image's results are those that it has in a larger batch") 
       {{5, 3, 3, 91}, {81, 3, 3, 91}, window(1, 0)},
       {{1, 8, 8, 101}, {83, 3, 3, 101}, window(1, 1)},
       {{1, 7, 7, 520}, {131, 1, 1, 520}, window(1, 0)},
-      {{2, 9, 7, 90}, {90, 3, 3, 90}, window(2, 1)}};
+      {{2, 9, 7, 90}, {90, 3, 3, 90}, window(2, 1)},
+      {{1, 2, 3, 70}, {203, 3, 3, 70}, window(1, 1)},
+      {{4, 1, 2, 260}, {263, 1, 1, 260}, window(1, 0)}};
   for (const Layer& layer : layers) {
     CAPTURE(to_string(layer.x));
     const TensorOptions options{.dtype = Dtype::float64};
