@@ -3,6 +3,8 @@
 #include <chrono>
 
 #include "brim/autograd/trace_recorder.h"
+#include "brim/base/parallel.h"
+#include "brim/base/stand_in.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/memory/out_of_memory.h"
 
@@ -11,6 +13,12 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// On a GPU caches are not those of threads.
+memory::PlanOptions with_threads(memory::PlanOptions options) {
+  options.threads = stand_in().device.is_cpu() ? num_threads() : 1;
+  return options;
 }
 
 }  // namespace
@@ -31,7 +39,8 @@ TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions&
   result.trace = trace_on_meta(program);
   result.trace_seconds = seconds_since(start);
   start = std::chrono::steady_clock::now();
-  result.plan = std::make_shared<memory::Plan>(memory::make_plan(result.trace, options));
+  result.plan =
+      std::make_shared<memory::Plan>(memory::make_plan(result.trace, with_threads(options)));
   result.pack_seconds = seconds_since(start);
   result.predicted = measure_on_meta(memory::arena_planner(result.plan), program);
   return result;

@@ -1,10 +1,12 @@
-// Packing: a small problem, its bound, an answer within a capacity; the rules of one section.
+// Packing: a small problem, its bound, an answer within a capacity; bytes that change threads; the
+// rules of one section.
 #include <algorithm>
 #include <vector>
 
 #include "brim/base/error.h"
 #include "brim/memory/plan/check_packing.h"
 #include "brim/memory/plan/pack.h"
+#include "brim/memory/plan/same_threads.h"
 
 using namespace brim;
 
@@ -28,6 +30,18 @@ void small_problem() {
   memory::Packing aligned = memory::pack(lifetimes, {.alignment = 4});
   check(aligned.height == 8, "each of them takes 4 bytes now");
   // [/capacity]
+}
+
+void same_threads() {
+  // [threads]
+  const int64_t MiB = 1 << 20;
+  std::vector<memory::Lifetime> steps{{0, 1, 8 * MiB}, {1, 2, 4 * MiB}, {2, 3, 8 * MiB}};
+  std::vector<int64_t> offsets{0, 0, 0};
+  check(memory::bytes_between_threads(steps, offsets, 2) == 4 * MiB, "2 MiB there, and 2 MiB back");
+  offsets = memory::with_same_threads(steps, offsets, 8 * MiB, 64, 2);
+  check(offsets[1] == 2 * MiB, "the middles meet");
+  check(memory::bytes_between_threads(steps, offsets, 2) == 0, "each half stays");
+  // [/threads]
 }
 
 // [tighten]
@@ -67,5 +81,6 @@ void rules() {
 
 int main() {
   small_problem();
+  same_threads();
   rules();
 }

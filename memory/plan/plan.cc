@@ -7,6 +7,7 @@
 #include "brim/memory/plan/check_plan.h"
 #include "brim/memory/plan/pack.h"
 #include "brim/memory/plan/program_spans.h"
+#include "brim/memory/plan/same_threads.h"
 #include "brim/memory/source.h"
 
 namespace brim::memory {
@@ -36,8 +37,9 @@ Packing pack_low(std::span<const Lifetime> lifetimes, int64_t bytes) {
 
 class Maker {
  public:
-  Maker(const Trace& trace, Plan& plan)
+  Maker(const Trace& trace, int threads, Plan& plan)
       : trace_(trace),
+        threads_(threads),
         plan_(plan),
         spans_(find_programs(trace)),
         live_(live_bytes(trace.lifetimes(), trace.end)) {}
@@ -216,12 +218,15 @@ class Maker {
     // As high as the arena must be anyway is low enough.
     const int64_t room = plan_.lower_bound - plan_.kept_bytes;
     const Packing packing = pack_low(lifetimes, std::max(room, most_live(lifetimes, time)));
+    const std::vector<int64_t> offsets =
+        with_same_threads(lifetimes, packing.offsets, packing.height, kAlignment, threads_);
     for (size_t i = 0; i < requests.size(); ++i)
-      requests[i]->offset = plan_.kept_bytes + packing.offsets[i];
+      requests[i]->offset = plan_.kept_bytes + offsets[i];
     program.top = plan_.kept_bytes + packing.height;
   }
 
   const Trace& trace_;
+  int threads_;
   Plan& plan_;
   ProgramSpans spans_;
   std::vector<int64_t> live_;
@@ -237,7 +242,7 @@ double Plan::gap() const {
 
 Plan make_plan(const Trace& trace, const PlanOptions& options) {
   Plan plan{.identity = options.identity};
-  Maker(trace, plan).run();
+  Maker(trace, options.threads, plan).run();
   try {
     check_plan(plan);
   } catch (const FileError& error) {

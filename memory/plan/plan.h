@@ -87,6 +87,9 @@ struct Plan {
 
 struct PlanOptions {
   std::string identity;
+  /// That share buffers: of packings of the same height, one in which they take fewer bytes from
+  /// each other (memory/plan/same_threads.h). 1: no matter.
+  int threads = 1;
 };
 
 /// A plan under which the recorded program runs again. Where sections of the same kind and size
