@@ -15,8 +15,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// On a GPU caches are not those of threads.
-memory::PlanOptions with_threads(memory::PlanOptions options) {
+memory::PlanOptions with_threads_of_device(memory::PlanOptions options) {
   options.threads = stand_in().device.is_cpu() ? num_threads() : 1;
   return options;
 }
@@ -39,8 +38,8 @@ TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions&
   result.trace = trace_on_meta(program);
   result.trace_seconds = seconds_since(start);
   start = std::chrono::steady_clock::now();
-  result.plan =
-      std::make_shared<memory::Plan>(memory::make_plan(result.trace, with_threads(options)));
+  result.plan = std::make_shared<memory::Plan>(
+      memory::make_plan(result.trace, with_threads_of_device(options)));
   result.pack_seconds = seconds_since(start);
   result.predicted = measure_on_meta(memory::arena_planner(result.plan), program);
   return result;

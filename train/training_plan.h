@@ -25,7 +25,8 @@ struct TrainingPlan {
 /// What `program` asks for, whatever the planner.
 memory::Trace trace_on_meta(const MetaProgram& program);
 
-/// `program` as of `measure_on_meta`.
+/// `program` as of `measure_on_meta`. `threads` of the options is not read: a plan for the CPU is
+/// for those that kernels have now, one for a GPU for none.
 TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions& options = {});
 
 struct PlanUnderOptions {

@@ -1,7 +1,7 @@
 #include "brim/memory/plan/same_threads.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "brim/base/bytes.h"
 #include "brim/memory/plan/check_packing.h"
@@ -15,7 +15,7 @@ constexpr int kPasses = 3;                      // over all buffers; later ones 
 constexpr size_t kNeighbours = 32;              // whose places are tried, before and after
 constexpr int64_t kMostWork = 200'000'000;      // pairs of buffers
 
-struct Range {
+struct ByteRange {
   int64_t begin, end;
 };
 
@@ -114,7 +114,7 @@ class Places {
     left_.assign(1, {offset, own.stretch(1, 1)});
     walk([&](size_t j) {
       const Place other{offsets_[j], lives_[j].size};
-      cost += take(other, [&](Range shared) { return between(shared, own, other); });
+      cost += take(other, [&](ByteRange shared) { return between(shared, own, other); });
       return !left_.empty();
     });
     return cost;
@@ -128,11 +128,11 @@ class Places {
   /// Takes from what is left the bytes of a place; the sum of `cost` of those.
   template <class Cost>
   int64_t take(const Place& place, const Cost& cost) {
-    const Range other{place.offset, place.offset + place.size};
+    const ByteRange other{place.offset, place.offset + place.size};
     int64_t sum = 0;
     rest_.clear();
-    for (const Range& range : left_) {
-      const Range shared{std::max(range.begin, other.begin), std::min(range.end, other.end)};
+    for (const ByteRange& range : left_) {
+      const ByteRange shared{std::max(range.begin, other.begin), std::min(range.end, other.end)};
       if (shared.begin >= shared.end) {
         rest_.push_back(range);
         continue;
@@ -146,7 +146,7 @@ class Places {
   }
 
   /// Of shared bytes, those that the two places give to different threads.
-  int64_t between(Range shared, const Place& a, const Place& b) const {
+  int64_t between(ByteRange shared, const Place& a, const Place& b) const {
     int64_t same = 0;
     for (int t = 0; t < threads_; ++t) {
       const int64_t begin =
@@ -159,16 +159,16 @@ class Places {
   }
 
   /// What no other buffer takes while i lives, in pieces that it fits into.
-  std::vector<Range> gaps(size_t i, int64_t height) const {
-    std::vector<Range> taken, gaps;
+  std::vector<ByteRange> gaps(size_t i, int64_t height) const {
+    std::vector<ByteRange> taken, gaps;
     for (size_t j = 0; j < lives_.size(); ++j)
       if (j != i && lives_[j].size > 0 && lives_[j].lower < lives_[i].upper &&
           lives_[i].lower < lives_[j].upper)
         taken.push_back({offsets_[j], offsets_[j] + lives_[j].size});
-    std::ranges::sort(taken, {}, &Range::begin);
+    std::ranges::sort(taken, {}, &ByteRange::begin);
     taken.push_back({height, height});
     int64_t at = 0;
-    for (const Range& range : taken) {
+    for (const ByteRange& range : taken) {
       if (range.begin - at >= lives_[i].size) gaps.push_back({at, range.begin});
       at = std::max(at, range.end);
     }
@@ -178,16 +178,16 @@ class Places {
   /// The ends of the gaps, and the places of those before and after it: flush at either end, and
   /// with the same middle.
   std::vector<int64_t> candidates(size_t i, int64_t height) const {
-    const std::vector<Range> free = gaps(i, height);
+    const std::vector<ByteRange> free = gaps(i, height);
     const int64_t size = lives_[i].size;
     std::vector<int64_t> offsets;
     const auto add = [&](int64_t offset) {
-      const auto fits = [&](const Range& gap) {
+      const auto fits = [&](const ByteRange& gap) {
         return gap.begin <= offset && offset + size <= gap.end;
       };
       if (std::ranges::any_of(free, fits)) offsets.push_back(offset);
     };
-    for (const Range& gap : free) add(gap.begin), add(gap.end - size);
+    for (const ByteRange& gap : free) add(gap.begin), add(gap.end - size);
     size_t left = kNeighbours;
     const auto add_neighbour = [&](size_t j) {
       const int64_t more = lives_[j].size - size;  // bytes to spare, if any
@@ -207,7 +207,7 @@ class Places {
   int threads_;
   std::vector<size_t> by_birth_, by_death_;  // those worth dividing
   std::vector<int64_t> born_, died_;
-  std::vector<Range> left_, rest_;
+  std::vector<ByteRange> left_, rest_;
 };
 
 }  // namespace

@@ -5,8 +5,11 @@
 #include <doctest/doctest.h>
 
 #include <utility>
+#include <vector>
 
+#include "brim/base/parallel.h"
 #include "brim/memory/out_of_memory.h"
+#include "brim/memory/plan/same_threads.h"
 #include "brim/memory/report/peak.h"
 #include "brim/tests/support/instrumented.h"
 #include "brim/tests/train/planned_training.h"
@@ -49,6 +52,32 @@ TEST_CASE("the arena is as high as the largest live sum, and the run holds exact
     CHECK(measured.by_category_at_peak == planned.predicted.at_peak);
     CHECK(measured.mismatches == 0);
   }
+}
+
+// The placement alone is another: see tests/memory/same_threads_test.cc.
+TEST_CASE("threads keep their bytes from one buffer to the next, in an arena of the same size") {
+  const TrainingPlan planned = plan_on_meta(rehearsal_of({"resnet20", 32, 32}));
+  const auto between = [](const memory::Plan& plan) {
+    int64_t bytes = 0;
+    for (const memory::PlannedProgram& program : plan.programs) {
+      std::vector<memory::Lifetime> lives;
+      std::vector<int64_t> offsets;
+      int64_t time = 0;
+      for (const memory::PlannedSection& section : program.sections)
+        for (const memory::PlannedRequest& request : section.requests)
+          if (const int64_t birth = time++; request.offset >= 0) {
+            lives.push_back({birth, request.death, request.bytes});
+            offsets.push_back(request.offset);
+          }
+      bytes += memory::bytes_between_threads(lives, offsets, 2);
+    }
+    return bytes;
+  };
+  const memory::Plan of_one = make_plan(planned.trace, {.threads = 1});
+  const memory::Plan of_two = make_plan(planned.trace, {.threads = 2});
+  CHECK(of_two.arena_bytes == of_one.arena_bytes);
+  CHECK(between(of_two) < between(of_one) / 2);
+  CHECK(*planned.plan == make_plan(planned.trace, {.threads = num_threads()}));
 }
 
 TEST_CASE("the direct and the caching planner hold what the meta device says, too") {
