@@ -6,11 +6,10 @@
 #pragma once
 
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <string_view>
 
+#include "brim/base/box_muller.h"
 #include "brim/base/host_device.h"
 
 namespace brim {
@@ -62,19 +61,27 @@ struct LiveKey {
   }
 };
 
+/// One of Philox's rounds; from one to the next its key goes on by the two steps.
+constexpr void philox_round(uint32_t& x0, uint32_t& x1, uint32_t& x2, uint32_t& x3, uint32_t k0,
+                            uint32_t k1) {
+  const uint64_t a = uint64_t{0xD2511F53u} * x0, b = uint64_t{0xCD9E8D57u} * x2;
+  x0 = static_cast<uint32_t>(b >> 32) ^ x1 ^ k0;
+  x1 = static_cast<uint32_t>(b);
+  x2 = static_cast<uint32_t>(a >> 32) ^ x3 ^ k1;
+  x3 = static_cast<uint32_t>(a);
+}
+inline constexpr int kPhiloxRounds = 10;
+inline constexpr uint32_t kPhiloxStep0 = 0x9E3779B9u, kPhiloxStep1 = 0xBB67AE85u;
+
 /// The 128 bits at counter (high, low) of the stream `key`.
 constexpr std::array<uint32_t, 4> philox(RandomKey key, uint64_t high, uint64_t low) {
   uint32_t x0 = static_cast<uint32_t>(low), x1 = static_cast<uint32_t>(low >> 32);
   uint32_t x2 = static_cast<uint32_t>(high), x3 = static_cast<uint32_t>(high >> 32);
   uint32_t k0 = static_cast<uint32_t>(key.value), k1 = static_cast<uint32_t>(key.value >> 32);
-  for (int round = 0; round < 10; ++round) {
-    uint64_t a = uint64_t{0xD2511F53u} * x0, b = uint64_t{0xCD9E8D57u} * x2;
-    x0 = static_cast<uint32_t>(b >> 32) ^ x1 ^ k0;
-    x1 = static_cast<uint32_t>(b);
-    x2 = static_cast<uint32_t>(a >> 32) ^ x3 ^ k1;
-    x3 = static_cast<uint32_t>(a);
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    philox_round(x0, x1, x2, x3, k0, k1);
+    k0 += kPhiloxStep0;
+    k1 += kPhiloxStep1;
   }
   return {x0, x1, x2, x3};
 }
@@ -92,13 +99,11 @@ constexpr float random_uniform(RandomKey key, uint64_t sample, uint64_t element)
   return to_uniform(random_bits(key, sample, element));
 }
 
-/// Standard normal, by Box and Muller from two of the four words of a counter.
+/// Standard normal: `box_muller` (box_muller.h) of two of the four words of a counter.
 BRIM_HOST_DEVICE inline float random_normal(RandomKey key, uint64_t sample, uint64_t element) {
-  auto words = philox(key, sample, element >> 1);
-  size_t first = (element & 1) * 2;
-  // (bits + 1) keeps the logarithm finite.
-  double u = (words[first] + 1.0) * 0x1.0p-32, v = words[first + 1] * 0x1.0p-32;
-  return static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v));
+  const auto words = philox(key, sample, element >> 1);
+  const size_t first = (element & 1) * 2;
+  return box_muller(words[first], words[first + 1]);
 }
 
 /// A sequential view of a stream, for code that draws as it goes (augmentation, shuffling).

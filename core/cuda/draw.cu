@@ -1,5 +1,4 @@
-// Filling with numbers that are functions of their place. Uniform numbers have the bits that the
-// CPU draws; normal ones may differ from them in the last, by the logarithm and cosine.
+// Filling with numbers that are functions of their place, with the bits that the CPU draws.
 #include "brim/base/random.h"
 #include "brim/core/cuda/register.h"
 #include "brim/core/cuda/strided.cuh"

@@ -53,6 +53,27 @@ TEST_CASE("uniform and normal numbers have their moments") {
   CHECK(std::abs(normal_squares / n - 1) < 5 * std::sqrt(2.0 / n));
 }
 
+TEST_CASE("the series of Box and Muller are the logarithm and the cosine to some roundings") {
+  // Some 12 roundings of numbers up to 1, each within 2^-53.
+  constexpr double kNear = 12 * 0x1p-53, kTurn = 6.283185307179586;
+  auto check_word = [](uint32_t word) {
+    const double log = std::log((word + 1.0) * 0x1p-32),
+                 cosine = std::cos(kTurn * (word * 0x1p-32));
+    CAPTURE(word);
+    REQUIRE(std::abs(detail::log_of_word(word) - log) <= kNear * std::abs(log));
+    // The argument of the library's is itself rounded: by 6.3 * 2^-53.
+    REQUIRE(std::abs(detail::cos_of_word(word) - cosine) <= kNear + kTurn * 0x1p-53);
+  };
+  for (uint32_t i = 0; i < 100'000; ++i) check_word(random_bits({5}, 0, i));
+  for (uint32_t edge = 0; edge < 8; ++edge)  // of an eighth of a turn, and of powers of two
+    for (uint32_t i = 0; i < 200; ++i) check_word((edge << 29) + i - 100);
+  CHECK(detail::log_of_word(~0u) == 0);
+  CHECK(detail::cos_of_word(0) == 1);
+  CHECK(detail::cos_of_word(1u << 30) == 0);
+  CHECK(detail::cos_of_word(1u << 31) == -1);
+  CHECK(std::isfinite(box_muller(0, 0)));
+}
+
 TEST_CASE("whole numbers below n cover the range evenly") {
   RandomStream stream({9});
   std::vector<int> counts(7);

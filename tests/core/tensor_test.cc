@@ -215,6 +215,20 @@ TEST_CASE("random tensors depend on key and index alone") {
   CHECK(std::equal(a.begin(), a.end(), b.begin()));
 }
 
+TEST_CASE("each number drawn is the function of its index, wherever a tensor ends") {
+  for (int64_t size : {1, 2, 127, 128, 129, 257, 100'003}) {
+    CAPTURE(size);
+    const auto normals = normal({size}, 3, RandomKey{3}).to_vector<float>();
+    const auto uniforms = uniform({size}, -1, 1, RandomKey{3}).to_vector<float>();
+    bool same = true;
+    for (uint64_t i = 0; i < normals.size(); ++i) {
+      same &= normals[i] == static_cast<float>(3.0 * random_normal({3}, 0, i));
+      same &= uniforms[i] == static_cast<float>(2.0 * random_uniform({3}, 0, i) - 1);
+    }
+    CHECK(same);
+  }
+}
+
 TEST_CASE("uniform numbers fill their range, in every dtype") {
   for (Dtype dtype : {Dtype::float64, Dtype::float32, Dtype::float16, Dtype::bfloat16}) {
     CAPTURE(to_string(dtype));
