@@ -25,12 +25,12 @@ void add_gradient(Tensor& sum, Tensor grad) {
 // A gradient from outside: kernels believe what they are given.
 void require_like(const char* who, const Tensor& grad, const Shape& shape, Dtype dtype,
                   Device device) {
-  expect<ShapeError>(grad.shape() == shape, who, "expected a gradient of shape {}, got {}",
-                     to_string(shape), to_string(grad.shape()));
-  expect<DtypeError>(grad.dtype() == dtype, who, "expected a gradient of {}, got {}",
-                     to_string(dtype), to_string(grad.dtype()));
-  expect<DeviceError>(grad.device() == device, who, "expected a gradient on {}, got {}",
-                      to_string(device), to_string(grad.device()));
+  expect<ShapeError>(grad.shape() == shape, who, "expected a gradient of shape {}, got {}", shape,
+                     grad.shape());
+  expect<DtypeError>(grad.dtype() == dtype, who, "expected a gradient of {}, got {}", dtype,
+                     grad.dtype());
+  expect<DeviceError>(grad.device() == device, who, "expected a gradient on {}, got {}", device,
+                      grad.device());
 }
 
 Tensor run_hook(const Hook& hook, Tensor grad) {
@@ -124,10 +124,10 @@ class Engine {
     for (size_t i = 0; i < grads.size(); ++i) {
       if (!node.edges[i].wanted() || !grads[i].defined()) continue;
       const TensorInfo& input = node.inputs[i];
-      expect<InternalError>(
-          grads[i].shape() == input.shape && grads[i].dtype() == input.dtype, node.op->name(),
-          "backward made a gradient {} of {} for input {}, {} of {}", to_string(grads[i].shape()),
-          to_string(grads[i].dtype()), i, to_string(input.shape), to_string(input.dtype));
+      expect<InternalError>(grads[i].shape() == input.shape && grads[i].dtype() == input.dtype,
+                            node.op->name(),
+                            "backward made a gradient {} of {} for input {}, {} of {}",
+                            grads[i].shape(), grads[i].dtype(), i, input.shape, input.dtype);
       send(node.edges[i], std::move(grads[i]));
     }
   }
@@ -216,14 +216,13 @@ void backward(const Tensor& result, BackwardOptions options) {
   expect<AutogradError>(result.requires_grad(), "backward",
                         "the result of shape {} was not computed from anything that wants a "
                         "gradient",
-                        to_string(result.shape()));
+                        result.shape());
   Tensor grad = std::move(options.grad);
   if (grad.defined()) {
     autograd::require_like("backward", grad, result.shape(), result.dtype(), result.device());
   } else {
     expect<ShapeError>(result.numel() == 1, "backward",
-                       "a result of shape {} needs a gradient to start from",
-                       to_string(result.shape()));
+                       "a result of shape {} needs a gradient to start from", result.shape());
     grad = ones(result.shape(), {.dtype = result.dtype(), .device = result.device()});
   }
   autograd::Edge root{autograd::producer_of(result), result.body()->output, nullptr};
@@ -235,7 +234,7 @@ void backward(const Tensor& result, BackwardOptions options) {
 void register_hook(const Tensor& tensor, autograd::Hook hook) {
   expect<AutogradError>(tensor.requires_grad(), "hook",
                         "a tensor of shape {} that wants no gradient has none to see",
-                        to_string(tensor.shape()));
+                        tensor.shape());
   if (auto node = autograd::producer_of(tensor)) {
     node->hooks.emplace_back(tensor.body()->output, std::move(hook));
     return;

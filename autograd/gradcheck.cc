@@ -82,7 +82,7 @@ GradcheckResult gradcheck(const Function& function, const Tensors& inputs,
     const Tensor& input = copies[k];
     if (!input.defined() || !input.requires_grad()) continue;
     expect<DtypeError>(input.dtype() == Dtype::float64, "gradcheck",
-                       "input {} is {}; differences need float64", k, to_string(input.dtype()));
+                       "input {} is {}; differences need float64", k, input.dtype());
     std::vector<double> analytic(static_cast<size_t>(input.numel()), 0.0);
     if (input.grad().defined()) analytic = input.grad().to_vector<double>();
     for (int64_t i = 0; i < input.numel(); ++i) {

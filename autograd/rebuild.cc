@@ -133,8 +133,7 @@ class Rebuilding {
     expect<AutogradError>(
         output.shape() == expected.shape && output.dtype() == expected.dtype, node.op->name(),
         "run again for backward it gives {} of {}, where the forward pass gave {} of {}",
-        to_string(output.shape()), to_string(output.dtype()), to_string(expected.shape),
-        to_string(expected.dtype));
+        output.shape(), output.dtype(), expected.shape, expected.dtype);
     if (!rows_) {
       RebuildScope::note(shared);
       value->set(output, wanted_);

@@ -37,7 +37,7 @@ std::shared_ptr<Storage> Value::resident_storage() const {
 void Value::raise_overwritten(const char* op, const Storage& storage) const {
   raise<AutogradError>(op,
                        "a saved tensor of shape {} was overwritten by '{}' after the forward pass",
-                       to_string(layout_.shape), storage.last_writer());
+                       layout_.shape, storage.last_writer());
 }
 
 Tensor Value::get(const char* op) {

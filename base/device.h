@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "brim/base/text_formatter.h"
+
 namespace brim {
 
 enum class DeviceType : uint8_t { cpu, meta, cuda };
@@ -33,3 +35,9 @@ std::string to_string(Device device);
 Device parse_device(std::string_view text);
 
 }  // namespace brim
+
+template <>
+struct fmt::formatter<brim::DeviceType> : brim::TextFormatter<brim::DeviceType> {};
+
+template <>
+struct fmt::formatter<brim::Device> : brim::TextFormatter<brim::Device> {};

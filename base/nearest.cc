@@ -37,8 +37,8 @@ std::string nearest_name(std::string_view name, std::span<const std::string> kno
   return best;
 }
 
-std::string did_you_mean(std::string_view name, std::span<const std::string> known) {
-  std::string nearest = nearest_name(name, known);
+std::string to_string(const DidYouMean& suggestion) {
+  std::string nearest = nearest_name(suggestion.name, suggestion.known);
   return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
 }
 

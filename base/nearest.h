@@ -8,13 +8,26 @@
 #include <string>
 #include <string_view>
 
+#include "brim/base/text_formatter.h"
+
 namespace brim {
 
 /// The known name with the least edit distance (insertions, deletions, substitutions) to
 /// `name`, or "" when none is within half of the longer one's length.
 std::string nearest_name(std::string_view name, std::span<const std::string> known);
 
+/// Compares when it is written, not when it is made: as an argument of `expect` it costs nothing.
+struct DidYouMean {
+  std::string_view name;
+  std::span<const std::string> known;
+};
+inline DidYouMean did_you_mean(std::string_view name, std::span<const std::string> known) {
+  return {name, known};
+}
 /// "; did you mean 'x'?" or "".
-std::string did_you_mean(std::string_view name, std::span<const std::string> known);
+std::string to_string(const DidYouMean& suggestion);
 
 }  // namespace brim
+
+template <>
+struct fmt::formatter<brim::DidYouMean> : brim::TextFormatter<brim::DidYouMean> {};

@@ -74,16 +74,16 @@ void register_core_kernels() {
 }
 
 void copy_into(const Tensor& to, const Tensor& from) {
-  expect<ShapeError>(to.shape() == from.shape(), "copy", "expected shape {}, got {}",
-                     to_string(to.shape()), to_string(from.shape()));
+  expect<ShapeError>(to.shape() == from.shape(), "copy", "expected shape {}, got {}", to.shape(),
+                     from.shape());
   launch(kernel::copy, {from}, {to});
 }
 
 void accumulate_into(const Tensor& sum, const Tensor& term) {
   expect<ShapeError>(sum.shape() == term.shape(), "accumulate", "expected shape {}, got {}",
-                     to_string(sum.shape()), to_string(term.shape()));
-  expect<DtypeError>(sum.dtype() == term.dtype(), "accumulate", "expected {}, got {}",
-                     to_string(sum.dtype()), to_string(term.dtype()));
+                     sum.shape(), term.shape());
+  expect<DtypeError>(sum.dtype() == term.dtype(), "accumulate", "expected {}, got {}", sum.dtype(),
+                     term.dtype());
   launch(kernel::accumulate, {term}, {sum});
 }
 

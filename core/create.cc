@@ -17,8 +17,7 @@ memory::BufferShape described(const Shape& shape, Dtype dtype) {
 Tensor empty(const Shape& shape, const TensorOptions& options) {
   int64_t bytes = 0;
   bool overflow = __builtin_mul_overflow(numel(shape), size_of(options.dtype), &bytes);
-  expect<ShapeError>(!overflow, "empty", "{} of {} is beyond 2^63 - 1 bytes", to_string(shape),
-                     to_string(options.dtype));
+  expect<ShapeError>(!overflow, "empty", "{} of {} is beyond 2^63 - 1 bytes", shape, options.dtype);
   auto storage = std::make_shared<Storage>(options.device, bytes, memory::current_category(),
                                            described(shape, options.dtype));
   return Tensor(std::move(storage), {shape, contiguous_strides(shape), 0, options.dtype});
@@ -44,7 +43,7 @@ Tensor zeros_like(const Tensor& like) {
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device) {
   expect<ShapeError>(static_cast<int64_t>(values.size()) == numel(shape), "from_vector",
-                     "{} values do not fill shape {}", values.size(), to_string(shape));
+                     "{} values do not fill shape {}", values.size(), shape);
   if (device.is_meta()) return empty(shape, {.dtype = dtype_of<T>, .device = device});
   Tensor tensor = empty(shape, {.dtype = dtype_of<T>});
   T* to = tensor.data<T>();

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "brim/base/error.h"
+#include "brim/base/text_formatter.h"
 #include "brim/core/half.h"
 
 namespace brim {
@@ -137,3 +138,6 @@ constexpr To convert(From value) {
 }
 
 }  // namespace brim
+
+template <>
+struct fmt::formatter<brim::Dtype> : brim::TextFormatter<brim::Dtype> {};

@@ -33,8 +33,8 @@ class KernelTable {
     std::lock_guard lock(mutex_);
     auto [name, device, dtype] = key;
     if (!entries_.emplace(key, entry).second)
-      raise<ValueError>(name, "a kernel of this name for {} on {} is in the table already",
-                        to_string(dtype), to_string(device));
+      raise<ValueError>(name, "a kernel of this name for {} on {} is in the table already", dtype,
+                        device);
   }
   const detail::TableEntry* find(const Key& key) const {
     std::lock_guard lock(mutex_);
@@ -111,8 +111,8 @@ void require_one_device(const detail::Invocation& invocation, Device device) {
   for (std::span<const Tensor> tensors : {invocation.in, invocation.out})
     for (const Tensor& tensor : tensors)
       if (tensor.defined() && tensor.device() != device)
-        raise<DeviceError>(invocation.name, "expected all tensors on {}, got one on {}",
-                           to_string(device), to_string(tensor.device()));
+        raise<DeviceError>(invocation.name, "expected all tensors on {}, got one on {}", device,
+                           tensor.device());
 }
 
 int64_t scratch_bytes(const detail::Invocation& invocation, const detail::TableEntry& entry,
@@ -132,8 +132,7 @@ void wait_if_asked(const detail::Invocation& invocation, Device device) {
   try {
     cuda::numbered_stream(device, memory::current_stream()).synchronize();
   } catch (const DeviceError& error) {
-    raise<DeviceError>(invocation.name, "a kernel of it failed on {}: {}", to_string(device),
-                       error.what());
+    raise<DeviceError>(invocation.name, "a kernel of it failed on {}: {}", device, error.what());
   }
 }
 
@@ -236,7 +235,7 @@ void run(const detail::Invocation& invocation, const KernelCall& call) {
   if (is_low_precision(invocation.dtype))
     entry = find_entry(invocation.name, device_meant(call.device).type, Dtype::float32);
   expect<DtypeError>(entry != nullptr, invocation.name, "has no kernel for {} on {}",
-                     to_string(invocation.dtype), to_string(device_meant(call.device)));
+                     invocation.dtype, device_meant(call.device));
   run_widened(invocation, *entry, call);
 }
 

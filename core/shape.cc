@@ -12,12 +12,12 @@ int64_t numel(const Shape& shape) {
   int64_t count = 1;
   bool overflow = false, is_empty = false;
   for (int64_t n : shape) {
-    if (n < 0) raise<ShapeError>("shape", "expected sizes of at least 0, got {}", to_string(shape));
+    if (n < 0) raise<ShapeError>("shape", "expected sizes of at least 0, got {}", shape);
     is_empty |= n == 0;
     overflow |= __builtin_mul_overflow(count, std::max<int64_t>(n, 1), &count);
   }
   // Asked for very often: the text is written only for who reads it.
-  if (overflow) raise<ShapeError>("shape", "{} has more than 2^63 - 1 elements", to_string(shape));
+  if (overflow) raise<ShapeError>("shape", "{} has more than 2^63 - 1 elements", shape);
   return is_empty ? 0 : count;
 }
 
@@ -33,8 +33,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, const char* tag) {
   Shape result = Dims::filled(rank, 1);
   for (int i = 1; i <= rank; ++i) {
     int64_t m = i <= a.size() ? a[a.size() - i] : 1, n = i <= b.size() ? b[b.size() - i] : 1;
-    expect<ShapeError>(m == n || m == 1 || n == 1, tag, "shapes {} and {} do not broadcast",
-                       to_string(a), to_string(b));
+    expect<ShapeError>(m == n || m == 1 || n == 1, tag, "shapes {} and {} do not broadcast", a, b);
     result[rank - i] = m == 1 ? n : m;
   }
   return result;

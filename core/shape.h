@@ -12,6 +12,7 @@
 #include <string>
 
 #include "brim/base/error.h"
+#include "brim/base/text_formatter.h"
 
 namespace brim {
 
@@ -64,3 +65,6 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, const char* tag);
 int normalize_axis(int axis, int rank, const char* tag);
 
 }  // namespace brim
+
+template <>
+struct fmt::formatter<brim::Dims> : brim::TextFormatter<brim::Dims> {};

@@ -35,8 +35,7 @@ bool fits(const Layout& layout, int64_t bytes) {
 Tensor::Tensor(std::shared_ptr<Storage> storage, const Layout& layout) {
   if (!fits(layout, storage->bytes()))
     raise<ShapeError>("tensor", "shape {}, strides {} and offset {} of {} reach beyond {} bytes",
-                      to_string(layout.shape), to_string(layout.strides), layout.offset,
-                      to_string(layout.dtype), storage->bytes());
+                      layout.shape, layout.strides, layout.offset, layout.dtype, storage->bytes());
   body_ = std::make_shared<TensorBody>(std::move(storage), layout);
 }
 
@@ -81,16 +80,14 @@ void* Tensor::data() const {
 }
 
 void Tensor::require_host(Dtype wanted) const {
-  expect<DtypeError>(dtype() == wanted, "data", "expected a {} tensor, got {}",
-                     brim::to_string(wanted), brim::to_string(dtype()));
+  expect<DtypeError>(dtype() == wanted, "data", "expected a {} tensor, got {}", wanted, dtype());
   expect<DeviceError>(device().is_cpu(), "data", "values of a tensor on {} cannot be read here",
-                      brim::to_string(device()));
+                      device());
   require_not_recording("data");
 }
 
 void Tensor::require_scalar() const {
-  expect<ShapeError>(numel() == 1, "item", "expected one element, got shape {}",
-                     brim::to_string(shape()));
+  expect<ShapeError>(numel() == 1, "item", "expected one element, got shape {}", shape());
 }
 
 namespace {
@@ -106,10 +103,11 @@ namespace {
                        site.path().empty() ? "" : fmt::format(" in module '{}'", site.path()),
                        file.substr(file.rfind('/') + 1), site.line);
   }
-  raise<DeviceError>("to_vector",
-                     "the values of a tensor {} {} were asked for while tracing on the meta device; "
-                     "it is {}: control flow that depends on data cannot be planned",
-                     to_string(tensor.dtype()), to_string(tensor.shape()), made);
+  raise<DeviceError>(
+      "to_vector",
+      "the values of a tensor {} {} were asked for while tracing on the meta device; "
+      "it is {}: control flow that depends on data cannot be planned",
+      tensor.dtype(), tensor.shape(), made);
 }
 
 }  // namespace
@@ -145,17 +143,17 @@ Tensor Tensor::view_as(Shape shape) const {
   for (int i = 0; i < shape.size(); ++i) {
     if (shape[i] != -1) {
       expect<ShapeError>(!__builtin_mul_overflow(known, shape[i], &known), "reshape",
-                         "{} has too many elements", brim::to_string(shape));
+                         "{} has too many elements", shape);
       continue;
     }
-    expect<ShapeError>(inferred < 0, "reshape", "more than one -1 in {}", brim::to_string(shape));
+    expect<ShapeError>(inferred < 0, "reshape", "more than one -1 in {}", shape);
     inferred = i;
   }
   if (inferred >= 0) shape[inferred] = known == 0 ? 0 : numel() / known;
-  expect<ShapeError>(brim::numel(shape) == numel(), "reshape", "cannot make {} of {}",
-                     brim::to_string(shape), brim::to_string(this->shape()));
+  expect<ShapeError>(brim::numel(shape) == numel(), "reshape", "cannot make {} of {}", shape,
+                     this->shape());
   expect<ShapeError>(is_contiguous(), "view_as", "expected a contiguous tensor, got strides {}",
-                     brim::to_string(strides()));
+                     strides());
   Layout layout = this->layout();
   layout.shape = shape;
   layout.strides = contiguous_strides(shape);
@@ -169,9 +167,9 @@ bool Tensor::requires_grad() const {
 Tensor& Tensor::set_requires_grad(bool requires_grad) {
   expect<AutogradError>(is_leaf(), "requires_grad",
                         "only leaves can ask for a gradient; this tensor of shape {} was computed",
-                        brim::to_string(shape()));
+                        shape());
   expect<DtypeError>(!requires_grad || is_floating(dtype()), "requires_grad",
-                     "only floating tensors have gradients, got {}", brim::to_string(dtype()));
+                     "only floating tensors have gradients, got {}", dtype());
   body_->requires_grad = requires_grad;
   return *this;
 }

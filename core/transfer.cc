@@ -27,8 +27,8 @@ void transfer(const Tensor& to, const Tensor& from) {
 Tensor convert_to(const Tensor& tensor, const TensorOptions& options) {
   Device from = tensor.device(), to = options.device;
   if (from == to && tensor.dtype() == options.dtype) return tensor;
-  expect<DeviceError>(!from.is_meta() || to.is_meta(), "convert", "cannot copy from {} to {}",
-                      to_string(from), to_string(to));
+  expect<DeviceError>(!from.is_meta() || to.is_meta(), "convert", "cannot copy from {} to {}", from,
+                      to);
   Tensor result = empty(tensor.shape(), options);
   if (from == to) {
     copy_into(result, tensor);
@@ -46,7 +46,7 @@ void transfer_into(const Tensor& to, const Tensor& from) {
   const Device there = to.device(), here = from.device();
   if (there == here || there.is_meta()) return copy_into(to, from);
   expect<ShapeError>(to.shape() == from.shape(), "transfer", "expected shape {}, got {}",
-                     to_string(to.shape()), to_string(from.shape()));
+                     to.shape(), from.shape());
   const bool is_direct = to.is_contiguous() && (there.is_cpu() || here.is_cpu());
   const Tensor converted = convert_to(from, {.dtype = to.dtype(), .device = here});
   if (is_direct)

@@ -62,7 +62,7 @@ Tensor read_npy(const std::string& path) {
   int64_t rest = file.size() - header.data_offset;
   std::optional<int64_t> bytes = byte_count(array.shape, array.dtype);
   expect<FileError>(bytes == rest, kTag, "'{}': {} of {} does not take the {} bytes that follow",
-                    path, to_string(array.dtype), to_string(array.shape), rest);
+                    path, array.dtype, array.shape, rest);
   Shape in_memory = array.fortran_order ? reversed(array.shape) : array.shape;
   Tensor tensor = empty(in_memory, {.dtype = array.dtype});
   read_elements(file, header.data_offset, "the array", tensor);
@@ -75,7 +75,7 @@ Tensor read_npy(const std::string& path) {
 void write_npy(const std::string& path, const Tensor& tensor) {
   std::string header = format_npy_header({.dtype = tensor.dtype(), .shape = tensor.shape()});
   expect<DeviceError>(!tensor.device().is_meta(), kTag, "expected values, got a tensor on {}",
-                      to_string(tensor.device()));
+                      tensor.device());
   size_t before = static_cast<size_t>(kLengthAt) + 2;
   size_t end = (before + header.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
   header.resize(end - before - 1, ' ');

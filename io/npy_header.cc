@@ -152,7 +152,7 @@ NpyHeader parse_npy_header(std::string_view text, const std::string& path) {
 std::string format_npy_header(const NpyHeader& header) {
   auto known = std::ranges::find(kNamedDtypes, header.dtype, &NamedDtype::dtype);
   if (known == kNamedDtypes.end())
-    raise<DtypeError>(kTag, "NumPy has no {}; convert to float32 first", to_string(header.dtype));
+    raise<DtypeError>(kTag, "NumPy has no {}; convert to float32 first", header.dtype);
   std::string sizes;
   for (int64_t n : header.shape) sizes += fmt::format("{}, ", n);
   if (header.shape.size() > 1) sizes.resize(sizes.size() - 2);  // (3,) but (3, 4)

@@ -53,7 +53,7 @@ void check_tensors(std::span<const NamedBytes> tensors) {
     names.push_back(entry.name);
     expect<DeviceError>(!entry.tensor.device().is_meta(), kTag,
                         "expected values of '{}', got a tensor on {}", entry.name,
-                        to_string(entry.tensor.device()));
+                        entry.tensor.device());
   }
   std::ranges::sort(names);
   auto twice = std::ranges::adjacent_find(names);
@@ -92,7 +92,7 @@ Tensor SafetensorsFile::read(std::string_view name) const {
 void SafetensorsFile::read_into(std::string_view name, const Tensor& to) const {
   const TensorInfo& tensor = info(name);
   expect<ShapeError>(to.shape() == tensor.shape, kTag, "'{}': tensor '{}' is {}, got room for {}",
-                     path(), name, to_string(tensor.shape), to_string(to.shape()));
+                     path(), name, tensor.shape, to.shape());
   // A bool is checked before others see it.
   if (to.dtype() == tensor.dtype && to.dtype() != Dtype::boolean && to.is_contiguous() &&
       to.device().is_cpu())

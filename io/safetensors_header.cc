@@ -162,8 +162,7 @@ void check_size(const TensorInfo& tensor, int64_t data_bytes, const std::string&
                     tensor.begin, tensor.end, data_bytes);
   expect<FileError>(byte_count(tensor.shape, tensor.dtype) == tensor.end - tensor.begin, kTag,
                     "'{}': tensor '{}' is {} of {}, which does not take its {} bytes", path,
-                    tensor.name, name_of(tensor.dtype), to_string(tensor.shape),
-                    tensor.end - tensor.begin);
+                    tensor.name, name_of(tensor.dtype), tensor.shape, tensor.end - tensor.begin);
 }
 
 /// One tensor after the other, from the first byte to the last.

@@ -83,7 +83,7 @@ void Account::lose_values() {
   breach_ = "what is held has its bytes";
   ranges_.reset();
   raise<DeviceError>("replan", "the system no longer gives the {} bytes that were held on {}",
-                     live_, to_string(device_));
+                     live_, device_);
 }
 
 }  // namespace brim::memory

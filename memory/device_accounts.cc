@@ -53,7 +53,7 @@ std::shared_ptr<Account>& slot(Device device) {
     case DeviceType::cuda:
       return gpu_slot(device);
   }
-  raise<InternalError>("memory", "unknown device {}", to_string(device));
+  raise<InternalError>("memory", "unknown device {}", device);
 }
 
 }  // namespace

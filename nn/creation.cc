@@ -15,8 +15,7 @@ Dtype slot_dtype(Dtype dtype, const Shape& shape, bool is_parameter) {
 CreationScope::CreationScope(const TensorOptions& options) : before_(current) {
   const Dtype dtype = options.dtype;
   expect<DtypeError>(dtype == Dtype::float32 || dtype == Dtype::float64 || dtype == Dtype::bfloat16,
-                     "module", "expected float32, float64 or bfloat16 parameters, got {}",
-                     to_string(dtype));
+                     "module", "expected float32, float64 or bfloat16 parameters, got {}", dtype);
   current = options;
 }
 

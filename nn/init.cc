@@ -22,7 +22,7 @@ constexpr double kSqrt3 = 1.7320508075688772;  // a uniform's bound over its dev
 
 int64_t fan_of(const Shape& weight, Fan fan) {
   expect<ShapeError>(weight.size() == 2 || weight.size() == 4, "init",
-                     "expected a weight [out,in] or [K,R,S,C], got {}", to_string(weight));
+                     "expected a weight [out,in] or [K,R,S,C], got {}", weight);
   int64_t window = weight.size() == 4 ? weight[1] * weight[2] : 1;
   return window * (fan == Fan::in ? weight.back() : weight[0]);
 }

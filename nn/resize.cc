@@ -23,8 +23,7 @@ void validate(const Module& module, const TensorShapes& wanted) {
                        name, did_you_mean(name, names));
     const bool fits = shape.size() == found->second.size() &&
                       std::ranges::all_of(shape, [](int64_t size) { return size >= 1; });
-    expect<ValueError>(fits, kTag, "'{}' is {} and cannot be {}", name, to_string(found->second),
-                       to_string(shape));
+    expect<ValueError>(fits, kTag, "'{}' is {} and cannot be {}", name, found->second, shape);
   }
 }
 

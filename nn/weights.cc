@@ -113,11 +113,11 @@ void check_tensors(const ByName& wanted, const SafetensorsFile& file, const std:
     bool of_head = !head.empty() && is_at_or_below(name, head);
     expect<FileError>(info.shape == tensor.shape(), kTag,
                       "'{}': tensor '{}' is {}, but {} in the model{}", file.path(), name,
-                      to_string(info.shape), to_string(tensor.shape()),
+                      info.shape, tensor.shape(),
                       of_head ? "; for other classes ask for a new head" : "");
     expect<FileError>(is_floating(info.dtype) == is_floating(tensor.dtype()), kTag,
                       "'{}': tensor '{}' is of {}, but of {} in the model", file.path(), name,
-                      to_string(info.dtype), to_string(tensor.dtype()));
+                      info.dtype, tensor.dtype());
   }
 }
 

@@ -15,7 +15,7 @@ class AdaptiveAvgPool2d final : public autograd::Op {
     require_floating(name(), in[0]);
     expect<ShapeError>(in[0].dim() == 4 && in[0].size(1) >= 1 && in[0].size(2) >= 1, name(),
                        "expected an input [N,H,W,C] with at least one pixel, got {}",
-                       to_string(in[0].shape()));
+                       in[0].shape());
     Tensor x = contiguous(in[0]);
     Tensor y = empty({x.size(0), output_.h, output_.w, x.size(3)},
                      {.dtype = x.dtype(), .device = x.device()});
@@ -52,7 +52,7 @@ class AdaptiveAvgPool2d final : public autograd::Op {
 
 Tensor adaptive_avg_pool2d(Tensor x, Pair output, Where where) {
   expect<ValueError>(output.h >= 1 && output.w >= 1, "adaptive_avg_pool2d",
-                     "expected an output size of at least 1, got {}", to_string(output));
+                     "expected an output size of at least 1, got {}", output);
   return autograd::apply_one(std::make_shared<AdaptiveAvgPool2d>(output), {std::move(x)}, where);
 }
 

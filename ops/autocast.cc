@@ -212,12 +212,12 @@ Autocast::~Autocast() { current = before_; }
 std::unique_ptr<Autocast::Rule> Autocast::make_rule(Dtype dtype) {
   if (dtype == Dtype::float32) return nullptr;
   expect<DtypeError>(is_low_precision(dtype), kTag, "expected float16, bfloat16 or float32, got {}",
-                     to_string(dtype));
+                     dtype);
   if (current == nullptr) return std::make_unique<Rule>(dtype, std::make_shared<SharedCasts>());
   expect<DtypeError>(current->dtype() == dtype, kTag,
                      "expected {} as in the scope around this one, got {}: between the two, switch "
                      "it off with Autocast(Dtype::float32) and cast by hand",
-                     to_string(current->dtype()), to_string(dtype));
+                     current->dtype(), dtype);
   return std::make_unique<Rule>(dtype, current->casts());
 }
 

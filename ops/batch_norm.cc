@@ -109,26 +109,26 @@ void BatchNorm::validate(const Tensors& in) const {
                          name(),
                          "expected mean and variance of the batch as float64 {} beside the input, "
                          "got {} {}",
-                         to_string(channels), to_string(given.dtype()), to_string(given.shape()));
+                         channels, given.dtype(), given.shape());
   if (mean.defined()) require_values_for(name(), x, mean, channels, "running_mean");
   if (var.defined()) require_values_for(name(), x, var, channels, "running_var");
   if (attributes_.training && mean.defined() && var.defined()) {
     expect<DtypeError>(mean.dtype() == var.dtype(), name(),
                        "expected running_mean and running_var of one dtype, got {} and {}",
-                       to_string(mean.dtype()), to_string(var.dtype()));
+                       mean.dtype(), var.dtype());
     expect<ShapeError>(mean.is_contiguous() && var.is_contiguous(), name(),
                        "expected contiguous running_mean and running_var to update");
   }
   if (has_residual_) {
     const Tensor& residual = in[static_cast<size_t>(residual_index())];
     expect<ShapeError>(residual.shape() == x.shape(), name(),
-                       "expected a residual of the input's shape {}, got {}", to_string(x.shape()),
-                       to_string(residual.shape()));
+                       "expected a residual of the input's shape {}, got {}", x.shape(),
+                       residual.shape());
   }
   if (attributes_.training)
     expect<ValueError>(values_per_channel(x) != 1, name(),
                        "expected more than 1 value per channel when training, got input {}",
-                       to_string(x.shape()));
+                       x.shape());
 }
 
 void BatchNorm::statistics(const Tensors& in, const Tensor& x, Tensor& mean,

@@ -60,7 +60,7 @@ class Concat final : public autograd::Op {
       if (others.size() > axis) others[axis] = in[0].shape()[axis];
       expect<ShapeError>(others == in[0].shape(), name(),
                          "expected shapes that differ in axis {} alone, got {} and {}", axis,
-                         to_string(in[0].shape()), to_string(x.shape()));
+                         in[0].shape(), x.shape());
       shape[axis] += x.shape()[axis];
     }
     return shape;

@@ -16,11 +16,11 @@ constexpr const char* kName = "conv2d";
 
 void require_options(const Conv2dOptions& o) {
   expect<ValueError>(std::min(o.stride.h, o.stride.w) >= 1, kName,
-                     "expected strides of at least 1, got {}", to_string(o.stride));
+                     "expected strides of at least 1, got {}", o.stride);
   expect<ValueError>(std::min(o.padding.h, o.padding.w) >= 0, kName,
-                     "expected paddings of at least 0, got {}", to_string(o.padding));
+                     "expected paddings of at least 0, got {}", o.padding);
   expect<ValueError>(std::min(o.dilation.h, o.dilation.w) >= 1, kName,
-                     "expected dilations of at least 1, got {}", to_string(o.dilation));
+                     "expected dilations of at least 1, got {}", o.dilation);
   expect<ValueError>(o.groups >= 1, kName, "expected at least 1 group, got {}", o.groups);
 }
 
@@ -135,11 +135,10 @@ Tensors inputs_of(Tensor x, Tensor weight, Tensor bias) {
 
 Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& o) {
   require_options(o);
-  expect<ShapeError>(x.size() == 4, kName, "expected input [N,H,W,C], got {}", to_string(x));
-  expect<ShapeError>(weight.size() == 4, kName, "expected weight [K,R,S,C/groups], got {}",
-                     to_string(weight));
+  expect<ShapeError>(x.size() == 4, kName, "expected input [N,H,W,C], got {}", x);
+  expect<ShapeError>(weight.size() == 4, kName, "expected weight [K,R,S,C/groups], got {}", weight);
   expect<ShapeError>(weight[1] >= 1 && weight[2] >= 1, kName,
-                     "expected a window of at least 1x1, got weight {}", to_string(weight));
+                     "expected a window of at least 1x1, got weight {}", weight);
   expect<ShapeError>(weight[0] % o.groups == 0, kName,
                      "expected groups to divide output channels {}, got {} groups", weight[0],
                      o.groups);
@@ -147,8 +146,7 @@ Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& o) 
   bool fits = !__builtin_mul_overflow(weight[3], o.groups, &channels);
   expect<ShapeError>(fits && x[3] == channels, kName,
                      "expected input channels {} to match weight {}{}, got input {}", channels,
-                     to_string(weight), o.groups == 1 ? "" : fmt::format(" in {} groups", o.groups),
-                     to_string(x));
+                     weight, o.groups == 1 ? "" : fmt::format(" in {} groups", o.groups), x);
   return {x[0], positions(x[1], weight[1], o.stride.h, o.padding.h, o.dilation.h, "height"),
           positions(x[2], weight[2], o.stride.w, o.padding.w, o.dilation.w, "width"), weight[0]};
 }

@@ -14,15 +14,15 @@ constexpr const char* kName = "conv_transpose2d";
 
 void require_options(const ConvTranspose2dOptions& o) {
   expect<ValueError>(std::min(o.stride.h, o.stride.w) >= 1, kName,
-                     "expected strides of at least 1, got {}", to_string(o.stride));
+                     "expected strides of at least 1, got {}", o.stride);
   expect<ValueError>(std::min(o.padding.h, o.padding.w) >= 0, kName,
-                     "expected paddings of at least 0, got {}", to_string(o.padding));
+                     "expected paddings of at least 0, got {}", o.padding);
   expect<ValueError>(std::min(o.dilation.h, o.dilation.w) >= 1, kName,
-                     "expected dilations of at least 1, got {}", to_string(o.dilation));
+                     "expected dilations of at least 1, got {}", o.dilation);
   expect<ValueError>(std::min(o.output_padding.h, o.output_padding.w) >= 0 &&
                          o.output_padding.h < o.stride.h && o.output_padding.w < o.stride.w,
                      kName, "expected output paddings of at least 0 and below strides {}, got {}",
-                     to_string(o.stride), to_string(o.output_padding));
+                     o.stride, o.output_padding);
   expect<ValueError>(o.groups >= 1, kName, "expected at least 1 group, got {}", o.groups);
 }
 
@@ -108,21 +108,21 @@ class ConvTranspose2d final : public autograd::Op {
 
 Shape conv_transpose2d_shape(const Shape& x, const Shape& weight, const ConvTranspose2dOptions& o) {
   require_options(o);
-  expect<ShapeError>(x.size() == 4, kName, "expected input [N,H,W,in], got {}", to_string(x));
+  expect<ShapeError>(x.size() == 4, kName, "expected input [N,H,W,in], got {}", x);
   expect<ShapeError>(weight.size() == 4, kName, "expected weight [in,R,S,out/groups], got {}",
-                     to_string(weight));
+                     weight);
   expect<ShapeError>(weight[1] >= 1 && weight[2] >= 1, kName,
-                     "expected a window of at least 1x1, got weight {}", to_string(weight));
+                     "expected a window of at least 1x1, got weight {}", weight);
   expect<ShapeError>(weight[0] % o.groups == 0, kName,
                      "expected groups to divide input channels {}, got {} groups", weight[0],
                      o.groups);
   expect<ShapeError>(x[3] == weight[0], kName,
                      "expected input channels {} to match weight {}, got input {}", weight[0],
-                     to_string(weight), to_string(x));
+                     weight, x);
   int64_t channels = 0;
   expect<ShapeError>(!__builtin_mul_overflow(weight[3], o.groups, &channels), kName,
-                     "expected fewer output channels than weight {} in {} groups has",
-                     to_string(weight), o.groups);
+                     "expected fewer output channels than weight {} in {} groups has", weight,
+                     o.groups);
   return {x[0],
           result_size({"height", x[1], weight[1], o.stride.h, o.padding.h, o.output_padding.h,
                        o.dilation.h}),

@@ -60,28 +60,25 @@ class CrossEntropy final : public autograd::Op {
     const Tensor &logits = in[0], &target = in[1];
     require_floating(name(), logits);
     expect<ShapeError>(logits.dim() >= 1 && logits.size(-1) >= 1, name(),
-                       "expected logits [...,C] with at least one class, got {}",
-                       to_string(logits.shape()));
+                       "expected logits [...,C] with at least one class, got {}", logits.shape());
     if (is_floating(target.dtype()))
       require_values_for(name(), logits, target, logits.shape(), "distributions");
     else
       validate_labels(logits, target);
     if (in.size() > 2) require_values_for(name(), logits, in[2], {logits.size(-1)}, "weight");
     expect<ShapeError>(logits.dim() > 1 || attributes_.reduction != Reduction::batch_mean, name(),
-                       "expected an axis of samples for batch_mean, got logits {}",
-                       to_string(logits.shape()));
+                       "expected an axis of samples for batch_mean, got logits {}", logits.shape());
   }
 
   void validate_labels(const Tensor& logits, const Tensor& labels) const {
     expect<DtypeError>(labels.dtype() == Dtype::int64, name(), "expected int64 labels, got {}",
-                       to_string(labels.dtype()));
+                       labels.dtype());
     expect<DeviceError>(labels.device() == logits.device(), name(),
-                        "expected one device, got logits on {} and labels on {}",
-                        to_string(logits.device()), to_string(labels.device()));
+                        "expected one device, got logits on {} and labels on {}", logits.device(),
+                        labels.device());
     expect<ShapeError>(labels.shape() == without_last(logits.shape()), name(),
-                       "expected labels {} for logits {}, got {}",
-                       to_string(without_last(logits.shape())), to_string(logits.shape()),
-                       to_string(labels.shape()));
+                       "expected labels {} for logits {}, got {}", without_last(logits.shape()),
+                       logits.shape(), labels.shape());
   }
 
   kernel::CrossEntropyAttributes attributes_;

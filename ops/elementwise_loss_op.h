@@ -64,8 +64,8 @@ class ElementwiseLoss final : public autograd::Op {
     require_floating(name(), x);
     require_same_kind(name(), x, t);
     expect<ShapeError>(x.shape() == t.shape(), name(),
-                       "expected input and target of one shape, got {} and {}",
-                       to_string(x.shape()), to_string(t.shape()));
+                       "expected input and target of one shape, got {} and {}", x.shape(),
+                       t.shape());
     expect<ShapeError>(x.dim() > 0 || reduction_ != Reduction::batch_mean, name(),
                        "expected an axis of samples for batch_mean, got a scalar");
     if (in.size() < 3) return;

@@ -37,13 +37,13 @@ class Embedding final : public autograd::Op {
  private:
   void validate(const Tensor& indices, const Tensor& weight) const {
     expect<DtypeError>(indices.dtype() == Dtype::int64 || indices.dtype() == Dtype::int32, name(),
-                       "expected int64 or int32 indices, got {}", to_string(indices.dtype()));
+                       "expected int64 or int32 indices, got {}", indices.dtype());
     require_floating(name(), weight);
     expect<DeviceError>(indices.device() == weight.device(), name(),
-                        "expected one device, got indices on {} and weight on {}",
-                        to_string(indices.device()), to_string(weight.device()));
+                        "expected one device, got indices on {} and weight on {}", indices.device(),
+                        weight.device());
     expect<ShapeError>(weight.dim() == 2, name(), "expected weight [rows,width], got {}",
-                       to_string(weight.shape()));
+                       weight.shape());
     auto padding = options_.padding_index;
     expect<ValueError>(!padding || (*padding >= 0 && *padding < weight.size(0)), name(),
                        "expected a padding index in [0, {}), got {}", weight.size(0),

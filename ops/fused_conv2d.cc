@@ -56,7 +56,7 @@ class FusedConv2d final : public autograd::Op {
   void require_residual(const Tensor& x, const Tensor& residual, const Shape& shape) const {
     require_same_kind(name(), x, residual);
     expect<ShapeError>(residual.shape() == shape, name(), "expected a residual of shape {}, got {}",
-                       to_string(shape), to_string(residual.shape()));
+                       shape, residual.shape());
   }
 
   kernel::FusedConv2dAttributes attributes_;

@@ -38,15 +38,15 @@ class Gather final : public autograd::Op {
   void validate(const Tensor& x, const Tensor& index, int axis) const {
     require_floating(name(), x);
     expect<DtypeError>(index.dtype() == Dtype::int64, name(), "expected an int64 index, got {}",
-                       to_string(index.dtype()));
+                       index.dtype());
     expect<DeviceError>(index.device() == x.device(), name(),
-                        "expected one device, got x on {} and the index on {}",
-                        to_string(x.device()), to_string(index.device()));
+                        "expected one device, got x on {} and the index on {}", x.device(),
+                        index.device());
     bool fits = index.dim() == x.dim();
     for (int i = 0; fits && i < x.dim(); ++i) fits = i == axis || index.size(i) <= x.size(i);
     expect<ShapeError>(fits, name(),
                        "expected an index of at most the sizes of x {} but along axis {}, got {}",
-                       to_string(x.shape()), axis, to_string(index.shape()));
+                       x.shape(), axis, index.shape());
   }
 
   int axis_;

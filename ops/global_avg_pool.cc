@@ -13,7 +13,7 @@ class GlobalAvgPool final : public autograd::Op {
     require_floating(name(), in[0]);
     expect<ShapeError>(in[0].dim() == 4 && in[0].size(1) >= 1 && in[0].size(2) >= 1, name(),
                        "expected an input [N,H,W,C] with at least one pixel, got {}",
-                       to_string(in[0].shape()));
+                       in[0].shape());
     Tensor x = contiguous(in[0]);
     Tensor y = empty({x.size(0), x.size(3)}, {.dtype = x.dtype(), .device = x.device()});
     launch(kernel::global_avg_pool, {x}, {y});

@@ -13,10 +13,10 @@ class GroupNorm final : public GroupNormOp {
  private:
   void validate(const Tensor& x) const override {
     expect<ShapeError>(x.dim() >= 2, name(), "expected samples with channels [N,...,C], got {}",
-                       to_string(x.shape()));
+                       x.shape());
     expect<ShapeError>(x.size(-1) % attributes().groups == 0, name(),
                        "expected channels that {} groups divide, got input {}", attributes().groups,
-                       to_string(x.shape()));
+                       x.shape());
   }
   Shape seen_as(const Shape& x) const override {
     int64_t pixels = 1;

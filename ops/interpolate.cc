@@ -54,7 +54,7 @@ class Interpolate final : public autograd::Op {
  private:
   Shape result_shape(const Shape& x) const {
     expect<ShapeError>(x.size() == 4 && x[1] >= 1 && x[2] >= 1, name(),
-                       "expected an input [N,H,W,C] with at least one pixel, got {}", to_string(x));
+                       "expected an input [N,H,W,C] with at least one pixel, got {}", x);
     if (has_size(options_)) return {x[0], options_.size.h, options_.size.w, x[3]};
     return {x[0], scaled(x[1], options_.scale.h), scaled(x[2], options_.scale.w), x[3]};
   }
@@ -73,10 +73,10 @@ Tensor interpolate(Tensor x, const InterpolateOptions& options, Where where) {
   const auto& [size, scale, mode, align_corners] = options;
   bool has_scale = scale.h != 0 || scale.w != 0;
   expect<ValueError>(has_size(options) != has_scale, kName,
-                     "expected a size or a scale, got size {} and scale [{},{}]", to_string(size),
-                     scale.h, scale.w);
+                     "expected a size or a scale, got size {} and scale [{},{}]", size, scale.h,
+                     scale.w);
   expect<ValueError>(has_scale || (size.h >= 1 && size.w >= 1), kName,
-                     "expected a size of at least 1, got {}", to_string(size));
+                     "expected a size of at least 1, got {}", size);
   expect<ValueError>(!align_corners || mode == InterpolateMode::bilinear, kName,
                      "expected align_corners with bilinear alone");
   return autograd::apply_one(std::make_shared<Interpolate>(options), {std::move(x)}, where);

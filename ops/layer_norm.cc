@@ -16,8 +16,8 @@ class LayerNorm final : public GroupNormOp {
     int outer = x.dim() - normalized_.size();
     expect<ShapeError>(outer >= 0 && std::equal(normalized_.begin(), normalized_.end(),
                                                 x.shape().begin() + std::max(outer, 0)),
-                       name(), "expected an input whose last axes are {}, got {}",
-                       to_string(normalized_), to_string(x.shape()));
+                       name(), "expected an input whose last axes are {}, got {}", normalized_,
+                       x.shape());
   }
   Shape seen_as(const Shape& x) const override {
     int64_t samples = 1;

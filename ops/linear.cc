@@ -57,10 +57,10 @@ class Linear final : public autograd::Op {
     require_same_kind(name(), x, weight);
     expect<ShapeError>(x.dim() >= 1, name(), "expected input [...,in], got a scalar");
     expect<ShapeError>(weight.dim() == 2, name(), "expected weight [out,in], got {}",
-                       to_string(weight.shape()));
+                       weight.shape());
     expect<ShapeError>(x.size(-1) == weight.size(1), name(),
                        "expected input features {} to match weight {}, got input {}",
-                       weight.size(1), to_string(weight.shape()), to_string(x.shape()));
+                       weight.size(1), weight.shape(), x.shape());
     if (in.size() > 2) require_bias(name(), weight, in[2], weight.size(0));
   }
 };

@@ -80,11 +80,11 @@ class Matmul final : public autograd::Op {
     require_floating(name(), a);
     require_same_kind(name(), a, b);
     expect<ShapeError>(a.dim() >= 2 && b.dim() >= 2, name(),
-                       "expected two tensors of rank 2 or more, got {} and {}",
-                       to_string(a.shape()), to_string(b.shape()));
+                       "expected two tensors of rank 2 or more, got {} and {}", a.shape(),
+                       b.shape());
     expect<ShapeError>(a.size(-1) == b.size(-2), name(),
-                       "expected [...,m,k] and [...,k,n] with one k, got {} and {}",
-                       to_string(a.shape()), to_string(b.shape()));
+                       "expected [...,m,k] and [...,k,n] with one k, got {} and {}", a.shape(),
+                       b.shape());
   }
 };
 

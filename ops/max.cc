@@ -46,7 +46,7 @@ class Max final : public autograd::Op {
 void require_elements(const Shape& x, const Shape& reduced, const char* tag) {
   for (int axis = 0; axis < x.size(); ++axis)
     expect<ShapeError>(x[axis] > 0 || reduced[axis] == 0, tag,
-                       "expected at least one element along axis {}, got {}", axis, to_string(x));
+                       "expected at least one element along axis {}, got {}", axis, x);
 }
 
 Tensor max(Tensor x, const std::vector<int>& axes, ReduceOptions options, Where where) {

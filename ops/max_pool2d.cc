@@ -15,7 +15,7 @@ class MaxPool2d final : public autograd::Op {
     Shape shape = pooled_shape(name(), in[0].shape(), window_);
     const Pair& kernel = window_.kernel;
     expect<ValueError>(kernel.h <= 255 && kernel.w <= 255 && kernel.h * kernel.w <= 255, name(),
-                       "expected a kernel of at most 255 elements, got {}", to_string(kernel));
+                       "expected a kernel of at most 255 elements, got {}", kernel);
     Tensor x = contiguous(in[0]), y = empty(shape, {.dtype = x.dtype(), .device = x.device()});
     Tensor index;
     if (context.for_backward) index = empty(shape, {.dtype = Dtype::uint8, .device = x.device()});

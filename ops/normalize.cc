@@ -26,18 +26,17 @@ class Normalize final : public autograd::Op {
  private:
   kernel::NormalizeAttributes attributes_for(const Tensor& x) const {
     const auto& [mean, std, dtype] = options_;
-    expect<DtypeError>(x.dtype() == Dtype::uint8, name(), "expected uint8, got {}",
-                       to_string(x.dtype()));
+    expect<DtypeError>(x.dtype() == Dtype::uint8, name(), "expected uint8, got {}", x.dtype());
     expect<DtypeError>(is_floating(dtype), name(),
-                       "expected a floating dtype for the result, got {}", to_string(dtype));
-    expect<ShapeError>(x.dim() == 4, name(), "expected [N,H,W,C], got {}", to_string(x.shape()));
+                       "expected a floating dtype for the result, got {}", dtype);
+    expect<ShapeError>(x.dim() == 4, name(), "expected [N,H,W,C], got {}", x.shape());
     auto channels = static_cast<size_t>(x.shape().back());
     expect<ShapeError>(channels <= kernel::NormalizeAttributes::kMaxChannels, name(),
                        "expected at most {} channels, got {}",
-                       int{kernel::NormalizeAttributes::kMaxChannels}, to_string(x.shape()));
+                       int{kernel::NormalizeAttributes::kMaxChannels}, x.shape());
     expect<ShapeError>(mean.size() == channels && std.size() == channels, name(),
                        "expected {} means and deviations for {}, got {} and {}", channels,
-                       to_string(x.shape()), mean.size(), std.size());
+                       x.shape(), mean.size(), std.size());
     kernel::NormalizeAttributes attributes;
     for (size_t c = 0; c < channels; ++c) {
       expect<ValueError>(std[c] > 0, name(), "expected deviations above 0, got {}", std[c]);

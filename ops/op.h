@@ -17,15 +17,14 @@ inline const bool kernels_ready = register_kernels();
 
 /// Tensors on one device and of one dtype, as most ops want them; throws under `tag`.
 inline void require_same_kind(const char* tag, const Tensor& a, const Tensor& b) {
-  expect<DtypeError>(a.dtype() == b.dtype(), tag, "expected one dtype, got {} and {}",
-                     to_string(a.dtype()), to_string(b.dtype()));
+  expect<DtypeError>(a.dtype() == b.dtype(), tag, "expected one dtype, got {} and {}", a.dtype(),
+                     b.dtype());
   expect<DeviceError>(a.device() == b.device(), tag, "expected one device, got {} and {}",
-                      to_string(a.device()), to_string(b.device()));
+                      a.device(), b.device());
 }
 
 inline void require_floating(const char* tag, const Tensor& x) {
-  expect<DtypeError>(is_floating(x.dtype()), tag, "expected a floating dtype, got {}",
-                     to_string(x.dtype()));
+  expect<DtypeError>(is_floating(x.dtype()), tag, "expected a floating dtype, got {}", x.dtype());
 }
 
 /// `values`, one for each channel or class of x, in this shape, on x's device and of its dtype;
@@ -33,13 +32,13 @@ inline void require_floating(const char* tag, const Tensor& x) {
 inline void require_values_for(const char* tag, const Tensor& x, const Tensor& values,
                                const Shape& shape, const char* what) {
   expect<ShapeError>(values.shape() == shape, tag, "expected {} of shape {} for input {}, got {}",
-                     what, to_string(shape), to_string(x.shape()), to_string(values.shape()));
+                     what, shape, x.shape(), values.shape());
   expect<DeviceError>(values.device() == x.device(), tag, "expected {} on {}, got it on {}", what,
-                      to_string(x.device()), to_string(values.device()));
+                      x.device(), values.device());
   bool low = is_low_precision(x.dtype());
   expect<DtypeError>(values.dtype() == x.dtype() || (low && values.dtype() == Dtype::float32), tag,
-                     "expected {} of {}{}, got {}", what, low ? "float32 or " : "",
-                     to_string(x.dtype()), to_string(values.dtype()));
+                     "expected {} of {}{}, got {}", what, low ? "float32 or " : "", x.dtype(),
+                     values.dtype());
 }
 
 }  // namespace brim

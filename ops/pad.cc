@@ -39,8 +39,8 @@ class Pad final : public autograd::Op {
  private:
   Shape padded(const Shape& x) const {
     expect<ShapeError>(static_cast<int>(padding_.size()) == x.size(), name(),
-                       "expected padding for the {} axes of {}, got {} entries", x.size(),
-                       to_string(x), padding_.size());
+                       "expected padding for the {} axes of {}, got {} entries", x.size(), x,
+                       padding_.size());
     Shape shape = x;
     for (int axis = 0; axis < x.size(); ++axis) {
       auto [before, after] = padding_[static_cast<size_t>(axis)];

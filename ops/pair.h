@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "brim/base/text_formatter.h"
+
 namespace brim {
 
 struct Pair {
@@ -24,3 +26,6 @@ inline std::string to_string(const Pair& pair) {
 }
 
 }  // namespace brim
+
+template <>
+struct fmt::formatter<brim::Pair> : brim::TextFormatter<brim::Pair> {};

@@ -21,7 +21,7 @@ inline void require_bias(const char* tag, const Tensor& weight, const Tensor& bi
   require_same_kind(tag, weight, bias);
   expect<ShapeError>(bias.shape() == Shape{channels}, tag,
                      "expected bias of shape [{}] to match weight {}, got {}", channels,
-                     to_string(weight.shape()), to_string(bias.shape()));
+                     weight.shape(), bias.shape());
 }
 
 }  // namespace brim

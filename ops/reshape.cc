@@ -11,20 +11,19 @@ Shape inferred(const Shape& x, const Shape& wanted, const char* tag) {
   Shape shape = wanted;
   for (int i = 0; i < wanted.size(); ++i) {
     if (wanted[i] != -1) continue;
-    expect<ShapeError>(unknown < 0, tag, "expected at most one -1, got {}", to_string(wanted));
+    expect<ShapeError>(unknown < 0, tag, "expected at most one -1, got {}", wanted);
     unknown = i;
     shape[i] = 1;
   }
   for (int64_t size : shape)
-    expect<ShapeError>(size >= 0, tag, "expected sizes of at least 0, got {}", to_string(wanted));
+    expect<ShapeError>(size >= 0, tag, "expected sizes of at least 0, got {}", wanted);
   int64_t elements = numel(x), known = numel(shape);
   if (unknown >= 0) {
-    expect<ShapeError>(known > 0, tag, "a size of {} cannot be inferred beside a 0",
-                       to_string(wanted));
+    expect<ShapeError>(known > 0, tag, "a size of {} cannot be inferred beside a 0", wanted);
     shape[unknown] = elements / known;
   }
   expect<ShapeError>(numel(shape) == elements, tag, "cannot make {} of {}, which has {} elements",
-                     to_string(wanted), to_string(x), elements);
+                     wanted, x, elements);
   return shape;
 }
 

@@ -29,7 +29,7 @@ Shape scores_shape(const Tensor& q, const Tensor& k, const Tensor& v) {
   bool matrices = q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2;
   expect<ShapeError>(matrices && q.size(-1) == k.size(-1) && k.size(-2) == v.size(-2), kTag,
                      "expected q [...,L,E], k [...,S,E] and v [...,S,F], got {}, {} and {}",
-                     to_string(q.shape()), to_string(k.shape()), to_string(v.shape()));
+                     q.shape(), k.shape(), v.shape());
   Shape scores = broadcast_shapes(leading(q), leading(k), kTag);
   broadcast_shapes(scores, leading(v), kTag);
   scores.push_back(q.size(-2));
@@ -40,13 +40,12 @@ Shape scores_shape(const Tensor& q, const Tensor& k, const Tensor& v) {
 // The mask as a term of the scores.
 Tensor bias_of(Tensor mask, const Tensor& q, const Shape& scores) {
   expect<DtypeError>(mask.dtype() == Dtype::boolean || mask.dtype() == q.dtype(), kTag,
-                     "expected a mask of bool or {}, got {}", to_string(q.dtype()),
-                     to_string(mask.dtype()));
+                     "expected a mask of bool or {}, got {}", q.dtype(), mask.dtype());
   expect<DeviceError>(mask.device() == q.device(), kTag, "expected a mask on {}, got it on {}",
-                      to_string(q.device()), to_string(mask.device()));
+                      q.device(), mask.device());
   expect<ShapeError>(broadcast_shapes(mask.shape(), scores, kTag) == scores, kTag,
-                     "expected a mask that broadcasts to the scores {}, got {}", to_string(scores),
-                     to_string(mask.shape()));
+                     "expected a mask that broadcasts to the scores {}, got {}", scores,
+                     mask.shape());
   if (mask.dtype() != Dtype::boolean) return mask;
   Tensor bias = empty(mask.shape(), {.dtype = q.dtype(), .device = q.device()});
   launch(kernel::attention_bias, {contiguous(mask)}, {bias});

@@ -78,7 +78,7 @@ Tensors split(Tensor x, std::vector<int64_t> sizes, int axis, Where where) {
   }
   if (!fits || left != 0)
     raise<ShapeError>("split", "expected sizes that add up to {} along axis {} of {}, got {}",
-                      x.size(axis), axis, to_string(x.shape()), listed(sizes));
+                      x.size(axis), axis, x.shape(), listed(sizes));
   return run(std::move(x), std::move(sizes), axis, where);
 }
 

@@ -113,17 +113,16 @@ Tensors SqueezeExcitation::backward(autograd::BackwardCall& call) const {
 void require_shapes(const Tensor& x, const Tensor& weight1, const Tensor& bias1,
                     const Tensor& weight2, const Tensor& bias2) {
   expect<ShapeError>(x.dim() == 4 && x.size(1) >= 1 && x.size(2) >= 1, kName,
-                     "expected an input [N,H,W,C] with at least one pixel, got {}",
-                     to_string(x.shape()));
+                     "expected an input [N,H,W,C] with at least one pixel, got {}", x.shape());
   const int64_t channels = x.size(3);
   expect<ShapeError>(
       weight1.dim() == 4 && weight1.shape() == Shape{weight1.size(0), 1, 1, channels}, kName,
-      "expected weight1 [S,1,1,{}] to match input {}, got {}", channels, to_string(x.shape()),
-      to_string(weight1.shape()));
+      "expected weight1 [S,1,1,{}] to match input {}, got {}", channels, x.shape(),
+      weight1.shape());
   const int64_t squeezed = weight1.size(0);
   auto require = [](const Tensor& tensor, const Shape& shape, const char* what) {
     expect<ShapeError>(tensor.shape() == shape, kName, "expected {} of shape {}, got {}", what,
-                       to_string(shape), to_string(tensor.shape()));
+                       shape, tensor.shape());
   };
   require(bias1, {squeezed}, "bias1");
   require(weight2, {channels, 1, 1, squeezed}, "weight2");

@@ -14,12 +14,11 @@ class WhereOp final : public autograd::Op {
   Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
     const Tensor &condition = in[0], &a = in[1], &b = in[2];
     expect<DtypeError>(condition.dtype() == Dtype::boolean, name(),
-                       "expected a condition of bool, got {}", to_string(condition.dtype()));
+                       "expected a condition of bool, got {}", condition.dtype());
     require_floating(name(), a);
     require_same_kind(name(), a, b);
     expect<DeviceError>(condition.device() == a.device(), name(),
-                        "expected one device, got {} and {}", to_string(condition.device()),
-                        to_string(a.device()));
+                        "expected one device, got {} and {}", condition.device(), a.device());
     Shape both = broadcast_shapes(a.shape(), b.shape(), name());
     Tensor y = empty(broadcast_shapes(condition.shape(), both, name()),
                      {.dtype = a.dtype(), .device = a.device()});

@@ -33,7 +33,7 @@ Ema::Ema(nn::Module& model, const EmaOptions& options) : options_(options) {
     if (!changes(slot, options)) return;
     expect<DtypeError>(!is_low_precision(slot.tensor->dtype()), "ema",
                        "an average of {} would stand still: '{}' must be float32 or float64",
-                       to_string(slot.tensor->dtype()), name);
+                       slot.tensor->dtype(), name);
     for (const char* kernel : {kernel::ema.name, kernel::ema_swap.name})
       require_kernel("ema", kernel, slot.tensor->device(), slot.tensor->dtype());
     expect<ShapeError>(slot.tensor->is_contiguous(), "ema", "expected '{}' to be contiguous", name);

@@ -61,11 +61,11 @@ Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, 
   Device device = scalars_.buffer().device();
   for (const auto& [parameter, tensor] : parameters_) {
     expect<DtypeError>(is_updated(tensor.dtype()), name_,
-                       "expected float32, float64 or bfloat16, got {} for '{}'",
-                       to_string(tensor.dtype()), parameter);
+                       "expected float32, float64 or bfloat16, got {} for '{}'", tensor.dtype(),
+                       parameter);
     expect<DeviceError>(tensor.device() == device, name_,
-                        "expected all parameters on {}, got '{}' on {}", to_string(device),
-                        parameter, to_string(tensor.device()));
+                        "expected all parameters on {}, got '{}' on {}", device, parameter,
+                        tensor.device());
     expect<ShapeError>(tensor.is_contiguous(), name_, "expected '{}' to be contiguous", parameter);
     auto [first, is_new] = numbers_.emplace(tensor.body(), numbers_.size());
     expect<ValueError>(is_new, name_, "'{}' and '{}' are the same parameter",
@@ -85,7 +85,7 @@ void Optimizer::require_kernel(std::string_view kernel) const {
 
 Tensor Optimizer::make_state(size_t i, Dtype dtype) const {
   expect<DtypeError>(dtype == Dtype::float32 || dtype == Dtype::bfloat16, name_,
-                     "expected state of float32 or bfloat16, got {}", to_string(dtype));
+                     "expected state of float32 or bfloat16, got {}", dtype);
   if (parameter(i).dtype() == Dtype::float64) dtype = Dtype::float64;
   memory::CategoryScope category(memory::Category::optimizer);
   memory::SiteScope site({.op = name_, .module = &autograd::kept_path(parameters_[i].name)});
@@ -162,15 +162,15 @@ std::vector<Optimizer::Update> Optimizer::take_gradients() {
 void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const {
   const Tensor& tensor = parameter.tensor;
   expect<ShapeError>(gradient.shape() == tensor.shape(), name_,
-                     "expected a gradient of shape {} for '{}', got {}", to_string(tensor.shape()),
-                     parameter.name, to_string(gradient.shape()));
+                     "expected a gradient of shape {} for '{}', got {}", tensor.shape(),
+                     parameter.name, gradient.shape());
   const bool narrow = tensor.dtype() == Dtype::float32 && gradient.dtype() == Dtype::bfloat16;
   expect<DtypeError>(gradient.dtype() == tensor.dtype() || narrow, name_,
-                     "expected a gradient of {} for '{}', got {}", to_string(tensor.dtype()),
-                     parameter.name, to_string(gradient.dtype()));
+                     "expected a gradient of {} for '{}', got {}", tensor.dtype(), parameter.name,
+                     gradient.dtype());
   expect<DeviceError>(gradient.device() == tensor.device(), name_,
-                      "expected a gradient on {} for '{}', got {}", to_string(tensor.device()),
-                      parameter.name, to_string(gradient.device()));
+                      "expected a gradient on {} for '{}', got {}", tensor.device(), parameter.name,
+                      gradient.device());
 }
 
 void Optimizer::sum_squares(const Update& update) {

@@ -8,8 +8,8 @@ namespace brim::optim {
 
 void require_kernel(const char* tag, std::string_view kernel, Device device, Dtype dtype) {
   if (has_kernel(kernel, device_meant(device).type, dtype)) return;
-  raise<DeviceError>(tag, "cannot run on {}: there is no kernel '{}' for {}", to_string(device),
-                     kernel, to_string(dtype));
+  raise<DeviceError>(tag, "cannot run on {}: there is no kernel '{}' for {}", device, kernel,
+                     dtype);
 }
 
 }  // namespace brim::optim

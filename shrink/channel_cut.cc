@@ -39,7 +39,7 @@ Tensor select(const Tensor& whole, const KeptAxis& kept) {
   Shape shape = whole.shape();
   expect<ShapeError>(kept.axis < shape.size() && kept.indices.back() < shape[kept.axis], "prune",
                      "expected at least {} along axis {} of {}", kept.indices.back() + 1, kept.axis,
-                     to_string(shape));
+                     shape);
   const int64_t size = shape[kept.axis];
   shape[kept.axis] = static_cast<int64_t>(kept.indices.size());
   Tensor part = empty(shape, {.dtype = whole.dtype(), .device = whole.device()});

@@ -40,7 +40,7 @@ std::vector<Tensor> tensors_of(nn::Module& model, const ChannelGroups& groups) {
     auto found = by_name.find(tensor.name);
     expect<ValueError>(found != by_name.end() && found->second.shape() == tensor.shape, "prune",
                        "the groups are another model's: expected {} of {}", tensor.name,
-                       to_string(tensor.shape));
+                       tensor.shape);
     tensors.push_back(found->second);
   }
   return tensors;
@@ -180,7 +180,8 @@ class Scorer {
       if (!is_filter(axis)) continue;
       Tensor filters = rows(axis, group.units);
       const Tensor of_axis = matmul(filters, permute(filters, {1, 0}));
-      for (size_t i = 0; i < n * n; ++i) products[i] += of_axis.data<float>()[i];
+      const auto* product = of_axis.data<float>();
+      for (size_t i = 0; i < n * n; ++i) products[i] += product[i];
     }
     Scores scores(n);
     for (size_t i = 0; i < n; ++i)

@@ -130,7 +130,7 @@ class Reader {
       take(name);
       expect<FileError>(file_.info(name).shape == dense.shape(), kTag,
                         "'{}': tensor '{}' is {}, but {} in the model", file_.path(), name,
-                        to_string(file_.info(name).shape), to_string(dense.shape()));
+                        file_.info(name).shape, dense.shape());
       require(file_.info(name).dtype == dense.dtype(), name, "is of another type");
       return file_.read_into(name, dense);
     }

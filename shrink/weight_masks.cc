@@ -112,7 +112,7 @@ void require_same_shape(const Tensor& mask, const Tensor& weight) {
   expect<ShapeError>(mask.shape() == weight.shape(), kTag,
                      "a weight is {} by now, and its mask {}: make masks permanent before channels "
                      "are removed",
-                     to_string(weight.shape()), to_string(mask.shape()));
+                     weight.shape(), mask.shape());
 }
 
 void mask_values(const Tensor& mask, const Tensor& values) {

@@ -166,8 +166,7 @@ void require_tensors(const io::SafetensorsFile& file, const ByName& wanted, bool
         info.shape == tensor.shape() || (may_shrink && is_within(info.shape, tensor.shape()));
     expect<FileError>(fits && info.dtype == tensor.dtype(), kTag,
                       "'{}' is of another training: its '{}' is {} of {}, but {} of {} here",
-                      file.path(), name, to_string(info.dtype), to_string(info.shape),
-                      to_string(tensor.dtype()), to_string(tensor.shape()));
+                      file.path(), name, info.dtype, info.shape, tensor.dtype(), tensor.shape());
   }
 }
 
@@ -186,7 +185,7 @@ void require_same_as_owners(const io::SafetensorsFile& file, const ByName& wante
     if (owner == wanted.end() || owner->second.shape() != tensor.shape()) continue;
     const Shape &is = file.info(name).shape, &of_owner = file.info(owner->first).shape;
     expect<FileError>(is == of_owner, kTag, "'{}': '{}' is {}, but '{}' is {}", file.path(), name,
-                      to_string(is), owner->first, to_string(of_owner));
+                      is, owner->first, of_owner);
   }
 }
 

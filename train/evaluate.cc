@@ -23,7 +23,7 @@ int64_t rank_of(std::span<const float> row, size_t label) {
 std::vector<int64_t> ranks_of(const Tensor& logits, std::span<const int64_t> labels) {
   expect<ShapeError>(logits.dim() == 2 && logits.size(0) == static_cast<int64_t>(labels.size()),
                      "accuracy", "expected one row of logits for each of {} labels, got {}",
-                     labels.size(), to_string(logits.shape()));
+                     labels.size(), logits.shape());
   std::vector<float> values = logits.to_vector<float>();
   auto classes = static_cast<size_t>(logits.size(1));
   std::vector<int64_t> ranks;

@@ -48,7 +48,7 @@ FloatRange range_of(Dtype dtype) {
     case Dtype::float32:
       return {.smallest = -149, .smallest_normal = -126, .largest = 127};
     default:
-      raise<DtypeError>("range", "expected float16, bfloat16 or float32, got {}", to_string(dtype));
+      raise<DtypeError>("range", "expected float16, bfloat16 or float32, got {}", dtype);
   }
 }
 

@@ -193,8 +193,7 @@ class Fit {
 
 MeasuredSpeed measured_speed(const SpeedOptions& options) {
   expect<DeviceError>(options.device.is_cpu(), "op times",
-                      "expected the CPU to measure the speed of, got {}",
-                      to_string(options.device));
+                      "expected the CPU to measure the speed of, got {}", options.device);
   const TimingOptions timing{.device = options.device,
                              .capacity = kSpeedBytes,
                              .repeats = 3,

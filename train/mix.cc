@@ -57,25 +57,24 @@ Mix draw_mix(const MixOptions& options, int height, int width, RandomKey key) {
 
 void mix_images(const Tensor& images, const Mix& mix) {
   expect<DtypeError>(images.dtype() == Dtype::uint8, kTag, "expected images of uint8, got {}",
-                     to_string(images.dtype()));
+                     images.dtype());
   expect<ShapeError>(images.dim() == 4 && images.is_contiguous(), kTag,
-                     "expected contiguous images [N,H,W,C], got {}", to_string(images.shape()));
+                     "expected contiguous images [N,H,W,C], got {}", images.shape());
   if (mix.box)
     expect<ShapeError>(mix.box->x >= 0 && mix.box->y >= 0 && mix.box->width >= 0 &&
                            mix.box->height >= 0 && mix.box->x + mix.box->width <= images.size(2) &&
                            mix.box->y + mix.box->height <= images.size(1),
                        kTag, "expected a box within the images {}, got {} x {} at {},{}",
-                       to_string(images.shape()), mix.box->width, mix.box->height, mix.box->x,
-                       mix.box->y);
+                       images.shape(), mix.box->width, mix.box->height, mix.box->x, mix.box->y);
   launch(kernel::mix_images, {}, {images}, mix);
 }
 
 Tensor mix_labels(const Tensor& labels, int64_t classes, const Mix& mix,
                   const MixLabelsOptions& options) {
   expect<DtypeError>(labels.dtype() == Dtype::int64, kTag, "expected labels of int64, got {}",
-                     to_string(labels.dtype()));
+                     labels.dtype());
   expect<ShapeError>(labels.dim() == 1 && labels.is_contiguous(), kTag,
-                     "expected contiguous labels [N], got {}", to_string(labels.shape()));
+                     "expected contiguous labels [N], got {}", labels.shape());
   expect<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1, kTag,
                      "expected a label smoothing in [0, 1], got {}", options.label_smoothing);
   memory::CategoryScope category(memory::Category::input);

@@ -81,7 +81,7 @@ StepGraph::StepGraph(TrainStep& step)
       host_(step.device().is_cuda() ? autograd::offload_host(step.device(), 0) : nullptr) {
   expect<ValueError>(step.options_.graph, kTag, "expected a step with the option graph");
   expect<DeviceError>(!step.device().is_meta(), kTag, "expected a model with values, got one on {}",
-                      to_string(step.device()));
+                      step.device());
   expect<ValueError>(!step.options_.fused_update, kTag,
                      "a fused update looks at each gradient before the next: leave fused_update or "
                      "graph off");
@@ -197,8 +197,7 @@ void StepGraph::record_calls(const Update& update, Recorded& recorded) {
 void StepGraph::require_moved_by_kernel() const {
   for (const auto& [buffer, shadow] : step_.shadows_)
     expect<DtypeError>(has_kernel(kernel::ema.name, step_.device().type, buffer.dtype()), kTag,
-                       "a buffer of {} is not taken over by the device alone",
-                       to_string(buffer.dtype()));
+                       "a buffer of {} is not taken over by the device alone", buffer.dtype());
 }
 
 // Which bytes of the inputs the copies took.

@@ -56,13 +56,12 @@ TrainStep::TrainStep(nn::Module& model, optim::Optimizer& optimizer, TrainStepOp
                      options_.clip.norm);
   expect<ValueError>(options_.precision == Dtype::float32 || is_low_precision(options_.precision),
                      "train step", "expected a precision of float32, float16 or bfloat16, got {}",
-                     to_string(options_.precision));
+                     options_.precision);
   expect<ValueError>(options_.gradients == Dtype::float32 || options_.gradients == Dtype::bfloat16,
                      "train step", "expected gradients of float32 or bfloat16, got {}",
-                     to_string(options_.gradients));
+                     options_.gradients);
   expect<ValueError>(!options_.fused_update || options_.gradients == Dtype::float32, "train step",
-                     "a fused update keeps no gradients that could be {}",
-                     to_string(options_.gradients));
+                     "a fused update keeps no gradients that could be {}", options_.gradients);
   expect<ValueError>(!options_.fused_update || options_.scaler == nullptr, "train step",
                      "a fused update takes no loss scaler: an overflow would be found after the "
                      "first parameter was updated. Train in bfloat16, or leave fused_update off");

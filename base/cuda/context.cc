@@ -33,7 +33,7 @@ Context open(Device device, const std::function<void()>& warm_up) {
     if (warm_up) leave_to_ops(warm_up);
   } catch (const AllocationError& error) {
     raise<DeviceError>("cuda", "{} has too little free memory for the runtime's context: {}",
-                       to_string(device), error.what());
+                       device, error.what());
   }
   const std::optional<int64_t> after = free_without_context(device);
   if (!before || !after) return context;

@@ -56,7 +56,7 @@ void require_device(const char* tag, Device device) {
   int count = device_count();
   if (why.empty() && device.index >= count)
     why = count == 1 ? "there is one GPU, cuda:0" : fmt::format("there are {} GPUs", count);
-  expect<DeviceError>(why.empty(), tag, "no device {}: {}", to_string(device), why);
+  expect<DeviceError>(why.empty(), tag, "no device {}: {}", device, why);
 }
 
 namespace {

@@ -59,8 +59,7 @@ void copy_to_device(Device device, void* to, const void* from, int64_t bytes) {
 
 void copy_to_host(Device device, void* to, const void* from, int64_t bytes) {
   expect<DeviceError>(bytes == 0 || !is_recording(), "cuda",
-                      "work on {} is being recorded, so there are no values to read yet",
-                      to_string(device));
+                      "work on {} is being recorded, so there are no values to read yet", device);
   copy(device, to, from, bytes, cudaMemcpyDeviceToHost);
 }
 

@@ -18,7 +18,7 @@ int device_count() { return 0; }
 std::string why_no_device() { return "brim was built without the CUDA toolkit"; }
 
 void require_device(const char* tag, Device device) {
-  raise<DeviceError>(tag, "no device {}: {}", to_string(device), why_no_device());
+  raise<DeviceError>(tag, "no device {}: {}", device, why_no_device());
 }
 
 DeviceScope::DeviceScope(Device device) {

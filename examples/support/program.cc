@@ -25,7 +25,7 @@ std::string describe_extras(const CLI::App& app, const std::vector<std::string>&
   for (const std::string& extra : extras)
     if (extra.starts_with("-") && extra != "-") {
       std::string flag = extra.substr(0, extra.find('='));
-      return "unknown flag " + flag + did_you_mean(flag, flag_names(app));
+      return fmt::format("unknown flag {}{}", flag, did_you_mean(flag, flag_names(app)));
     }
   return "unexpected argument '" + extras.front() + "'";
 }

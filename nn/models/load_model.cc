@@ -32,7 +32,7 @@ int64_t count_classes(const io::SafetensorsFile& file, const std::string& model)
   // A shape with bytes to it cannot be larger than the file.
   expect<FileError>(weight->shape.size() == 2 && weight->end > weight->begin, kTag,
                     "'{}': tensor '{}' is {}, but a classifier's weight is [classes,features]",
-                    file.path(), weight->name, to_string(weight->shape));
+                    file.path(), weight->name, weight->shape);
   return weight->shape[0];
 }
 

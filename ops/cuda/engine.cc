@@ -156,7 +156,7 @@ std::vector<Engine> find_engines(const ConvolutionCall& call, const ConvolutionG
   raise<DeviceError>("conv2d",
                      "cuDNN has no deterministic engine in full precision for {} x [{},{},{},{}] "
                      "with weight [{},{},{},{}]",
-                     to_string(call.dtype), s.n, s.h, s.w, s.c, s.k, s.r, s.s, s.group_channels());
+                     call.dtype, s.n, s.h, s.w, s.c, s.k, s.r, s.s, s.group_channels());
 }
 
 std::optional<Engine> rebuild_engine(const ConvolutionCall& call, const ConvolutionGraph& graph,

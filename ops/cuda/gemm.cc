@@ -152,7 +152,7 @@ class GemmPlan {
         1, &chosen_, &found);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0))
       raise<DeviceError>("cublasLt", "no algorithm for a {} product [{},{}] by [{},{}]",
-                         to_string(gemm_.dtype), gemm_.m, gemm_.k, gemm_.k, gemm_.n);
+                         gemm_.dtype, gemm_.m, gemm_.k, gemm_.k, gemm_.n);
     check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     check_cublas(chosen_.state, "cublasLtMatmulAlgoGetHeuristic");
   }

@@ -32,8 +32,7 @@ std::string engine_kind(Device) { return ""; }
 
 const Convolution& find_convolution(const ConvolutionCall& call, Device device, AskedFor) {
   expect<DtypeError>(plain != nullptr, "conv2d",
-                     "has no kernel for {} on {}, but for depthwise windows", to_string(call.dtype),
-                     to_string(device));
+                     "has no kernel for {} on {}, but for depthwise windows", call.dtype, device);
   static auto* asked_for = new std::deque<Convolution>;
   return asked_for->emplace_back(call);
 }

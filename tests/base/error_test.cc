@@ -38,5 +38,5 @@ TEST_CASE("the nearest known name is suggested, a far one is not") {
   CHECK(nearest_name("resnet5", known) == "resnet50");
   CHECK(nearest_name("mobilnet_v2", known) == "mobilenet_v2");
   CHECK(nearest_name("xyz", known).empty());
-  CHECK(did_you_mean("resnet81", known) == "; did you mean 'resnet18'?");
+  CHECK(to_string(did_you_mean("resnet81", known)) == "; did you mean 'resnet18'?");
 }
