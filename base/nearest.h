@@ -17,6 +17,7 @@ namespace brim {
 std::string nearest_name(std::string_view name, std::span<const std::string> known);
 
 /// Compares when it is written, not when it is made: as an argument of `expect` it costs nothing.
+/// It refers to what it is made of, so it is not to be kept.
 struct DidYouMean {
   std::string_view name;
   std::span<const std::string> known;

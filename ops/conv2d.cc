@@ -144,9 +144,10 @@ Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& o) 
                      o.groups);
   int64_t channels = 0;
   bool fits = !__builtin_mul_overflow(weight[3], o.groups, &channels);
-  expect<ShapeError>(fits && x[3] == channels, kName,
-                     "expected input channels {} to match weight {}{}, got input {}", channels,
-                     weight, o.groups == 1 ? "" : fmt::format(" in {} groups", o.groups), x);
+  if (!fits || x[3] != channels)
+    raise<ShapeError>(kName, "expected input channels {} to match weight {}{}, got input {}",
+                      channels, weight, o.groups == 1 ? "" : fmt::format(" in {} groups", o.groups),
+                      x);
   return {x[0], positions(x[1], weight[1], o.stride.h, o.padding.h, o.dilation.h, "height"),
           positions(x[2], weight[2], o.stride.w, o.padding.w, o.dilation.w, "width"), weight[0]};
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "brim/base/nearest.h"
+#include "brim/base/text_formatter.h"
 
 using namespace brim;
 
@@ -31,6 +32,26 @@ TEST_CASE("an internal check names its source line") {
     text = error.what();
   }
   CHECK(text.find("error_test.cc:") != std::string::npos);
+}
+
+namespace {
+
+struct Counted {
+  int* written;
+};
+std::string to_string(const Counted& counted) { return std::to_string(++*counted.written); }
+
+}  // namespace
+
+template <>
+struct fmt::formatter<Counted> : TextFormatter<Counted> {};
+
+TEST_CASE("what a check would say is written where it fails alone") {
+  int written = 0;
+  expect<ValueError>(true, "tag", "got {}", Counted{&written});
+  CHECK(written == 0);
+  CHECK_THROWS_WITH_AS(expect<ValueError>(false, "tag", "got {}", Counted{&written}), "tag: got 1",
+                       ValueError);
 }
 
 TEST_CASE("the nearest known name is suggested, a far one is not") {
