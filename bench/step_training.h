@@ -47,8 +47,7 @@ inline void add_flags(CLI::App& app, StepOptions& options) {
       ->excludes(weights);
   app.add_flag("--fused-update", options.fuses_updates,
                "under a plan, parameters updated during backward")
-      ->excludes(weights)
-      ->excludes("--replay");
+      ->excludes(weights);
 }
 
 inline void set_threads(const StepOptions& options) {

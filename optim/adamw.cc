@@ -33,7 +33,17 @@ AdamW::AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& option
 }
 
 void AdamW::update(size_t i, const Tensor& gradient) noexcept {
-  launch(kernel::adamw, {gradient, scalars()}, {parameter(i), exp_avg_[i], exp_avg_sq_[i]},
+  launch_update(i, gradient, Tensor());
+}
+
+bool AdamW::update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept {
+  if (gradient.device().is_cuda()) return false;
+  launch_update(i, gradient, sum);
+  return true;
+}
+
+void AdamW::launch_update(size_t i, const Tensor& gradient, const Tensor& sum) const noexcept {
+  launch(kernel::adamw, {gradient, scalars()}, {parameter(i), exp_avg_[i], exp_avg_sq_[i], sum},
          {.rate_factor = settings(i).rate_factor,
           .beta1 = options_.beta1,
           .beta2 = options_.beta2,

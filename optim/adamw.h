@@ -43,6 +43,8 @@ class AdamW final : public Optimizer {
 
  private:
   void update(size_t i, const Tensor& gradient) noexcept override;
+  bool update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept override;
+  void launch_update(size_t i, const Tensor& gradient, const Tensor& sum) const noexcept;
 
   AdamWOptions options_;
   std::vector<Tensor> exp_avg_, exp_avg_sq_;
@@ -58,8 +60,9 @@ struct AdamWAttributes {
   double weight_decay = 0;
   RandomKey parameter_key, exp_avg_key, exp_avg_sq_key;  ///< of roundings to bfloat16
 };
-/// in: gradient, step scalars; out: parameter, m, v. Contiguous. Gradient, m and v may be bfloat16
-/// for a parameter of float32 or bfloat16.
+/// in: gradient, step scalars; out: parameter, m, v and, on the CPU, what `square_sum` leaves (may
+/// be absent). Contiguous. Gradient, m and v may be bfloat16 for a parameter of float32 or
+/// bfloat16.
 inline constexpr Kernel<AdamWAttributes> adamw{"adamw", /*updates=*/true};
 
 }  // namespace brim::kernel

@@ -1,7 +1,7 @@
 // What becomes of an update that was recorded (train/step_graph.h), judged on the device by the
 // squares of its gradients: whether it takes place, and how far it is clipped. Nobody waits for the
 // host then, which judges any other update between `prepare` and `commit` (optimizer.cc): the same
-// sums in the same order, so the same bits.
+// sums in the same order, so the same bits. Of an update in pieces each is judged by itself.
 #pragma once
 
 #include <limits>
@@ -19,8 +19,16 @@ BRIM_HOST_DEVICE inline double clip_factor(double norm, double limit) {
   return factor > 1 ? 1 : factor;
 }
 
-/// Places in what `judge_update` leaves behind.
-enum Verdict { kVerdictApplied, kVerdictNorm, kVerdictNumbers };
+/// Places in what is left behind of an update. `judge_update` leaves the first two, `judge_piece`
+/// the last: how many parameters were updated, of an update in pieces.
+enum Verdict { kVerdictApplied, kVerdictNorm, kVerdictPieces, kVerdictNumbers };
+
+/// What `judge_piece` looks at.
+enum class PieceJudged {
+  loss,      ///< the loss, before the first piece
+  gradient,  ///< the sum of the squares of a gradient, before the update from it
+  updated    ///< the same, after it
+};
 
 }  // namespace brim::optim
 
@@ -31,5 +39,15 @@ namespace brim::kernel {
 /// `Verdict`, and, where there is a third, a number that becomes 0 unless the update is applied. It
 /// is when the loss and all gradients are finite. All float64.
 inline constexpr Kernel<NoAttributes> judge_update{"judge_update", /*updates=*/true};
+
+struct JudgePieceAttributes {
+  optim::PieceJudged judged = optim::PieceJudged::loss;
+};
+/// Of an update in pieces, each of which takes place unless the loss or a gradient before it is not
+/// finite. in: the loss, or the sum of the squares of a gradient; out: the `StepScalars`, of which
+/// `kApplied` is set by the loss and kept or cleared by gradients, and the numbers of `Verdict`, of
+/// which `kVerdictPieces` is set to 0 by the loss and counts the updates that took place. All
+/// float64.
+inline constexpr Kernel<JudgePieceAttributes> judge_piece{"judge_piece", /*updates=*/true};
 
 }  // namespace brim::kernel

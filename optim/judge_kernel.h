@@ -1,4 +1,4 @@
-// The body of `judge_update`, for every device. For kernels.
+// The bodies of `judge_update` and `judge_piece`, for every device. For kernels.
 #pragma once
 
 #include <cmath>
@@ -40,6 +40,31 @@ struct JudgeUpdate {
     verdict[kVerdictApplied] = applied;
     verdict[kVerdictNorm] = norm;
     if (rest != nullptr && !applied) *rest = 0;
+  }
+};
+
+struct JudgePiece {
+  const double* number;
+  double *scalars, *verdict;
+  PieceJudged judged;
+
+  JudgePiece(const KernelCall& call, const kernel::JudgePieceAttributes& a)
+      : number(call.in[0].as<double>()),
+        scalars(call.out[0].as<double>()),
+        verdict(call.out[1].as<double>()),
+        judged(a.judged) {}
+
+  // A sum of squares is NaN where an element was not finite, and only then.
+  BRIM_HOST_DEVICE void operator()() const {
+    double &applied = scalars[StepScalars::kApplied], &pieces = verdict[kVerdictPieces];
+    if (judged == PieceJudged::loss) {
+      applied = 0 * *number == 0;
+      pieces = 0;
+      return;
+    }
+    if (judged == PieceJudged::updated) pieces += applied;
+    if (*number != *number) applied = 0;
+    if (judged == PieceJudged::gradient) pieces += applied;
   }
 };
 

@@ -41,6 +41,11 @@ bool is_updated(Dtype dtype) {
   return dtype == Dtype::float32 || dtype == Dtype::float64 || dtype == Dtype::bfloat16;
 }
 
+[[noreturn]] void raise_non_finite(const char* name, const std::string& parameter) {
+  raise<ValueError>(name, "the gradient of '{}' is not finite: it has an infinity or a NaN",
+                    parameter);
+}
+
 }  // namespace
 
 void require_in_range(const char* optimizer, const char* option, double value, double low,
@@ -98,7 +103,7 @@ RandomKey Optimizer::rounding_key(uint64_t seed, const char* what, size_t i) con
 
 void Optimizer::prepare(const UpdateOptions& options) {
   if (const std::optional<std::string> parameter = prepare_if_finite(options))
-    raise_not_finite(*parameter);
+    raise_non_finite(name_, *parameter);
 }
 
 void Optimizer::set_numbers(const UpdateOptions& options) {
@@ -205,6 +210,20 @@ void Optimizer::judge_on_device(const Tensor& loss, const Tensor& verdict, const
   launch(kernel::judge_update, Dtype::float64, {square_sums_, loss}, {scalars(), verdict, rest});
 }
 
+void Optimizer::judge_pieces_on_device(const Tensor& loss, const Tensor& verdict) {
+  fill(square_sums_, 0);  // also of parameters without a piece: the device adds up all of them
+  verdict_ = verdict;
+  launch(kernel::judge_piece, Dtype::float64, {loss}, {scalars(), verdict_},
+         {.judged = PieceJudged::loss});
+}
+
+void Optimizer::raise_not_finite() {
+  const double* sums = square_sums();
+  for (size_t i = parameters_.size(); i-- > 0;)
+    if (std::isnan(sums[i])) raise_non_finite(name_, parameters_[i].name);
+  raise<InternalError>(name_, "every gradient is finite");
+}
+
 void Optimizer::end_replay(double norm) noexcept {
   gradient_norm_ = norm;
   steps_ = values_.step;
@@ -214,11 +233,6 @@ const double* Optimizer::square_sums() {
   if (square_sums_.device().is_cpu()) return square_sums_.data<double>();
   square_sums_here_ = square_sums_.to_vector<double>();
   return square_sums_here_.data();
-}
-
-void Optimizer::raise_not_finite(const std::string& parameter) const {
-  raise<ValueError>(name_, "the gradient of '{}' is not finite: it has an infinity or a NaN",
-                    parameter);
 }
 
 void Optimizer::commit() noexcept {
@@ -233,6 +247,7 @@ void Optimizer::commit() noexcept {
 
 void Optimizer::cancel() noexcept {
   updates_.clear();
+  verdict_ = Tensor();
   updated_.assign(updated_.size(), false);
 }
 
@@ -259,20 +274,39 @@ bool Optimizer::update_piece(const Tensor& parameter) {
                      named.name);
   expect<ValueError>(parameter.grad().defined(), name_, "'{}' has no gradient", named.name);
   require_match(named, parameter.grad());
-  const Update piece{found->second, contiguous(parameter.grad())};
-  if (options_.check_finite) {
-    sum_squares(piece);
-    const Tensor sum = element_of(square_sums_, piece.parameter);
-    if (!sum.device().is_meta() && std::isnan(sum.item<double>())) raise_not_finite(named.name);
-  }
-  update(piece.parameter, piece.gradient);
-  updated_[piece.parameter] = true;
+  update_checked({found->second, contiguous(parameter.grad())});
   return true;
+}
+
+// Before the first piece a gradient is checked apart: nothing has changed yet. After it nothing can
+// be undone, so others are checked while they are read for the update, where a kernel does both.
+void Optimizer::update_checked(const Update& piece) {
+  const size_t i = piece.parameter;
+  const bool checks = options_.check_finite;
+  if (checks && pieces() > 0 && update_and_sum(i, piece.gradient, element_of(square_sums_, i))) {
+    updated_[i] = true;
+    return check_sum(i, PieceJudged::updated);
+  }
+  if (checks) {
+    sum_squares(piece);
+    check_sum(i, PieceJudged::gradient);
+  }
+  update(i, piece.gradient);
+  updated_[i] = true;
+}
+
+void Optimizer::check_sum(size_t parameter, PieceJudged judged) {
+  const Tensor sum = element_of(square_sums_, parameter);
+  if (sum.device().is_meta()) return;
+  if (verdict_.defined())
+    launch(kernel::judge_piece, Dtype::float64, {sum}, {scalars(), verdict_}, {.judged = judged});
+  else if (std::isnan(sum.item<double>()))
+    raise_non_finite(name_, parameters_[parameter].name);
 }
 
 void Optimizer::end_pieces() {
   expect<ValueError>(pieces() > 0, name_, "no parameter has a gradient: call backward first");
-  if (options_.check_finite && !square_sums_.device().is_meta()) {
+  if (options_.check_finite && !square_sums_.device().is_meta() && !is_recording()) {
     const double* sums = square_sums();
     double total = 0;  // in the order of `measure`: the same bits
     for (size_t i = 0; i < updated_.size(); ++i)

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "brim/nn/module.h"
+#include "brim/optim/judge.h"
 #include "brim/optim/parameter_groups.h"
 #include "brim/optim/step_scalars.h"
 
@@ -75,6 +76,12 @@ class Optimizer {
   void judge_on_device(const Tensor& loss, const Tensor& verdict, const Tensor& rest);
   /// Counts an update that took place, with the norm of its gradients.
   void end_replay(double norm) noexcept;
+  /// To be recorded after `begin_pieces`: the device judges the loss, and then each piece
+  /// (`kernel::judge_piece`). `verdict` counts the pieces that took place. Until `end_pieces`.
+  void judge_pieces_on_device(const Tensor& loss, const Tensor& verdict);
+  /// Throws `ValueError` naming the parameter whose gradient was found not to be finite, the first
+  /// that backward comes to where there are several; waits for the device.
+  void raise_not_finite();
 
   // The same update in pieces, a parameter at a time, for backward to make as it goes: then not
   // all gradients are there at once. None of it can be undone. `train/train_step.h` calls these.
@@ -85,7 +92,9 @@ class Optimizer {
   void begin_pieces(const UpdateOptions& options);
   /// Updates one parameter from its gradient as it is now; returns false, and does nothing, where
   /// the tensor is none of this optimizer's. Throws what `prepare` throws for a gradient, and
-  /// `ValueError` for a second piece of one parameter; the parameter is then as before.
+  /// `ValueError` for a second piece of one parameter; the parameter is then as before. But where a
+  /// gradient is not finite, that of the first piece alone: others may be checked while they are
+  /// read for the update.
   bool update_piece(const Tensor& parameter);
   /// Parameters updated since `begin_pieces`; 0 after `end_pieces` and `cancel`.
   int64_t pieces() const { return std::ranges::count(updated_, true); }
@@ -129,6 +138,13 @@ class Optimizer {
   RandomKey rounding_key(uint64_t seed, const char* what, size_t i) const;
   /// Launches the update of parameter i. Must neither throw nor allocate.
   virtual void update(size_t i, const Tensor& gradient) noexcept = 0;
+  /// The same by a kernel that also leaves in `sum` what `kernel::square_sum` would, for reading
+  /// the gradient once. False, and nothing done, where the device has none. Must neither throw nor
+  /// allocate.
+  virtual bool update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept {
+    (void)i, (void)gradient, (void)sum;
+    return false;
+  }
 
   const char* name() const { return name_; }
   const Tensor& parameter(size_t i) const { return parameters_[i].tensor; }
@@ -146,10 +162,11 @@ class Optimizer {
   void begin_update(const UpdateOptions& options);
   void set_clip_factor();
   void sum_squares(const Update& update);
+  void update_checked(const Update& piece);
+  void check_sum(size_t parameter, PieceJudged judged);
   std::optional<std::string> measure(const std::vector<Update>& updates);
   /// Of all parameters, where the host can read them: waits for the device. Not on the meta device.
   const double* square_sums();
-  [[noreturn]] void raise_not_finite(const std::string& parameter) const;
 
   const char* name_;
   std::vector<nn::NamedTensor> parameters_;
@@ -163,6 +180,7 @@ class Optimizer {
   StepValues values_;
   UpdateOptions options_;      // of the update under way
   std::vector<bool> updated_;  // by a piece; one for each parameter
+  Tensor verdict_;             // of pieces that are recorded; else undefined
   int64_t steps_ = 0;
 };
 

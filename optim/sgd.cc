@@ -29,8 +29,18 @@ Sgd::Sgd(std::vector<nn::NamedTensor> parameters, const SgdOptions& options)
 }
 
 void Sgd::update(size_t i, const Tensor& gradient) noexcept {
+  launch_update(i, gradient, Tensor());
+}
+
+bool Sgd::update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept {
+  if (gradient.device().is_cuda()) return false;
+  launch_update(i, gradient, sum);
+  return true;
+}
+
+void Sgd::launch_update(size_t i, const Tensor& gradient, const Tensor& sum) const noexcept {
   launch(kernel::sgd, {gradient, scalars()},
-         {parameter(i), velocity_.empty() ? Tensor() : velocity_[i]},
+         {parameter(i), velocity_.empty() ? Tensor() : velocity_[i], sum},
          {.rate_factor = settings(i).rate_factor,
           .momentum = options_.momentum,
           .weight_decay = settings(i).weight_decay,

@@ -41,6 +41,8 @@ class Sgd final : public Optimizer {
 
  private:
   void update(size_t i, const Tensor& gradient) noexcept override;
+  bool update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept override;
+  void launch_update(size_t i, const Tensor& gradient, const Tensor& sum) const noexcept;
 
   SgdOptions options_;
   std::vector<Tensor> velocity_;  // empty without momentum
@@ -57,8 +59,9 @@ struct SgdAttributes {
   bool nesterov = false;
   RandomKey parameter_key, momentum_key;  ///< of roundings to bfloat16
 };
-/// in: gradient, step scalars; out: parameter, v (absent without momentum). Contiguous. Gradient
-/// and v may be bfloat16 for a parameter of float32 or bfloat16.
+/// in: gradient, step scalars; out: parameter, v (absent without momentum) and, on the CPU, what
+/// `square_sum` leaves (may be absent). Contiguous. Gradient and v may be bfloat16 for a parameter
+/// of float32 or bfloat16.
 inline constexpr Kernel<SgdAttributes> sgd{"sgd", /*updates=*/true};
 
 }  // namespace brim::kernel

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "brim/autograd/backward.h"
+#include "brim/train/step_graph.h"
 #include "brim/train/step_saving.h"
 #include "brim/train/train_step.h"
 
@@ -27,11 +28,12 @@ double TrainStep::run_fused(double rate, const LossFunction& loss,
     double value = forward_backward_update(rate, loss, options);
     // What an update does besides; reports and plans find a step's usual parts.
     update_.emplace(account_, memory::Section{memory::SectionKind::update});
+    if (recorder_ != nullptr) recorder_->judge();
     optimizer_.end_pieces();
     finish();
     return value;
   } catch (...) {
-    if (optimizer_.pieces() > 0) tear();
+    if (optimizer_.pieces() > 0 && recorder_ == nullptr) tear(optimizer_.pieces());
     undo();
     throw;
   }
@@ -48,6 +50,7 @@ double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
     explain(loss, options, value);
   }
   optimizer_.begin_pieces({.rate = rate, .clip = options_.clip});
+  if (recorder_ != nullptr) recorder_->judge_pieces();
   backward(result,
            {.grad = gradient_of(result, options), .on_leaf_complete = [&](const Tensor& leaf) {
               if (optimizer_.update_piece(leaf)) leaf.set_grad(Tensor());
@@ -55,13 +58,13 @@ double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
   return value;
 }
 
-void TrainStep::tear() {
+// Within a handler of what failed.
+void TrainStep::tear(int64_t pieces) {
   torn_ = fmt::format(
       "update {} failed after {} of {} parameters had changed, which cannot be undone: put "
       "parameters and the optimizer's state back from a checkpoint, then call set_updates(). The "
       "cause: {}",
-      updates_, optimizer_.pieces(), optimizer_.parameters().size(),
-      text_of(std::current_exception()));
+      updates_, pieces, optimizer_.parameters().size(), text_of(std::current_exception()));
   undo();
   std::throw_with_nested(TornUpdate("train step", torn_));
 }

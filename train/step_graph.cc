@@ -82,9 +82,6 @@ StepGraph::StepGraph(TrainStep& step)
   expect<ValueError>(step.options_.graph, kTag, "expected a step with the option graph");
   expect<DeviceError>(!step.device().is_meta(), kTag, "expected a model with values, got one on {}",
                       step.device());
-  expect<ValueError>(!step.options_.fused_update, kTag,
-                     "a fused update looks at each gradient before the next: leave fused_update or "
-                     "graph off");
   expect<ValueError>(step.offload() == nullptr, kTag,
                      "copies to the host and back are not recorded: leave offload or graph off");
 }
@@ -92,6 +89,7 @@ StepGraph::StepGraph(TrainStep& step)
 StepGraph::~StepGraph() = default;
 
 double StepGraph::run(const Update& update) {
+  if (!step_.torn_.empty()) return update.run();  // which says so
   Kind kind;
   for (const auto& input : update.inputs) kind.push_back(input.size());
   std::unique_ptr<Recorded>& recorded = graphs_[kind];
@@ -111,6 +109,8 @@ double StepGraph::run(const Update& update) {
   try {
     if (const std::optional<double> loss = replay(update, *recorded)) return *loss;
     why_not_ = "its loss or a gradient was not finite";
+  } catch (const TornUpdate&) {
+    throw;
   } catch (const Error& error) {
     why_not_ = error.what();  // of a kernel, before anything changed for good
   }
@@ -239,11 +239,18 @@ void StepGraph::note_loss(const Tensor& loss) {
 // Between `prepare` and `commit`: what is launched behind it does nothing where the verdict says
 // so.
 void StepGraph::judge() {
-  const Tensor verdict(step_.live_.storage(),
-                       {{optim::kVerdictNumbers}, {1}, kLiveVerdict, Dtype::float64});
   step_.optimizer_.judge_on_device(
-      element_of(step_.live_, kLiveLoss), verdict,
+      element_of(step_.live_, kLiveLoss), verdict(),
       step_.options_.ema == nullptr ? Tensor() : step_.options_.ema->rest());
+}
+
+// Between the forward pass and backward, of a fused update.
+void StepGraph::judge_pieces() {
+  step_.optimizer_.judge_pieces_on_device(element_of(step_.live_, kLiveLoss), verdict());
+}
+
+Tensor StepGraph::verdict() const {
+  return {step_.live_.storage(), {{optim::kVerdictNumbers}, {1}, kLiveVerdict, Dtype::float64}};
 }
 
 // An average that moves all the way, or not at all.
@@ -259,10 +266,22 @@ void StepGraph::start(Recorded& recorded) const {
   cuda::default_stream(step_.device()).synchronize();
 }
 
+// As a fused update that runs as it is: what fails once parameters have changed is torn.
+void StepGraph::start_or_tear(Recorded& recorded) {
+  try {
+    start(recorded);
+    if (recorded.numbers[kLiveApplied] == 0 && recorded.numbers[kLivePieces] > 0)
+      step_.optimizer_.raise_not_finite();
+  } catch (...) {
+    if (recorded.numbers[kLivePieces] == 0) throw;
+    step_.tear(static_cast<int64_t>(recorded.numbers[kLivePieces]));
+  }
+}
+
 // Nothing where something was not finite: nothing has changed then.
 std::optional<double> StepGraph::replay(const Update& update, Recorded& recorded) {
   write_numbers(update, recorded);
-  start(recorded);
+  start_or_tear(recorded);
   if (recorded.numbers[kLiveApplied] == 0) return {};
   count_update(recorded.numbers[kLiveVerdict + int{optim::kVerdictNorm}]);
   ++replays_;
@@ -282,6 +301,7 @@ void StepGraph::write_numbers(const Update& update, Recorded& recorded) {
   fill(element_of(step_.live_, kLiveUpdate), static_cast<double>(step_.attempts()));
   fill(element_of(step_.live_, kLiveGradient), scale * update.weight);
   fill(element_of(step_.live_, kLiveLoss), 0);
+  fill(element_of(step_.live_, kLivePieces), 0);
   step_.optimizer_.begin_replay(
       {.rate = update.rate, .loss_scale = scale, .clip = step_.options_.clip});
   if (step_.options_.ema != nullptr) step_.options_.ema->begin_replay();

@@ -10,7 +10,9 @@
 //
 // Whether the loss and all gradients are finite is judged on the device, which leaves everything as
 // it was where they are not; the host reads the verdict with the loss. Such an update is run again
-// without the graph, which then says where it began, or skips it.
+// without the graph, which then says where it began, or skips it. Of a fused update, each parameter
+// is left as it was from the first gradient on that is not finite; where others had changed before,
+// the update is torn as ever.
 //
 // What the host's code does beside launching kernels (counting, printing) happens when an update is
 // recorded, not in each. Ops that read values back cannot be recorded. Nor is an update started
@@ -42,6 +44,7 @@ enum LiveNumber {
   kLiveLoss,      ///< the sum of those of all parts
   kLiveVerdict,   ///< and the numbers of `optim::Verdict` behind it
   kLiveApplied = kLiveVerdict + int{optim::kVerdictApplied},
+  kLivePieces = kLiveVerdict + int{optim::kVerdictPieces},
   kLiveNumbers = kLiveVerdict + int{optim::kVerdictNumbers}
 };
 
@@ -59,8 +62,7 @@ class StepGraph {
   };
 
   /// `step` has `TrainStepOptions::graph`, and must outlive it. Throws `ValueError` where it has
-  /// not, and for what cannot be recorded: `fused_update`, `offload`. `DeviceError` on the meta
-  /// device.
+  /// not, and for what cannot be recorded: `offload`. `DeviceError` on the meta device.
   explicit StepGraph(TrainStep& step);
   ~StepGraph();
   StepGraph(const StepGraph&) = delete;
@@ -88,6 +90,7 @@ class StepGraph {
   void record_calls(const Update& update, Recorded& recorded);
   void find_inputs(const Update& update, Recorded& recorded) const;
   void start(Recorded& recorded) const;
+  void start_or_tear(Recorded& recorded);
   std::optional<double> replay(const Update& update, Recorded& recorded);
   void write_numbers(const Update& update, Recorded& recorded);
   void count_update(double norm);
@@ -100,6 +103,8 @@ class StepGraph {
   Tensor gradient_of(const Tensor& loss, double weight);
   void note_loss(const Tensor& loss);
   void judge();
+  void judge_pieces();
+  Tensor verdict() const;
   void take_home(const Tensor& buffer, const Tensor& shadow) const;
 
   TrainStep& step_;

@@ -197,7 +197,7 @@ class TrainStep {
   double forward_backward_update(double rate, const LossFunction& loss,
                                  const MicroStepOptions& options);
   void finish() noexcept;
-  [[noreturn]] void tear();
+  [[noreturn]] void tear(int64_t pieces);
   [[noreturn]] void explain(const LossFunction& loss, const MicroStepOptions& options,
                             double value);
 

@@ -96,8 +96,6 @@ void Trainer::make_graph() {
     why_no_graph_ = "the launches are profiled, and a graph has none";
   else if (options_.scale_penalty > 0)
     why_no_graph_ = "the penalty on scales is weighed by the host";
-  else if (options_.fused_update)
-    why_no_graph_ = "a fused update looks at each gradient before the next";
   else if (options_.offload.enabled)
     why_no_graph_ = "copies to the host and back are not recorded";
   else

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "brim/base/parallel.h"
 #include "brim/optim/adamw_numbers.h"
 #include "brim/optim/cpu/float_row.h"
 #include "brim/optim/cpu/register.h"
+#include "brim/optim/cpu/square_sum.h"
 #include "brim/optim/gradient_reader.h"
 
 namespace brim::cpu {
@@ -41,17 +41,18 @@ void update(T* __restrict p, T* __restrict m, T* __restrict v, const T* __restri
 void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
                const kernel::AdamWAttributes& a) {
   const uint64_t step = optim::step_of(call.in[1].as<double>());
-  parallel_for(call.out[0].numel(), kGrain, [&](int64_t begin, int64_t end) {
-    FloatRow gradient(call.in[0]), p(call.out[0]), m(call.out[1]), v(call.out[2]);
-    for (int64_t at = begin; at < end; at += FloatRow::kMost) {
-      const int64_t count = std::min(FloatRow::kMost, end - at);
-      update(p.read(at, count), m.read(at, count), v.read(at, count), gradient.read(at, count), 0,
-             count, numbers);
-      p.write(at, count, {a.parameter_key, step});
-      m.write(at, count, {a.exp_avg_key, step});
-      v.write(at, count, {a.exp_avg_sq_key, step});
-    }
-  });
+  update_and_sum<FloatRow::kMost>(
+      call, call.out[3], numbers.read, kGrain, [&](int64_t begin, int64_t end) {
+        FloatRow gradient(call.in[0]), p(call.out[0]), m(call.out[1]), v(call.out[2]);
+        for (int64_t at = begin; at < end; at += FloatRow::kMost) {
+          const int64_t count = std::min(FloatRow::kMost, end - at);
+          update(p.read(at, count), m.read(at, count), v.read(at, count), gradient.read(at, count),
+                 0, count, numbers);
+          p.write(at, count, {a.parameter_key, step});
+          m.write(at, count, {a.exp_avg_key, step});
+          v.write(at, count, {a.exp_avg_sq_key, step});
+        }
+      });
 }
 
 template <class T>
@@ -62,8 +63,9 @@ void adamw(const KernelCall& call, const kernel::AdamWAttributes& a) {
     if (has_bfloat16(call)) return run_mixed(call, numbers, a);
   const T* gradient = call.in[0].as<T>();
   T *p = call.out[0].as<T>(), *m = call.out[1].as<T>(), *v = call.out[2].as<T>();
-  parallel_for(call.out[0].numel(), kGrain,
-               [&](int64_t begin, int64_t end) { update(p, m, v, gradient, begin, end, numbers); });
+  update_and_sum<kSquares>(
+      call, call.out[3], numbers.read, kGrain,
+      [&](int64_t begin, int64_t end) { update(p, m, v, gradient, begin, end, numbers); });
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "brim/base/parallel.h"
 #include "brim/optim/cpu/float_row.h"
 #include "brim/optim/cpu/register.h"
+#include "brim/optim/cpu/square_sum.h"
 #include "brim/optim/gradient_reader.h"
 
 namespace brim::cpu {
@@ -40,9 +40,9 @@ template <class T, Kind kind>
 void run(const KernelCall& call, const Numbers<T>& numbers) {
   const T* gradient = call.in[0].as<T>();
   T *p = call.out[0].as<T>(), *v = call.out[1].as<T>();
-  parallel_for(call.out[0].numel(), kGrain, [&](int64_t begin, int64_t end) {
-    update<T, kind>(p, v, gradient, begin, end, numbers);
-  });
+  update_and_sum<kSquares>(
+      call, call.out[2], numbers.read, kGrain,
+      [&](int64_t begin, int64_t end) { update<T, kind>(p, v, gradient, begin, end, numbers); });
 }
 
 /// With some of the buffers in bfloat16.
@@ -50,16 +50,17 @@ template <Kind kind>
 void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
                const kernel::SgdAttributes& a) {
   const uint64_t step = optim::step_of(call.in[1].as<double>());
-  parallel_for(call.out[0].numel(), kGrain, [&](int64_t begin, int64_t end) {
-    FloatRow gradient(call.in[0]), p(call.out[0]), v(call.out[1]);
-    for (int64_t at = begin; at < end; at += FloatRow::kMost) {
-      const int64_t count = std::min(FloatRow::kMost, end - at);
-      update<float, kind>(p.read(at, count), v.read(at, count), gradient.read(at, count), 0, count,
-                          numbers);
-      p.write(at, count, {a.parameter_key, step});
-      v.write(at, count, {a.momentum_key, step});
-    }
-  });
+  update_and_sum<FloatRow::kMost>(
+      call, call.out[2], numbers.read, kGrain, [&](int64_t begin, int64_t end) {
+        FloatRow gradient(call.in[0]), p(call.out[0]), v(call.out[1]);
+        for (int64_t at = begin; at < end; at += FloatRow::kMost) {
+          const int64_t count = std::min(FloatRow::kMost, end - at);
+          update<float, kind>(p.read(at, count), v.read(at, count), gradient.read(at, count), 0,
+                              count, numbers);
+          p.write(at, count, {a.parameter_key, step});
+          v.write(at, count, {a.momentum_key, step});
+        }
+      });
 }
 
 template <class T, Kind kind>

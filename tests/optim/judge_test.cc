@@ -142,3 +142,46 @@ TEST_CASE("an average that moves by a share of 0 stays as it is, whatever the va
     CHECK(average.to_vector<float>() == std::vector<float>(5, 7.f));
   }
 }
+
+TEST_CASE("a piece of an update takes place where the loss and what came before it are finite") {
+  struct Step {
+    double number;
+    optim::PieceJudged judged;
+    bool applied;
+    int64_t pieces;
+  };
+  using enum optim::PieceJudged;
+  const std::vector<std::vector<Step>> updates{
+      {{2, loss, true, 0},
+       {4, gradient, true, 1},
+       {5, updated, true, 2},
+       {kInfinity, updated, true, 3}},
+      {{2, loss, true, 0},
+       {kNan, gradient, false, 0},
+       {4, updated, false, 0},
+       {4, gradient, false, 0}},
+      {{2, loss, true, 0},
+       {4, gradient, true, 1},
+       {kNan, updated, false, 2},
+       {4, updated, false, 2}},
+      {{kNan, loss, false, 0}, {4, gradient, false, 0}, {4, updated, false, 0}},
+      {{-kInfinity, loss, false, 0}, {4, gradient, false, 0}}};
+  for (Device device : devices()) {
+    CAPTURE(to_string(device));
+    optim::StepScalars scalars("judge_test", device);
+    scalars.write({.rate = 0.1});
+    const Tensor verdict =
+        full({optim::kVerdictNumbers}, 7, {.dtype = Dtype::float64, .device = device});
+    for (const auto& update : updates)
+      for (const Step& step : update) {
+        CAPTURE(step.number);
+        launch(kernel::judge_piece, Dtype::float64, {number_on(device, step.number)},
+               {scalars.buffer(), verdict}, {.judged = step.judged});
+        const auto set = scalars.buffer().to_vector<double>(), left = verdict.to_vector<double>();
+        CHECK((set[optim::StepScalars::kApplied] != 0) == step.applied);
+        CHECK(set[optim::StepScalars::kRate] == 0.1);
+        CHECK(left[optim::kVerdictPieces] == static_cast<double>(step.pieces));
+        CHECK(left[optim::kVerdictNorm] == 7);
+      }
+  }
+}

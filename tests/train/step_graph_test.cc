@@ -75,6 +75,7 @@ struct Run {
   MixOptions mix = {};
   Device device = Device::cpu();
   bool loses_memory = false;  ///< after the third update
+  bool fused = false;
 };
 
 struct Outcome {
@@ -108,10 +109,11 @@ Outcome train(const Run& run) {
                          .ema = &ema,
                          .micro_batch = run.micro_batch,
                          .planner = run.planner,
+                         .fused_update = run.fused,
                          .precision = run.precision,
                          .recompute = run.recompute,
                          .graph = run.graph};
-  options.clip.norm = 0.5;
+  (run.fused ? options.clip.value : options.clip.norm) = 0.5;
   optim::LossScaler scaler({.initial = run.scale > 0 ? run.scale : 1, .growth_interval = 3});
   if (run.scale > 0) options.scaler = &scaler;
   Trainer trainer(*made, *updating.optimizer, {batches, nullptr}, options);
@@ -163,10 +165,16 @@ TEST_CASE("an update from a graph has the same bits") {
     }
 }
 
-TEST_CASE("an update from a graph has the same bits in halves and with recomputation") {
+TEST_CASE("an update from a graph has the same bits in halves, recomputed or fused") {
   for (const Device device : devices("graphs of updates"))
-    for (Run run : {Run{.precision = Dtype::bfloat16}, Run{.recompute = free_recomputation()},
-                    Run{.recompute = segmented_recomputation(2, 5)}}) {
+    for (Run run :
+         {Run{.precision = Dtype::bfloat16}, Run{.recompute = free_recomputation()},
+          Run{.recompute = segmented_recomputation(2, 5)}, Run{.micro_batch = 6, .fused = true},
+          Run{.optimizer = "adamw",
+          .micro_batch = 6,
+          .precision = Dtype::bfloat16,
+          .recompute = free_recomputation(),
+          .fused = true}}) {
       run.device = device;
       const Outcome graph = train(run);
       CHECK(graph.why_not == "");

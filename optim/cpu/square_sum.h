@@ -1,0 +1,137 @@
+// Sums of the squares of gradients: for `square_sum`, and for updates that make them on the way, so
+// that each element is read once.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <type_traits>
+
+#include "brim/base/parallel.h"
+#include "brim/core/half_simd.h"
+#include "brim/core/launch.h"
+#include "brim/optim/gradient_reader.h"
+
+namespace brim::cpu {
+
+/// Elements whose squares are added side by side: a sum waits for its last addition, and memory
+/// does not. Element i of a piece goes to sum i % kSquares, whatever the vectors are.
+inline constexpr int64_t kSquares = 32;
+
+/// Of one piece. NaN where an element is not finite, and only then.
+template <class T, class S>
+class SquareSum {
+ public:
+  explicit SquareSum(const optim::GradientReader<T>& read) : read_(read) {}
+
+  /// Adds kSquares elements. Plain ones are read as they are.
+  template <bool kPlain>
+  void add(const S* x) {
+    for (int64_t v = 0; v < kVectors; ++v) {
+      Elements stored, read;
+      set(stored, [&](int64_t i) { return convert<T>(x[v * kWidth + i]); });
+      if constexpr (kPlain)
+        read = stored;
+      else
+        set(read, [&](int64_t i) { return read_(T(stored[i])); });
+      const Numbers value = __builtin_convertvector(read, Numbers);
+      Numbers square = value * value;
+      if constexpr (!kSquaresDo<kPlain>) square += 0 * __builtin_convertvector(stored, Numbers);
+      sums_[v] += square;
+    }
+  }
+  template <bool kPlain>
+  void add_one(const S* x) {
+    const T stored = convert<T>(*x);
+    const auto value = static_cast<double>(kPlain ? stored : read_(stored));
+    rest_ += value * value;
+    if constexpr (!kSquaresDo<kPlain>) rest_ += 0 * static_cast<double>(stored);
+  }
+  double sum() const {
+    const Numbers all = (sums_[0] + sums_[1]) + (sums_[2] + sums_[3]);
+    double sum = rest_;
+    for (int64_t i = 0; i < kWidth; ++i) sum += all[i];
+    // No sum of squares of float32 overflows float64: it is finite where they all are.
+    return std::is_same_v<T, float> ? sum + 0 * sum : sum;
+  }
+
+ private:
+  static constexpr int64_t kWidth = 8, kVectors = kSquares / kWidth;
+  typedef T Elements __attribute__((vector_size(kWidth * sizeof(T))));
+  typedef double Numbers __attribute__((vector_size(kWidth * sizeof(double))));
+
+  // Do the squares alone tell of what is not finite? Not where one of float64 may overflow, or
+  // clipping makes finite what was not. 0 * x is a zero for every finite x and NaN for the others:
+  // no branches, unlike std::isfinite with an early end.
+  template <bool kPlain>
+  static constexpr bool kSquaresDo = kPlain&& std::is_same_v<T, float>;
+
+  template <class Element>
+  static void set(Elements& elements, const Element& element) {
+    T values[kWidth];
+#pragma omp simd
+    for (int64_t i = 0; i < kWidth; ++i) values[i] = element(i);
+    std::memcpy(&elements, values, sizeof(elements));
+  }
+
+  const optim::GradientReader<T> read_;
+  Numbers sums_[kVectors] = {};
+  double rest_ = 0;
+};
+
+/// The sum of the squares of elements [begin, end). As soon as `kStretch` of them were read, or the
+/// rest, then(first, last) is called for them.
+template <int64_t kStretch, bool kPlain, class T, class S, class Then>
+double sum_squares_of(const S* x, int64_t begin, int64_t end, const optim::GradientReader<T>& read,
+                      const Then& then) {
+  static_assert(kStretch % kSquares == 0);
+  SquareSum<T, S> squares(read);
+  for (; begin + kStretch <= end; begin += kStretch) {
+    for (int64_t i = 0; i < kStretch; i += kSquares) squares.template add<kPlain>(x + begin + i);
+    then(begin, begin + kStretch);
+  }
+  int64_t i = begin;
+  for (; i + kSquares <= end; i += kSquares) squares.template add<kPlain>(x + i);
+  for (; i < end; ++i) squares.template add_one<kPlain>(x + i);
+  if (begin < end) then(begin, end);
+  return squares.sum();
+}
+
+/// The sum of the squares of a gradient, in pieces that are cut by its size alone, whose sums are
+/// added in order: the same bits with any number of threads, and for every kStretch. Each thread
+/// calls `then` as `sum_squares_of` does.
+template <int64_t kStretch, class T, class S, class Then>
+double sum_squares(const View& gradient, const optim::GradientReader<T>& read, const Then& then) {
+  constexpr int64_t kPiece = 16384;  // elements that repay a second thread
+  constexpr int64_t kPieces = 64;    // enough for every thread; their sums are on the stack
+  const S* x = gradient.as<S>();
+  const int64_t size = gradient.numel();
+  // Powers of two, for threads to get equal shares.
+  const auto most = static_cast<uint64_t>(std::clamp<int64_t>(size / kPiece, 1, kPieces));
+  const auto pieces = static_cast<int64_t>(std::bit_floor(most));
+  double sums[kPieces] = {};
+  parallel_pieces(size, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
+    sums[piece] = read.is_plain() ? sum_squares_of<kStretch, true>(x, begin, end, read, then)
+                                  : sum_squares_of<kStretch, false>(x, begin, end, read, then);
+  });
+  return std::accumulate(sums, sums + pieces, 0.0);
+}
+
+/// For an update that reads the gradient of a call: calls body(begin, end) for stretches of all
+/// elements, in parallel where there are two times `grain`. Where there is a view `sum`, the sum of
+/// the squares is left there, and the stretches are of kStretch elements.
+template <int64_t kStretch, class T, class Body>
+void update_and_sum(const KernelCall& call, const View& sum, const optim::GradientReader<T>& read,
+                    int64_t grain, const Body& body) {
+  const View& gradient = call.in[0];
+  if (!sum.present) return parallel_for(gradient.numel(), grain, body);
+  double& squares = *sum.as<double>();
+  if constexpr (std::is_same_v<T, float>)
+    if (gradient.dtype == Dtype::bfloat16)
+      return void(squares = sum_squares<kStretch, T, BFloat16>(gradient, read, body));
+  squares = sum_squares<kStretch, T, T>(gradient, read, body);
+}
+
+}  // namespace brim::cpu
