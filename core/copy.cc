@@ -48,6 +48,26 @@ void fill_kernel(const KernelCall& call, const kernel::FillAttributes& attribute
 }
 
 template <class T>
+T sum_of(T a, T b) {
+  if constexpr (is_low_precision(dtype_of<T>))
+    return T(static_cast<float>(a) + static_cast<float>(b));
+  else
+    return a + b;
+}
+
+/// sum[i] += term[i]; halves are added in float32.
+template <class T>
+void add_row(T* sum, const T* term, int64_t count) {
+  int64_t i = 0;
+  if constexpr (is_low_precision(dtype_of<T>)) {
+    using Floats = Lanes<float, 8>;
+    for (; i + 8 <= count; i += 8)
+      narrow(sum + i, widen<Floats>(sum + i) + widen<Floats>(term + i));
+  }
+  for (; i < count; ++i) sum[i] = sum_of(sum[i], term[i]);
+}
+
+template <class T>
 void accumulate_kernel(const KernelCall& call, const NoAttributes&) {
   const View &to = call.out[0], &from = call.in[0];
   StridedLoop<2> loop(to.shape, {to.strides, from.strides});
@@ -55,9 +75,10 @@ void accumulate_kernel(const KernelCall& call, const NoAttributes&) {
     T* sum = to.as<T>() + at[0];
     const T* term = from.as<T>() + at[1];
     if (step[0] == 1 && step[1] == 1)
-      for (int64_t i = 0; i < count; ++i) sum[i] += term[i];
+      add_row(sum, term, count);
     else
-      for (int64_t i = 0; i < count; ++i) sum[i * step[0]] += term[i * step[1]];
+      for (int64_t i = 0; i < count; ++i)
+        sum[i * step[0]] = sum_of(sum[i * step[0]], term[i * step[1]]);
   });
 }
 
@@ -71,6 +92,9 @@ void register_core_kernels() {
   }
   register_kernel(kernel::accumulate, DeviceType::cpu, Dtype::float32, accumulate_kernel<float>);
   register_kernel(kernel::accumulate, DeviceType::cpu, Dtype::float64, accumulate_kernel<double>);
+  register_kernel(kernel::accumulate, DeviceType::cpu, Dtype::float16, accumulate_kernel<Float16>);
+  register_kernel(kernel::accumulate, DeviceType::cpu, Dtype::bfloat16,
+                  accumulate_kernel<BFloat16>);
 }
 
 void copy_into(const Tensor& to, const Tensor& from) {
