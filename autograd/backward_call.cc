@@ -79,6 +79,14 @@ const TensorInfo& BackwardCall::output_info(int i) const {
 }
 int BackwardCall::inputs() const { return static_cast<int>(node_.inputs.size()); }
 bool BackwardCall::needs(int i) const { return node_.edges[static_cast<size_t>(i)].wanted(); }
+
+Tensor BackwardCall::sum_so_far(int i) const {
+  const Edge& edge = node_.edges[static_cast<size_t>(i)];
+  if (edge.node == nullptr || !edge.node->queued) return {};
+  const Tensor& sum = edge.node->grads[static_cast<size_t>(edge.output)];
+  return sum.defined() && is_unshared(sum) && sum.is_contiguous() ? sum : Tensor();
+}
+
 const RandomAddress& BackwardCall::random() const { return node_.context.random; }
 
 }  // namespace brim::autograd

@@ -96,6 +96,9 @@ class BackwardCall {
   int inputs() const;
   /// Does input i want a gradient? Others may be left undefined.
   bool needs(int i) const;
+  /// The sum of the gradients of input i that other calls have given, for backward to add its own
+  /// in place and return it; contiguous, and nobody else's. Undefined where there is none.
+  Tensor sum_so_far(int i) const;
   const RandomAddress& random() const;
 
  private:

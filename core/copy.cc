@@ -48,26 +48,6 @@ void fill_kernel(const KernelCall& call, const kernel::FillAttributes& attribute
 }
 
 template <class T>
-T sum_of(T a, T b) {
-  if constexpr (is_low_precision(dtype_of<T>))
-    return T(static_cast<float>(a) + static_cast<float>(b));
-  else
-    return a + b;
-}
-
-/// sum[i] += term[i]; halves are added in float32.
-template <class T>
-void add_row(T* sum, const T* term, int64_t count) {
-  int64_t i = 0;
-  if constexpr (is_low_precision(dtype_of<T>)) {
-    using Floats = Lanes<float, 8>;
-    for (; i + 8 <= count; i += 8)
-      narrow(sum + i, widen<Floats>(sum + i) + widen<Floats>(term + i));
-  }
-  for (; i < count; ++i) sum[i] = sum_of(sum[i], term[i]);
-}
-
-template <class T>
 void accumulate_kernel(const KernelCall& call, const NoAttributes&) {
   const View &to = call.out[0], &from = call.in[0];
   StridedLoop<2> loop(to.shape, {to.strides, from.strides});

@@ -185,4 +185,24 @@ void convert_row(To* to, const From* from, int64_t count) {
   for (; i < count; ++i) to[i] = convert<To>(from[i]);
 }
 
+template <class T>
+T sum_of(T a, T b) {
+  if constexpr (is_low_precision(dtype_of<T>))
+    return T(static_cast<float>(a) + static_cast<float>(b));
+  else
+    return a + b;
+}
+
+/// sum[i] += term[i]; halves are added in float32.
+template <class T>
+void add_row(T* sum, const T* term, int64_t count) {
+  int64_t i = 0;
+  if constexpr (is_low_precision(dtype_of<T>)) {
+    using Floats = Lanes<float, 8>;
+    for (; i + 8 <= count; i += 8)
+      narrow(sum + i, widen<Floats>(sum + i) + widen<Floats>(term + i));
+  }
+  for (; i < count; ++i) sum[i] = sum_of(sum[i], term[i]);
+}
+
 }  // namespace brim

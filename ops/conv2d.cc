@@ -82,10 +82,7 @@ class Conv2d final : public autograd::Op {
           ConvShape(call.input_info(0).shape, grads[1].shape(), dy.shape(), options_), options_,
           WeightGradientInput::x, call.take_input_rows(0), dy, grads[1]);
     }
-    if (call.needs(0)) {
-      grads[0] = empty(call.input_info(0).shape, call.input_info(0).options());
-      launch(kernel::conv2d_backward_data, {dy, contiguous(call.input(1))}, {grads[0]}, options_);
-    }
+    if (call.needs(0)) grads[0] = data_gradient(call, dy);
     return grads;
   }
 
@@ -98,6 +95,23 @@ class Conv2d final : public autograd::Op {
   }
 
  private:
+  // Of a block's first convolution, whose input goes around the block too, it is added where the
+  // gradient from there lies.
+  Tensor data_gradient(const autograd::BackwardCall& call, const Tensor& dy) const {
+    const Tensor weight = contiguous(call.input(1));
+    const ConvShape shape(call.input_info(0).shape, weight.shape(), dy.shape(), options_);
+    if (shape.is_pointwise() && shape.groups == 1 &&
+        has_kernel(kernel::conv2d_backward_data_add.name, device_meant(dy.device()).type,
+                   dy.dtype()))
+      if (Tensor sum = call.sum_so_far(0); sum.defined()) {
+        launch(kernel::conv2d_backward_data_add, {dy, weight}, {sum}, options_);
+        return sum;
+      }
+    Tensor dx = empty(call.input_info(0).shape, call.input_info(0).options());
+    launch(kernel::conv2d_backward_data, {dy, weight}, {dx}, options_);
+    return dx;
+  }
+
   static constexpr int kMean = 1, kVariance = 2;  // outputs, after y
 
   Tensors run(const Tensors& in, bool with_statistics) const {

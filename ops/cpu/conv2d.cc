@@ -133,6 +133,29 @@ void backward_data(const KernelCall& call, const Conv2dOptions& options) {
                        call.out[0].as<T>(), call.scratch);
 }
 
+/// Where brim's kernel does not add it while it is in registers, the gradient is made first.
+template <class T>
+int64_t add_backward_data_scratch(const KernelCall& call, const Conv2dOptions& options) {
+  const ConvShape shape = data_shape(call, options);
+  ScratchCursor cursor(nullptr);
+  if (!has_pointwise<T>(shape, Pass::backward_data)) cursor.take<T>(elements_of_x(shape));
+  return cursor.used() + conv2d_backward_data_scratch<T>(shape);
+}
+
+template <class T>
+void add_backward_data(const KernelCall& call, const Conv2dOptions& options) {
+  const ConvShape shape = data_shape(call, options);
+  const T *dy = call.in[0].as<T>(), *weight = call.in[1].as<T>();
+  T* sum = call.out[0].as<T>();
+  if constexpr (std::is_same_v<T, float>)
+    if (pointwise::suits(shape, Pass::backward_data))
+      return pointwise::add_backward_data(shape, dy, weight, sum, call.scratch);
+  ScratchCursor cursor(call.scratch);
+  T* dx = cursor.take<T>(elements_of_x(shape));
+  conv2d_backward_data(shape, dy, weight, dx, cursor.take<char>(0));
+  add_to(sum, dx, elements_of_x(shape));
+}
+
 /// The weight gradient of a batch, or what one adds to it.
 template <class T>
 class WeightGradient {
@@ -189,6 +212,8 @@ void register_for() {
                   with_statistics_scratch<T>);
   register_kernel(kernel::conv2d_backward_data, DeviceType::cpu, dtype_of<T>, backward_data<T>,
                   backward_data_scratch<T>);
+  register_kernel(kernel::conv2d_backward_data_add, DeviceType::cpu, dtype_of<T>,
+                  add_backward_data<T>, add_backward_data_scratch<T>);
   register_kernel(kernel::conv2d_backward_weight, DeviceType::cpu, dtype_of<T>,
                   backward_weight<T, false>, backward_weight_scratch<T, false>);
   register_kernel(kernel::conv2d_backward_weight_add, DeviceType::cpu, dtype_of<T>,

@@ -182,6 +182,57 @@ class WeightGradient {
   int64_t weights_;
 };
 
+/// dx += the data gradient of oneDNN, some images at a time: from one to the other it stays in the
+/// caches. Each is rounded before it is added, as where there is a tensor of it.
+class AddedData {
+ public:
+  explicit AddedData(const KernelCall& call, const Conv2dOptions& options)
+      : call_(call),
+        shape_(data_shape(call, options)),
+        images_(std::clamp<int64_t>(kElements / (shape_.h * shape_.w * shape_.c), 1, shape_.n)) {}
+
+  static bool suits(const KernelCall& call, const Conv2dOptions& options) {
+    return library<BFloat16>(data_shape(call, options), Pass::backward_data) != nullptr;
+  }
+  int64_t scratch_bytes() const {
+    ScratchCursor cursor(nullptr);
+    cursor.take<BFloat16>(elements_of_x(slice(images_)));
+    const int64_t rest = shape_.n % images_;
+    return cursor.used() + std::max(scratch_of(images_), rest > 0 ? scratch_of(rest) : 0);
+  }
+  void run() const {
+    ScratchCursor cursor(call_.scratch);
+    auto* dx = cursor.take<BFloat16>(elements_of_x(slice(images_)));
+    void* rest = cursor.take<char>(0);
+    const BFloat16 *dy = call_.in[0].as<BFloat16>(), *weight = call_.in[1].as<BFloat16>();
+    BFloat16* sum = call_.out[0].as<BFloat16>();
+    for (int64_t image = 0; image < shape_.n; image += images_) {
+      const ConvShape part = slice(std::min(images_, shape_.n - image));
+      onednn::run(*found(part), dy, weight, nullptr, dx, rest);
+      add_to(sum, dx, elements_of_x(part));
+      dy += elements_of_dy(part);
+      sum += elements_of_x(part);
+    }
+  }
+
+ private:
+  static constexpr int64_t kElements = kBytesOfRows / 2;
+
+  ConvShape slice(int64_t images) const {
+    ConvShape one = shape_;
+    one.n = images;
+    return one;
+  }
+  static onednn::PrimitivePtr found(const ConvShape& shape) {
+    return library<BFloat16>(shape, Pass::backward_data);
+  }
+  int64_t scratch_of(int64_t images) const { return onednn::scratch_bytes(*found(slice(images))); }
+
+  const KernelCall& call_;
+  ConvShape shape_;
+  int64_t images_;
+};
+
 template <class S>
 void register_for() {
   register_kernel(kernel::conv2d, DeviceType::cpu, dtype_of<S>, convolve<S, Pass::forward>,
@@ -204,6 +255,14 @@ void register_for() {
 void register_conv2d_half() {
   register_for<BFloat16>();
   register_for<Float16>();
+  if (!onednn::has_bfloat16()) return;
+  register_kernel(
+      kernel::conv2d_backward_data_add, DeviceType::cpu, Dtype::bfloat16,
+      [](const KernelCall& call, const Conv2dOptions& options) { AddedData(call, options).run(); },
+      [](const KernelCall& call, const Conv2dOptions& options) {
+        return AddedData(call, options).scratch_bytes();
+      },
+      AddedData::suits);
 }
 
 }  // namespace brim::cpu

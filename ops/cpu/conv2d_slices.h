@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "brim/base/parallel.h"
+#include "brim/core/half_simd.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/conv_slices.h"
 
@@ -72,7 +73,7 @@ inline bool is_empty(const ConvShape& shape) {
 template <class T>
 void add_to(T* sum, const T* part, int64_t count) {
   parallel_for(count, 16384, [=](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) sum[i] += part[i];
+    add_row(sum + begin, part + begin, end - begin);
   });
 }
 

@@ -115,11 +115,17 @@ class RowProduct {
   int64_t scratch_bytes() const { return cursor_.used(); }
   const Panels& panels() const { return panels_; }
 
+  /// out += in B.
+  void add(const float* in, float* out) {
+    adds_ = true;
+    run(in, nullptr, out, {});
+  }
+
   void run(const float* in, const float* bias, float* out, const BatchStatistics& to) {
     in_data_ = in;
     bias_ = bias;
     out_data_ = out;
-    streams_ = outputs_ % kWidth == 0 && worth_streaming(out, rows_ * outputs_);
+    streams_ = !adds_ && outputs_ % kWidth == 0 && worth_streaming(out, rows_ * outputs_);
     parallel_pieces(units_, threads_, [&](int64_t thread, int64_t begin, int64_t end) {
       const Part part = part_of(parts_ + thread * part_bytes());
       for (int64_t unit = begin; unit < end; ++unit) run_unit(unit, part);
@@ -215,8 +221,11 @@ class RowProduct {
         sums.add(pixels, column + v * kWidth, block.is_first && row == 0);
       }
     for (int i = 0; i < kRows; ++i)
-      for (int v = 0; v < kVectors; ++v)
+      for (int v = 0; v < kVectors; ++v) {
+        // `to` is at column `column`, which is where load_columns counts from.
+        if (adds_) tile[i][v] += load_columns(to[i] - column, column + v * kWidth);
         store_columns(to[i] + v * kWidth, column + v * kWidth, tile[i][v]);
+      }
   }
 
   V load_columns(const float* from, int64_t column) const {
@@ -238,7 +247,7 @@ class RowProduct {
   Pixels in_, out_;
   int64_t unit_, units_;  ///< of rows, each with sums of its own
   int64_t threads_, block_;
-  bool with_statistics_, streams_ = false;
+  bool with_statistics_, streams_ = false, adds_ = false;
   ScratchCursor cursor_;
   Panels panels_;
   PartMoments moments_;
@@ -297,6 +306,13 @@ void backward_data(const ConvShape& shape, const float* dy, const float* weight,
   product.panels().pack(weight);
   product.run(dy, nullptr, dx, {});
   Pixels::under_windows(shape).clear_others(dx, shape.c);
+}
+
+void add_backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
+                       void* scratch) {
+  RowProduct product = data_product(shape, num_threads(), scratch);
+  product.panels().pack(weight);
+  product.add(dy, dx);
 }
 
 }  // namespace brim::cpu::pointwise

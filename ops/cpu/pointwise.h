@@ -26,5 +26,8 @@ void forward(const ConvShape& shape, const float* x, const float* weight, const 
 int64_t backward_data_scratch(const ConvShape& shape);
 void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                    void* scratch);
+/// dx += the gradient, for a stride of 1; the same scratch.
+void add_backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
+                       void* scratch);
 
 }  // namespace brim::cpu::pointwise

@@ -1,0 +1,96 @@
+// The data gradient of a 1x1 convolution whose input has another gradient already is added to that
+// in place, with the bits of the two made apart and added.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "brim/autograd/backward.h"
+#include "brim/ops/add.h"
+#include "brim/ops/conv2d.h"
+#include "brim/ops/mul.h"
+#include "brim/ops/neg.h"
+#include "brim/ops/onednn.h"
+#include "brim/tests/support/compare.h"
+
+namespace brim {
+namespace {
+
+class Kernels final : public LaunchObserver {
+ public:
+  void launched(const LaunchEvent& event) override { names_.emplace_back(event.kernel); }
+  int64_t runs_of(const std::string& name) const { return std::ranges::count(names_, name); }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+struct Case {
+  Shape x;
+  Dtype dtype;
+  bool adds = true;  ///< is there a kernel that does?
+};
+
+Tensor numbers(const Shape& shape, Dtype dtype, uint64_t key) {
+  return uniform(shape, -1, 1, RandomKey{key}, {.dtype = dtype});
+}
+
+/// Of x in conv2d(x, weight) alone.
+Tensor data_gradient(const Tensor& x, const Tensor& weight, const Tensor& dy) {
+  Tensor leaf = clone(x).set_requires_grad();
+  backward(conv2d(leaf, weight, Tensor()), {.grad = dy});
+  return leaf.grad();
+}
+
+}  // namespace
+
+TEST_CASE("conv2d: what goes around a 1x1 window and what goes through it add up in place") {
+  const bool native = onednn::has_bfloat16();
+  for (const auto& [shape, dtype, adds] :
+       {Case{{3, 64, 64, 24}, Dtype::float32}, Case{{9, 31, 33, 19}, Dtype::float32},
+        Case{{2, 5, 7, 24}, Dtype::float32}, Case{{1, 2, 2, 256}, Dtype::float32},
+        Case{{2, 5, 7, 24}, Dtype::float64},
+        // Three slices: two images, two and one.
+        Case{{5, 96, 96, 48}, Dtype::bfloat16, native},
+        Case{{1, 3, 3, 64}, Dtype::bfloat16, native}, Case{{2, 5, 7, 24}, Dtype::float16, false}}) {
+    CAPTURE(to_string(shape));
+    CAPTURE(to_string(dtype));
+    const Tensor x = numbers(shape, dtype, 1), dy = numbers(shape, dtype, 3),
+                 factor = numbers(shape, dtype, 4);
+    const Tensor weight = numbers({shape[3], 1, 1, shape[3]}, dtype, 2);
+    Tensor expected = mul(dy, factor);
+    accumulate_into(expected, data_gradient(x, weight, dy));
+
+    Tensor leaf = clone(x).set_requires_grad();
+    Kernels kernels;
+    {
+      const Tensor inner = neg(leaf);
+      const Tensor through = conv2d(inner, weight, Tensor()), around = mul(inner, factor);
+      const Tensor sum = add(through, around);
+      const LaunchObserverScope scope(kernels);
+      backward(sum, {.grad = dy});
+    }
+    CHECK(testing::bit_difference(leaf.grad(), neg(expected)) == "");
+    CHECK(kernels.runs_of("conv2d_backward_data_add") == (adds ? 1 : 0));
+    CHECK(kernels.runs_of("accumulate") == (adds ? 0 : 1));
+  }
+}
+
+TEST_CASE("conv2d: a gradient that somebody else reads is not added to") {
+  const Shape shape{2, 5, 7, 24};
+  const Tensor dy = numbers(shape, Dtype::float32, 3), x = numbers(shape, Dtype::float32, 1);
+  const Tensor weight = numbers({24, 1, 1, 24}, Dtype::float32, 2);
+  const Tensor kept = clone(dy);
+  Tensor expected = clone(dy);
+  accumulate_into(expected, data_gradient(x, weight, dy));
+  Tensor leaf = clone(x).set_requires_grad();
+  const Tensor inner = neg(leaf);
+  // dy is the gradient of both terms.
+  const Tensor through = conv2d(inner, weight, Tensor());
+  backward(add(through, inner), {.grad = dy});
+  CHECK(testing::bit_difference(leaf.grad(), neg(expected)) == "");
+  CHECK(testing::bit_difference(dy, kept) == "");
+}
+
+}  // namespace brim
