@@ -18,7 +18,6 @@ void add_gradient(Tensor& sum, Tensor grad) {
     sum = std::move(grad);
     return;
   }
-  if (sum.is_same(grad)) return;  // it was added in place
   if (!is_unshared(sum)) sum = clone(sum);
   accumulate_into(sum, grad);
 }

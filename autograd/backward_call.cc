@@ -1,6 +1,7 @@
 // What an op's backward function is given: gradients, and what was saved.
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include "brim/autograd/node.h"
 #include "brim/autograd/op.h"
@@ -80,11 +81,12 @@ const TensorInfo& BackwardCall::output_info(int i) const {
 int BackwardCall::inputs() const { return static_cast<int>(node_.inputs.size()); }
 bool BackwardCall::needs(int i) const { return node_.edges[static_cast<size_t>(i)].wanted(); }
 
-Tensor BackwardCall::sum_so_far(int i) const {
+Tensor BackwardCall::take_sum(int i) {
   const Edge& edge = node_.edges[static_cast<size_t>(i)];
   if (edge.node == nullptr || !edge.node->queued) return {};
-  const Tensor& sum = edge.node->grads[static_cast<size_t>(edge.output)];
-  return sum.defined() && is_unshared(sum) && sum.is_contiguous() ? sum : Tensor();
+  Tensor& sum = edge.node->grads[static_cast<size_t>(edge.output)];
+  if (!sum.defined() || !is_unshared(sum) || !sum.is_contiguous()) return {};
+  return std::exchange(sum, Tensor());
 }
 
 const RandomAddress& BackwardCall::random() const { return node_.context.random; }

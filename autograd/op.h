@@ -96,9 +96,10 @@ class BackwardCall {
   int inputs() const;
   /// Does input i want a gradient? Others may be left undefined.
   bool needs(int i) const;
-  /// The sum of the gradients of input i that other calls have given, for backward to add its own
-  /// in place and return it; contiguous, and nobody else's. Undefined where there is none.
-  Tensor sum_so_far(int i) const;
+  /// The sum of the gradients of input i that other calls have given, handed over for backward to
+  /// add its own in place and return it; contiguous, and nobody else's. Undefined where there is
+  /// none.
+  Tensor take_sum(int i);
   const RandomAddress& random() const;
 
  private:
@@ -201,8 +202,8 @@ class NoGradScope : public GradModeScope {
 enum class Phase { forward, backward, recompute };
 
 /// One run of an op, forward (inputs, all outputs), backward (gradients of the outputs, of which
-/// those that the op took are undefined by now, and of the inputs), or forward once more to make a
-/// dropped value again (recompute).
+/// those that the op took are undefined by now, and of the inputs, with what had flowed there where
+/// the op added to that), or forward once more to make a dropped value again (recompute).
 struct OpEvent {
   const Op& op;
   Phase phase;

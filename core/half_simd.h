@@ -185,6 +185,7 @@ void convert_row(To* to, const From* from, int64_t count) {
   for (; i < count; ++i) to[i] = convert<To>(from[i]);
 }
 
+/// Halves are added in float32.
 template <class T>
 T sum_of(T a, T b) {
   if constexpr (is_low_precision(dtype_of<T>))
@@ -193,7 +194,7 @@ T sum_of(T a, T b) {
     return a + b;
 }
 
-/// sum[i] += term[i]; halves are added in float32.
+/// sum[i] += term[i].
 template <class T>
 void add_row(T* sum, const T* term, int64_t count) {
   int64_t i = 0;

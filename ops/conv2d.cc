@@ -97,13 +97,13 @@ class Conv2d final : public autograd::Op {
  private:
   // Of a block's first convolution, whose input goes around the block too, it is added where the
   // gradient from there lies.
-  Tensor data_gradient(const autograd::BackwardCall& call, const Tensor& dy) const {
+  Tensor data_gradient(autograd::BackwardCall& call, const Tensor& dy) const {
     const Tensor weight = contiguous(call.input(1));
     const ConvShape shape(call.input_info(0).shape, weight.shape(), dy.shape(), options_);
     if (shape.is_pointwise() && shape.groups == 1 &&
         has_kernel(kernel::conv2d_backward_data_add.name, device_meant(dy.device()).type,
                    dy.dtype()))
-      if (Tensor sum = call.sum_so_far(0); sum.defined()) {
+      if (Tensor sum = call.take_sum(0); sum.defined()) {
         launch(kernel::conv2d_backward_data_add, {dy, weight}, {sum}, options_);
         return sum;
       }

@@ -58,10 +58,10 @@ inline constexpr Kernel<Conv2dOptions> conv2d_with_statistics{"conv2d_with_stati
 /// in: dy, weight; out: dx, every element written. Contiguous.
 inline constexpr Kernel<Conv2dOptions> conv2d_backward_data{.name = "conv2d_backward_data",
                                                             .by_rows = {.in = 0b1, .out = 0b1}};
-/// The same, added to what dx has: of one group, a window of one pixel and stride 1. On the CPU,
-/// not in float16.
-inline constexpr Kernel<Conv2dOptions> conv2d_backward_data_add{"conv2d_backward_data_add",
-                                                                /*updates=*/true};
+/// The same, added to what dx has: of one group, for a window of one pixel, without stride and
+/// padding. On the CPU, not in float16.
+inline constexpr Kernel<Conv2dOptions> conv2d_backward_data_add{
+    .name = "conv2d_backward_data_add", .updates = true, .by_rows = {.in = 0b1, .out = 0b1}};
 /// in: x, dy; out: dweight. Contiguous. On the CPU the sum of the gradients of slices of the batch
 /// (conv_slices.h), one added to the other in their order.
 inline constexpr Kernel<Conv2dOptions> conv2d_backward_weight{"conv2d_backward_weight"};

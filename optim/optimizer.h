@@ -79,8 +79,8 @@ class Optimizer {
   /// To be recorded after `begin_pieces`: the device judges the loss, and then each piece
   /// (`kernel::judge_piece`). `verdict` counts the pieces that took place. Until `end_pieces`.
   void judge_pieces_on_device(const Tensor& loss, const Tensor& verdict);
-  /// Throws `ValueError` naming the parameter whose gradient was found not to be finite, the first
-  /// that backward comes to where there are several; waits for the device.
+  /// Throws `ValueError` naming the parameter whose gradient was found not to be finite, the last
+  /// of them where there are several, from which they come in backward; waits for the device.
   void raise_not_finite();
 
   // The same update in pieces, a parameter at a time, for backward to make as it goes: then not

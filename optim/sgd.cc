@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "brim/base/stand_in.h"
 #include "brim/optim/register_kernels.h"
 
 namespace brim::optim {
@@ -33,7 +34,7 @@ void Sgd::update(size_t i, const Tensor& gradient) noexcept {
 }
 
 bool Sgd::update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept {
-  if (gradient.device().is_cuda()) return false;
+  if (device_meant(gradient.device()).is_cuda()) return false;
   launch_update(i, gradient, sum);
   return true;
 }

@@ -40,7 +40,7 @@ struct StepGraph::Recorded {
     size_t bytes = 0;
   };
   std::vector<Copy> copies;
-  const double* numbers = nullptr;  // for the host: where the device leaves those of `LiveNumber`
+  double* numbers = nullptr;  // for the host: where the device leaves those of `LiveNumber`
   std::optional<cuda::Graph> graph;
   std::optional<CallList> calls;
   bool is_there() const { return graph || calls; }
@@ -174,7 +174,7 @@ void StepGraph::record_graph(const Update& update, Recorded& recorded) {
   void* numbers = pinned(bytes, recorded);
   cuda::enqueue_copy(cuda::default_stream(step_.device()), numbers, step_.live_.data(), bytes,
                      cuda::CopyKind::to_host);
-  recorded.numbers = static_cast<const double*>(numbers);
+  recorded.numbers = static_cast<double*>(numbers);
   recorded.graph = recording.finish();
   for (const cuda::Recording::Upload& upload : recording.uploads())
     recorded.copies.push_back({.offset = reinterpret_cast<uintptr_t>(upload.from),
@@ -186,7 +186,7 @@ void StepGraph::record_calls(const Update& update, Recorded& recorded) {
   CallRecording recording;
   update.run();
   recorded.calls = recording.finish();
-  recorded.numbers = static_cast<const double*>(step_.live_.data());
+  recorded.numbers = static_cast<double*>(step_.live_.data());
   for (const auto& upload : recorded.calls->uploads())
     recorded.copies.push_back({.offset = reinterpret_cast<uintptr_t>(upload->from),
                                .upload = upload.get(),
@@ -273,7 +273,7 @@ void StepGraph::start_or_tear(Recorded& recorded) {
     if (recorded.numbers[kLiveApplied] == 0 && recorded.numbers[kLivePieces] > 0)
       step_.optimizer_.raise_not_finite();
   } catch (...) {
-    if (recorded.numbers[kLivePieces] == 0) throw;
+    if (!step_.options_.fused_update || recorded.numbers[kLivePieces] == 0) throw;
     step_.tear(static_cast<int64_t>(recorded.numbers[kLivePieces]));
   }
 }
@@ -302,6 +302,7 @@ void StepGraph::write_numbers(const Update& update, Recorded& recorded) {
   fill(element_of(step_.live_, kLiveGradient), scale * update.weight);
   fill(element_of(step_.live_, kLiveLoss), 0);
   fill(element_of(step_.live_, kLivePieces), 0);
+  recorded.numbers[kLivePieces] = 0;  // should nothing be started
   step_.optimizer_.begin_replay(
       {.rate = update.rate, .loss_scale = scale, .clip = step_.options_.clip});
   if (step_.options_.ema != nullptr) step_.options_.ema->begin_replay();

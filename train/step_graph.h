@@ -10,14 +10,15 @@
 //
 // Whether the loss and all gradients are finite is judged on the device, which leaves everything as
 // it was where they are not; the host reads the verdict with the loss. Such an update is run again
-// without the graph, which then says where it began, or skips it. Of a fused update, each parameter
-// is left as it was from the first gradient on that is not finite; where others had changed before,
-// the update is torn as ever.
+// without the graph, which then says where it began, or skips it. Of a fused update, parameters
+// after the first gradient that is not finite are left as they were; where others had changed
+// before, the update is torn as ever.
 //
 // What the host's code does beside launching kernels (counting, printing) happens when an update is
 // recorded, not in each. Ops that read values back cannot be recorded. Nor is an update started
 // where other tensors are held than when it was recorded: one of an earlier step may lie where the
-// step will write. Where a kernel throws, the update is run again as it is, and says what is wrong.
+// step will write. Where a kernel throws, the update is run again as it is, and says what is wrong;
+// but for a fused one that had changed parameters, which is torn.
 #pragma once
 
 #include <cstddef>

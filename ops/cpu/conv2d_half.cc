@@ -192,7 +192,11 @@ class AddedData {
         images_(std::clamp<int64_t>(kElements / (shape_.h * shape_.w * shape_.c), 1, shape_.n)) {}
 
   static bool suits(const KernelCall& call, const Conv2dOptions& options) {
-    return library<BFloat16>(data_shape(call, options), Pass::backward_data) != nullptr;
+    if (is_empty(data_shape(call, options))) return false;
+    const AddedData added(call, options);
+    const int64_t rest = added.shape_.n % added.images_;
+    return found(added.slice(added.images_)) != nullptr &&
+           (rest == 0 || found(added.slice(rest)) != nullptr);
   }
   int64_t scratch_bytes() const {
     ScratchCursor cursor(nullptr);

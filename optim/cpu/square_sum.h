@@ -20,7 +20,7 @@ namespace brim::cpu {
 /// does not. Element i of a piece goes to sum i % kSquares, whatever the vectors are.
 inline constexpr int64_t kSquares = 32;
 
-/// Of one piece. NaN where an element is not finite, and only then.
+/// Of one piece.
 template <class T, class S>
 class SquareSum {
  public:
@@ -53,8 +53,7 @@ class SquareSum {
     const Numbers all = (sums_[0] + sums_[1]) + (sums_[2] + sums_[3]);
     double sum = rest_;
     for (int64_t i = 0; i < kWidth; ++i) sum += all[i];
-    // No sum of squares of float32 overflows float64: it is finite where they all are.
-    return std::is_same_v<T, float> ? sum + 0 * sum : sum;
+    return sum;
   }
 
  private:
@@ -66,7 +65,7 @@ class SquareSum {
   // clipping makes finite what was not. 0 * x is a zero for every finite x and NaN for the others:
   // no branches, unlike std::isfinite with an early end.
   template <bool kPlain>
-  static constexpr bool kSquaresDo = kPlain&& std::is_same_v<T, float>;
+  static constexpr bool kSquaresDo = kPlain && std::is_same_v<T, float>;
 
   template <class Element>
   static void set(Elements& elements, const Element& element) {
@@ -81,7 +80,8 @@ class SquareSum {
   double rest_ = 0;
 };
 
-/// The sum of the squares of elements [begin, end). As soon as `kStretch` of them were read, or the
+/// The sum of the squares of elements [begin, end), NaN where one is not finite, and only then. As
+/// soon as `kStretch` of them were read, or the
 /// rest, then(first, last) is called for them.
 template <int64_t kStretch, bool kPlain, class T, class S, class Then>
 double sum_squares_of(const S* x, int64_t begin, int64_t end, const optim::GradientReader<T>& read,
@@ -96,7 +96,9 @@ double sum_squares_of(const S* x, int64_t begin, int64_t end, const optim::Gradi
   for (; i + kSquares <= end; i += kSquares) squares.template add<kPlain>(x + i);
   for (; i < end; ++i) squares.template add_one<kPlain>(x + i);
   if (begin < end) then(begin, end);
-  return squares.sum();
+  // No sum of squares of float32 overflows float64: it is finite where they all are.
+  const double sum = squares.sum();
+  return kPlain && std::is_same_v<T, float> ? sum + 0 * sum : sum;
 }
 
 /// The sum of the squares of a gradient, in pieces that are cut by its size alone, whose sums are

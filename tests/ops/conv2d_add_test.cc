@@ -77,6 +77,28 @@ TEST_CASE("conv2d: what goes around a 1x1 window and what goes through it add up
   }
 }
 
+TEST_CASE("a gradient that reaches a value twice as one tensor counts twice") {
+  const Tensor dy = numbers({3, 4}, Dtype::float32, 1);
+  const Tensor kept = clone(dy), two = full({}, 2), three = full({}, 3);
+  const auto gradient = [&](auto f) {
+    Tensor leaf = ones({3, 4}).set_requires_grad();
+    backward(f(neg(leaf)), {.grad = dy});
+    return neg(leaf.grad());
+  };
+  const auto twice = [](const Tensor& h) { return add(h, h); };
+  CHECK(testing::bit_difference(gradient(twice), mul(dy, two)) == "");
+  const auto thrice = [](const Tensor& h) {
+    const Tensor inner = add(h, h);
+    return add(h, inner);
+  };
+  CHECK(testing::bit_difference(gradient(thrice), mul(dy, three)) == "");
+  Tensor hooked = ones({3, 4}).set_requires_grad();
+  register_hook(hooked, [](const Tensor&) { return Tensor(); });
+  backward(add(hooked, hooked), {.grad = dy});
+  CHECK(testing::bit_difference(hooked.grad(), mul(dy, two)) == "");
+  CHECK(testing::bit_difference(dy, kept) == "");
+}
+
 TEST_CASE("conv2d: a gradient that somebody else reads is not added to") {
   const Shape shape{2, 5, 7, 24};
   const Tensor dy = numbers(shape, Dtype::float32, 3), x = numbers(shape, Dtype::float32, 1);

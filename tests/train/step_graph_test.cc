@@ -179,6 +179,7 @@ TEST_CASE("an update from a graph has the same bits in halves, recomputed or fus
       const Outcome graph = train(run);
       CHECK(graph.why_not == "");
       CHECK(graph.replays == run.steps - 2);
+      CHECK(graph.mismatches == 0);
       CHECK(graph == without_graph(run));
     }
 }
