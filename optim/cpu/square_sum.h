@@ -1,5 +1,5 @@
 // Sums of the squares of gradients: for `square_sum`, and for updates that make them on the way, so
-// that each element is read once.
+// that each element is read once. The same bits for both, and for every instruction set.
 #pragma once
 
 #include <algorithm>

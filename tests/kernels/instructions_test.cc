@@ -68,15 +68,14 @@ TEST_CASE("instructions: without a wish, a program takes the best") {
   CHECK(probe("").set == to_string(best_instructions()));
 }
 
-TEST_CASE("instructions: the kernels in the table are those of the set, of ops and of optimizers") {
+TEST_CASE("instructions: the kernels in the table are those of the set") {
   if (sets_here().size() < 2) return;
   Probe v3 = probe("x86-64-v3"), v4 = probe("x86-64-v4");
   // A packed panel of the product is two vectors wide, and 3 columns take one panel: 2 * 4 doubles
   // a row, or 2 * 8, for 7 rows and as many threads.
   CHECK(v4.matmul_scratch > v3.matmul_scratch);
-  // 1000 squares from [0, 1] in double, in sums for each lane: never far off, and not the same.
-  CHECK(v4.sum_of_squares != v3.sum_of_squares);
-  CHECK(std::abs(v4.sum_of_squares - v3.sum_of_squares) <= 1000 * 0x1p-53 * v3.sum_of_squares);
+  // The sums that squares of gradients are added to do not depend on the vectors.
+  CHECK(v4.sum_of_squares == v3.sum_of_squares);
   // The first loss passed 8 ops, the longest sum of which has the 512 pixels of batch norm's
   // statistics. By tests/support/tolerance.h each run is off by 4 m u (1 + log2 n) (R + |f|); R is
   // about 1, as the logits that the loss follows are.

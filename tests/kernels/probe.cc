@@ -1,6 +1,6 @@
 // Prints, for instructions_test.cc: the instructions that were chosen; the scratch of a float64
-// matrix product, whose panels are as wide as the kernels' vectors; a sum of squares, which has a
-// partial sum for each lane; the losses of a small network that trains for a few steps.
+// matrix product, whose panels are as wide as the kernels' vectors; a sum of squares; the losses of
+// a small network that trains for a few steps.
 #include <cstdio>
 #include <string>
 
