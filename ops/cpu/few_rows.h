@@ -50,7 +50,8 @@ inline void multiply_tile(const tiles::Product<T>& g, int64_t i, int64_t j, bool
 
 template <int kVectors, class V, class T>
 void multiply_columns(const tiles::Product<T>& g, Range rows, int64_t j) {
-  constexpr int kRows = kVectorBytes == 64 ? 8 : 4;  // whose sums the registers hold
+  constexpr int kRows =
+      kVectorBytes == 64 && kVectors < 4 ? 8 : 4;  // whose sums the registers hold
   for_groups<kRows>(rows, [&]<int kCount>(int64_t i) {
     multiply_tile<kCount, kVectors, V>(g, i, j, i == rows.begin);
   });
@@ -59,8 +60,11 @@ void multiply_columns(const tiles::Product<T>& g, Range rows, int64_t j) {
 /// These rows and columns of C = A B.
 template <class T>
 void multiply(const tiles::Product<T>& g, Range rows, Range columns) {
-  constexpr int64_t kTwo = 2 * kLanes<Vector<T>>;
+  constexpr int64_t kTwo = 2 * kLanes<Vector<T>>, kFour = 2 * kTwo;
   int64_t j = columns.begin;
+  // Few rows leave registers for more columns: longer stretches of memory at a time.
+  if (kVectorBytes == 64 && rows.end - rows.begin <= 4)
+    for (; j + kFour <= columns.end; j += kFour) multiply_columns<4, Vector<T>>(g, rows, j);
   for (; j + kTwo <= columns.end; j += kTwo) multiply_columns<2, Vector<T>>(g, rows, j);
   for_lanes_and_halves<T>(columns.end - j,
                           [&]<class V>(int64_t at) { multiply_columns<1, V>(g, rows, j + at); });
@@ -89,22 +93,31 @@ struct Dots {
   int64_t c_row, depth;
 };
 
-/// As `multiply_tile`: the first rows ask for the next rows of B.
+/// Rows of B lie one behind the other: where those of a tile end, those of the next one begin. The
+/// first rows of A ask for elements of each row of B so far ahead of those that they multiply.
+inline constexpr int64_t kBytesAhead = 1536;
+
 template <int kA, int kB, bool kPrefetches, class T, class Finish>
 inline void dots_tile(const Dots<T>& g, int64_t i, int64_t j, const Finish& finish) {
   using V = Vector<T>;
   const T *a = g.a + i * g.depth, *b = g.b + j * g.depth;
   V sums[kA][kB] = {};
   int64_t p = 0;
-  for (; p + kLanes<V> <= g.depth; p += kLanes<V>) {
-    V of_a[kA];
-    for (int k = 0; k < kA; ++k) of_a[k] = load<V>(a + k * g.depth + p);
-    for (int l = 0; l < kB; ++l) {
-      if constexpr (kPrefetches) prefetch_into_second_cache(b + (kB + l) * g.depth + p);
-      const V of_b = load<V>(b + l * g.depth + p);
-      for (int k = 0; k < kA; ++k) sums[k][l] = fma(of_a[k], of_b, sums[k][l]);
+  const auto add_up = [&](int64_t end, int64_t ahead) {
+    for (; p < end; p += kLanes<V>) {
+      V of_a[kA];
+      for (int k = 0; k < kA; ++k) of_a[k] = load<V>(a + k * g.depth + p);
+      for (int l = 0; l < kB; ++l) {
+        if constexpr (kPrefetches) __builtin_prefetch(b + l * g.depth + p + ahead);
+        const V of_b = load<V>(b + l * g.depth + p);
+        for (int k = 0; k < kA; ++k) sums[k][l] = fma(of_a[k], of_b, sums[k][l]);
+      }
     }
-  }
+  };
+  constexpr int64_t kAhead = kBytesAhead / static_cast<int64_t>(sizeof(T));
+  const int64_t whole = g.depth / kLanes<V> * kLanes<V>;
+  if constexpr (kPrefetches) add_up(whole - kAhead, kAhead);
+  add_up(whole, kAhead + (kB - 1) * g.depth);
   T rest[kA][kB] = {};
   for (; p < g.depth; ++p)
     for (int k = 0; k < kA; ++k)
