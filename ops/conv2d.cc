@@ -95,6 +95,8 @@ class Conv2d final : public autograd::Op {
   }
 
  private:
+  static constexpr int kMean = 1, kVariance = 2;  // outputs, after y
+
   // Of a block's first convolution, whose input goes around the block too, it is added where the
   // gradient from there lies.
   Tensor data_gradient(autograd::BackwardCall& call, const Tensor& dy) const {
@@ -111,8 +113,6 @@ class Conv2d final : public autograd::Op {
     launch(kernel::conv2d_backward_data, {dy, weight}, {dx}, options_);
     return dx;
   }
-
-  static constexpr int kMean = 1, kVariance = 2;  // outputs, after y
 
   Tensors run(const Tensors& in, bool with_statistics) const {
     require_floating(name(), in[0]);

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "brim/base/stand_in.h"
 #include "brim/optim/register_kernels.h"
 
 namespace brim::optim {
@@ -33,18 +32,9 @@ AdamW::AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& option
   }
 }
 
-void AdamW::update(size_t i, const Tensor& gradient) noexcept {
-  launch_update(i, gradient, Tensor());
-}
-
-bool AdamW::update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept {
-  if (device_meant(gradient.device()).is_cuda()) return false;
-  launch_update(i, gradient, sum);
-  return true;
-}
-
-void AdamW::launch_update(size_t i, const Tensor& gradient, const Tensor& sum) const noexcept {
-  launch(kernel::adamw, {gradient, scalars()}, {parameter(i), exp_avg_[i], exp_avg_sq_[i], sum},
+void AdamW::update(size_t i, const Tensor& gradient, const Tensor& square_sum) noexcept {
+  launch(kernel::adamw, {gradient, scalars()},
+         {parameter(i), exp_avg_[i], exp_avg_sq_[i], square_sum},
          {.rate_factor = settings(i).rate_factor,
           .beta1 = options_.beta1,
           .beta2 = options_.beta2,

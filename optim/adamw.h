@@ -42,9 +42,8 @@ class AdamW final : public Optimizer {
   }
 
  private:
-  void update(size_t i, const Tensor& gradient) noexcept override;
-  bool update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept override;
-  void launch_update(size_t i, const Tensor& gradient, const Tensor& sum) const noexcept;
+  void update(size_t i, const Tensor& gradient, const Tensor& square_sum) noexcept override;
+  bool leaves_square_sums() const override { return true; }
 
   AdamWOptions options_;
   std::vector<Tensor> exp_avg_, exp_avg_sq_;

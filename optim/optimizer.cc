@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "brim/base/stand_in.h"
 #include "brim/core/call_list.h"
 #include "brim/core/cuda/batch.h"
 #include "brim/optim/judge.h"
@@ -239,7 +240,7 @@ void Optimizer::commit() noexcept {
   if (updates_.empty()) return;
   {
     const cuda::BatchScope in_one_kernel;
-    for (const Update& each : updates_) update(each.parameter, each.gradient);
+    for (const Update& each : updates_) update(each.parameter, each.gradient, Tensor());
   }
   steps_ = values_.step;
   updates_.clear();
@@ -283,16 +284,15 @@ bool Optimizer::update_piece(const Tensor& parameter) {
 void Optimizer::update_checked(const Update& piece) {
   const size_t i = piece.parameter;
   const bool checks = options_.check_finite;
-  if (checks && pieces() > 0 && update_and_sum(i, piece.gradient, element_of(square_sums_, i))) {
-    updated_[i] = true;
-    return check_sum(i, PieceJudged::updated);
-  }
-  if (checks) {
+  const bool on_the_way = checks && pieces() > 0 && leaves_square_sums() &&
+                          !device_meant(piece.gradient.device()).is_cuda();
+  if (checks && !on_the_way) {
     sum_squares(piece);
     check_sum(i, PieceJudged::gradient);
   }
-  update(i, piece.gradient);
+  update(i, piece.gradient, on_the_way ? element_of(square_sums_, i) : Tensor());
   updated_[i] = true;
+  if (on_the_way) check_sum(i, PieceJudged::updated);
 }
 
 void Optimizer::check_sum(size_t parameter, PieceJudged judged) {

@@ -136,15 +136,11 @@ class Optimizer {
   Tensor make_state(size_t i, Dtype dtype) const;
   /// Where the roundings of bfloat16 parameter i, or of its state `what`, come from.
   RandomKey rounding_key(uint64_t seed, const char* what, size_t i) const;
-  /// Launches the update of parameter i. Must neither throw nor allocate.
-  virtual void update(size_t i, const Tensor& gradient) noexcept = 0;
-  /// The same by a kernel that also leaves in `sum` what `kernel::square_sum` would, for reading
-  /// the gradient once. False, and nothing done, where the device has none. Must neither throw nor
-  /// allocate.
-  virtual bool update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept {
-    (void)i, (void)gradient, (void)sum;
-    return false;
-  }
+  /// Launches the update of parameter i. Where `square_sum` is defined, the kernel also leaves
+  /// there what `kernel::square_sum` would. Must neither throw nor allocate.
+  virtual void update(size_t i, const Tensor& gradient, const Tensor& square_sum) noexcept = 0;
+  /// Can it be asked for sums of squares, on the CPU? Each gradient is read once then.
+  virtual bool leaves_square_sums() const { return false; }
 
   const char* name() const { return name_; }
   const Tensor& parameter(size_t i) const { return parameters_[i].tensor; }

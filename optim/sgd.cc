@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "brim/base/stand_in.h"
 #include "brim/optim/register_kernels.h"
 
 namespace brim::optim {
@@ -29,19 +28,9 @@ Sgd::Sgd(std::vector<nn::NamedTensor> parameters, const SgdOptions& options)
     velocity_.push_back(make_state(i, options_.state));
 }
 
-void Sgd::update(size_t i, const Tensor& gradient) noexcept {
-  launch_update(i, gradient, Tensor());
-}
-
-bool Sgd::update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept {
-  if (device_meant(gradient.device()).is_cuda()) return false;
-  launch_update(i, gradient, sum);
-  return true;
-}
-
-void Sgd::launch_update(size_t i, const Tensor& gradient, const Tensor& sum) const noexcept {
+void Sgd::update(size_t i, const Tensor& gradient, const Tensor& square_sum) noexcept {
   launch(kernel::sgd, {gradient, scalars()},
-         {parameter(i), velocity_.empty() ? Tensor() : velocity_[i], sum},
+         {parameter(i), velocity_.empty() ? Tensor() : velocity_[i], square_sum},
          {.rate_factor = settings(i).rate_factor,
           .momentum = options_.momentum,
           .weight_decay = settings(i).weight_decay,

@@ -40,9 +40,8 @@ class Sgd final : public Optimizer {
   }
 
  private:
-  void update(size_t i, const Tensor& gradient) noexcept override;
-  bool update_and_sum(size_t i, const Tensor& gradient, const Tensor& sum) noexcept override;
-  void launch_update(size_t i, const Tensor& gradient, const Tensor& sum) const noexcept;
+  void update(size_t i, const Tensor& gradient, const Tensor& square_sum) noexcept override;
+  bool leaves_square_sums() const override { return true; }
 
   SgdOptions options_;
   std::vector<Tensor> velocity_;  // empty without momentum

@@ -186,55 +186,50 @@ class WeightGradient {
 /// caches. Each is rounded before it is added, as where there is a tensor of it.
 class AddedData {
  public:
-  explicit AddedData(const KernelCall& call, const Conv2dOptions& options)
-      : call_(call),
-        shape_(data_shape(call, options)),
-        images_(std::clamp<int64_t>(kElements / (shape_.h * shape_.w * shape_.c), 1, shape_.n)) {}
+  AddedData(const KernelCall& call, const Conv2dOptions& options)
+      : call_(call), slices_(slices_of(data_shape(call, options))) {}
 
   static bool suits(const KernelCall& call, const Conv2dOptions& options) {
-    if (is_empty(data_shape(call, options))) return false;
-    const AddedData added(call, options);
-    const int64_t rest = added.shape_.n % added.images_;
-    return found(added.slice(added.images_)) != nullptr &&
-           (rest == 0 || found(added.slice(rest)) != nullptr);
+    const ConvShape whole = data_shape(call, options);
+    if (is_empty(whole)) return false;
+    bool all = true;
+    slices_of(whole).each([&](const ConvShape& part, bool) { all &= found(part) != nullptr; });
+    return all;
   }
   int64_t scratch_bytes() const {
     ScratchCursor cursor(nullptr);
-    cursor.take<BFloat16>(elements_of_x(slice(images_)));
-    const int64_t rest = shape_.n % images_;
-    return cursor.used() + std::max(scratch_of(images_), rest > 0 ? scratch_of(rest) : 0);
+    take_part(cursor);
+    return cursor.used() + slices_.scratch([](const ConvShape& part) {
+      return onednn::scratch_bytes(*found(part));
+    });
   }
   void run() const {
     ScratchCursor cursor(call_.scratch);
-    auto* dx = cursor.take<BFloat16>(elements_of_x(slice(images_)));
+    BFloat16 *dx = take_part(cursor), *sum = call_.out[0].as<BFloat16>();
     void* rest = cursor.take<char>(0);
     const BFloat16 *dy = call_.in[0].as<BFloat16>(), *weight = call_.in[1].as<BFloat16>();
-    BFloat16* sum = call_.out[0].as<BFloat16>();
-    for (int64_t image = 0; image < shape_.n; image += images_) {
-      const ConvShape part = slice(std::min(images_, shape_.n - image));
+    slices_.each([&](const ConvShape& part, bool) {
       onednn::run(*found(part), dy, weight, nullptr, dx, rest);
       add_to(sum, dx, elements_of_x(part));
       dy += elements_of_dy(part);
       sum += elements_of_x(part);
-    }
+    });
   }
 
  private:
-  static constexpr int64_t kElements = kBytesOfRows / 2;
-
-  ConvShape slice(int64_t images) const {
-    ConvShape one = shape_;
-    one.n = images;
-    return one;
+  static ImageSlices slices_of(const ConvShape& whole) {
+    constexpr auto kSize = static_cast<int64_t>(sizeof(BFloat16));
+    return {whole, kBytesOfRows / std::max<int64_t>(whole.h * whole.w * whole.c * kSize, 1)};
   }
   static onednn::PrimitivePtr found(const ConvShape& shape) {
     return library<BFloat16>(shape, Pass::backward_data);
   }
-  int64_t scratch_of(int64_t images) const { return onednn::scratch_bytes(*found(slice(images))); }
+  BFloat16* take_part(ScratchCursor& cursor) const {
+    return cursor.take<BFloat16>(elements_of_x(slices_.slice(slices_.images)));
+  }
 
   const KernelCall& call_;
-  ConvShape shape_;
-  int64_t images_;
+  ImageSlices slices_;
 };
 
 template <class S>

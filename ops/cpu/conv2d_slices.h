@@ -30,14 +30,13 @@ template <class T>
 void conv2d_slice_gradient(const ConvShape& shape, const T* x, const T* dy, T* dweight,
                            void* scratch);
 
-/// A weight gradient is computed from slices of the batch, which are added up.
-struct WeightSlices {
+/// Slices of the images of a batch.
+struct ImageSlices {
   ConvShape shape;  ///< of the whole batch
   int64_t images;   ///< of a slice; the last may have fewer
 
-  WeightSlices(const KernelCall& call, const Conv2dOptions& options)
-      : shape(weight_shape(call, options)),
-        images(std::max<int64_t>(std::min(images_of_slice(shape), shape.n), 1)) {}
+  ImageSlices(const ConvShape& shape, int64_t images)
+      : shape(shape), images(std::max<int64_t>(std::min(images, shape.n), 1)) {}
 
   bool several() const { return shape.n > images; }
   ConvShape slice(int64_t count) const {
@@ -59,6 +58,15 @@ struct WeightSlices {
     if (rest > 0 || shape.n == 0) most = std::max(most, of_slice(slice(rest)));
     return most;
   }
+};
+
+/// A weight gradient is computed from slices of the batch, which are added up.
+struct WeightSlices : ImageSlices {
+  WeightSlices(const KernelCall& call, const Conv2dOptions& options)
+      : WeightSlices(weight_shape(call, options)) {}
+
+ private:
+  explicit WeightSlices(const ConvShape& shape) : ImageSlices(shape, images_of_slice(shape)) {}
 };
 
 inline int64_t elements_of_x(const ConvShape& shape) {

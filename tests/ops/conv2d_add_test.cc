@@ -2,7 +2,6 @@
 // in place, with the bits of the two made apart and added.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,18 +12,10 @@
 #include "brim/ops/neg.h"
 #include "brim/ops/onednn.h"
 #include "brim/tests/support/compare.h"
+#include "brim/tests/support/launched_kernels.h"
 
 namespace brim {
 namespace {
-
-class Kernels final : public LaunchObserver {
- public:
-  void launched(const LaunchEvent& event) override { names_.emplace_back(event.kernel); }
-  int64_t runs_of(const std::string& name) const { return std::ranges::count(names_, name); }
-
- private:
-  std::vector<std::string> names_;
-};
 
 struct Case {
   Shape x;
@@ -63,7 +54,7 @@ TEST_CASE("conv2d: what goes around a 1x1 window and what goes through it add up
     accumulate_into(expected, data_gradient(x, weight, dy));
 
     Tensor leaf = clone(x).set_requires_grad();
-    Kernels kernels;
+    testing::LaunchedKernels kernels;
     {
       const Tensor inner = neg(leaf);
       const Tensor through = conv2d(inner, weight, Tensor()), around = mul(inner, factor);

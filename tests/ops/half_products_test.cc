@@ -2,7 +2,6 @@
 // and how exact they are.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -14,20 +13,13 @@
 #include "brim/ops/matmul.h"
 #include "brim/ops/onednn.h"
 #include "brim/tests/support/compare.h"
+#include "brim/tests/support/launched_kernels.h"
 #include "brim/tests/support/whole_numbers.h"
 
 namespace brim {
 namespace {
 
-/// Names of the kernels that ran, those through float32 with a star.
-class Kernels final : public LaunchObserver {
- public:
-  void launched(const LaunchEvent& event) override {
-    names.push_back(event.kernel + std::string(event.widened ? "*" : ""));
-  }
-  bool ran(const std::string& name) const { return std::ranges::count(names, name) > 0; }
-  std::vector<std::string> names;
-};
+using testing::LaunchedKernels;
 
 struct Gradients {
   Tensor y, dx, dweight;
@@ -44,13 +36,13 @@ Gradients differentiate(const Tensor& x0, const Tensor& weight0, const Tensor& d
 
 /// Of f(x, weight) and its gradients, against float64.
 template <class F>
-Kernels check(const Shape& of_x, const Shape& of_weight, const Shape& of_y, Dtype dtype,
-              const F& f) {
+LaunchedKernels check(const Shape& of_x, const Shape& of_weight, const Shape& of_y, Dtype dtype,
+                      const F& f) {
   const Tensor x = testing::whole_numbers(of_x, dtype, 1),
                weight = testing::whole_numbers(of_weight, dtype, 2),
                dy = testing::whole_numbers(of_y, dtype, 3);
   auto wide = [](const Tensor& tensor) { return cast(tensor, Dtype::float64); };
-  Kernels kernels;
+  LaunchedKernels kernels;
   Gradients got;
   {
     LaunchObserverScope scope(kernels);
@@ -64,11 +56,11 @@ Kernels check(const Shape& of_x, const Shape& of_weight, const Shape& of_y, Dtyp
 }
 
 /// All launches of the kernel, as `has_native_products` says: as they are, or widened.
-void check_ran(const Kernels& kernels, const std::string& name, Dtype dtype) {
+void check_ran(const LaunchedKernels& kernels, const std::string& name, Dtype dtype) {
   CAPTURE(name);
   const bool native = has_native_products(dtype, Device::cpu());
-  CHECK(kernels.ran(native ? name : name + "*"));
-  CHECK(!kernels.ran(native ? name + "*" : name));
+  CHECK(kernels.runs_of(native ? name : name + "*") > 0);
+  CHECK(kernels.runs_of(native ? name + "*" : name) == 0);
 }
 
 }  // namespace
@@ -85,9 +77,9 @@ TEST_CASE("a convolution of halves is rounded once, in instructions for it where
       const int64_t window = 2 * options.padding.h + 1;
       const Shape weight{32, window, window, 64 / options.groups};
       const Shape y{21, 28 / options.stride.h, 28 / options.stride.w, 32};
-      const Kernels ran = check(x, weight, y, dtype, [&](const Tensor& in, const Tensor& by) {
-        return conv2d(in, by, Tensor(), options);
-      });
+      const LaunchedKernels ran = check(
+          x, weight, y, dtype,
+          [&](const Tensor& in, const Tensor& by) { return conv2d(in, by, Tensor(), options); });
       check_ran(ran, "conv2d", dtype);
       check_ran(ran, "conv2d_backward_data", dtype);
       if (has_native_products(dtype, Device::cpu()))
