@@ -2,7 +2,8 @@
 // only: libgomp keeps a pool per calling thread, so loader threads hold a `NoParallelScope`.
 //
 // Ranges are split in one fixed way, so that which thread computes what depends on (size,
-// grain, thread count) alone and results are the same in every run.
+// grain, thread count) alone and results are the same in every run. Bodies take subnormal numbers
+// for 0 (flush_denormals.h).
 #pragma once
 
 #include <omp.h>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "brim/base/error.h"
+#include "brim/base/flush_denormals.h"
 
 namespace brim {
 
@@ -44,6 +46,7 @@ void parallel_for(int64_t size, int64_t grain, const Body& body) {
   if (size <= 0) return;
   int64_t pieces = std::min<int64_t>(omp_get_max_threads(), size / std::max<int64_t>(grain, 1));
   if (pieces <= 1 || omp_in_parallel()) {
+    const FlushDenormals flush;
     body(int64_t{0}, size);
     return;
   }
@@ -51,6 +54,7 @@ void parallel_for(int64_t size, int64_t grain, const Body& body) {
   {
     int64_t count = omp_get_num_threads(), id = omp_get_thread_num();
     int64_t begin = size * id / count, end = size * (id + 1) / count;
+    const FlushDenormals flush(/*ends=*/id == 0);
     if (begin < end) body(begin, end);
   }
 }
@@ -63,9 +67,13 @@ void parallel_pieces(int64_t size, int64_t pieces, const Body& body) {
   NoParallelScope::check_absent();
   if (size <= 0) return;
   pieces = std::clamp<int64_t>(pieces, 1, size);
-#pragma omp parallel for schedule(static) if (pieces > 1 && !omp_in_parallel())
-  for (int64_t piece = 0; piece < pieces; ++piece)
-    body(piece, size * piece / pieces, size * (piece + 1) / pieces);
+#pragma omp parallel if (pieces > 1 && !omp_in_parallel())
+  {
+    const FlushDenormals flush(/*ends=*/omp_get_thread_num() == 0);
+#pragma omp for schedule(static) nowait
+    for (int64_t piece = 0; piece < pieces; ++piece)
+      body(piece, size * piece / pieces, size * (piece + 1) / pieces);
+  }
 }
 
 }  // namespace brim

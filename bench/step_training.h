@@ -98,7 +98,7 @@ class StepTraining {
   std::string why_no_replay() const { return graph_ == nullptr ? "not asked" : graph_->why_not(); }
 
  private:
-  static constexpr double kRate = 0.01;
+  static constexpr double kRate = 1e-4;  // of random labels nothing is to be learned
 
   static RecomputeOptions recompute_of(const StepOptions& options) {
     return options.keeps_all ? RecomputeOptions{} : free_recomputation();

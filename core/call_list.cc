@@ -5,6 +5,8 @@
 
 #include "brim/base/cuda/graph.h"
 #include "brim/base/error.h"
+#include "brim/base/flush_denormals.h"
+#include "brim/base/parallel.h"
 
 namespace brim {
 namespace {
@@ -14,6 +16,9 @@ thread_local CallRecording* current_recording = nullptr;
 }  // namespace
 
 void CallList::run() const {
+  expect<ValueError>(num_threads() == threads_, "replay",
+                     "recorded with {} threads, but now there are {}", threads_, num_threads());
+  const FlushDenormals flush;  // as `launch`
   for (const auto& call : calls_) call();
 }
 
@@ -30,6 +35,7 @@ CallRecording::~CallRecording() {
 
 CallList CallRecording::finish() {
   check(current_recording == this, "a recording that is finished is under way");
+  list_.threads_ = num_threads();
   current_recording = nullptr;
   return std::move(list_);
 }

@@ -27,6 +27,8 @@ class CallList {
   };
 
   /// Makes all calls, one after the other. Throws what kernels throw; those behind do not run then.
+  /// Throws `ValueError` where there are other threads than when it was recorded, for which kernels
+  /// have their scratch.
   void run() const;
   /// In the order of the copies. Those of the recording, until somebody names other places.
   const std::vector<std::unique_ptr<Upload>>& uploads() const { return uploads_; }
@@ -36,6 +38,7 @@ class CallList {
   friend class CallRecording;
   std::vector<std::function<void()>> calls_;
   std::vector<std::unique_ptr<Upload>> uploads_;
+  int threads_ = 0;
 };
 
 /// While it lives, what this thread launches on the CPU is recorded and does not run: there are no

@@ -11,6 +11,7 @@
 #include "brim/base/cuda/last_op.h"
 #include "brim/base/cuda/ranges.h"
 #include "brim/base/cuda/stream.h"
+#include "brim/base/flush_denormals.h"
 #include "brim/base/stand_in.h"
 #include "brim/core/call_list.h"
 #include "brim/core/cuda/batch.h"
@@ -263,6 +264,7 @@ void detail::launch(const Invocation& invocation) {
     range.emplace(where.empty() ? invocation.name : where.c_str());
   }
   try {
+    const FlushDenormals flush;
     run(invocation, call);
   } catch (const cuda::AllocationError&) {
     memory::raise_library_shortage(device);

@@ -11,10 +11,20 @@
 namespace brim::onednn {
 namespace {
 
+/// The library's parallel loops take the threads as they are: those that no loop of brim's has been
+/// on may not flush denormals yet.
+void prepare_threads() {
+  thread_local int prepared = 1;
+  if (prepared >= num_threads()) return;
+  prepared = num_threads();
+  parallel_for(prepared, 1, [](int64_t, int64_t) {});
+}
+
 /// Failures of the library become brim's.
 template <class Call>
 void guarded(const Call& call) {
   NoParallelScope::check_absent();
+  prepare_threads();
   try {
     call();
   } catch (const dnnl::error& error) {

@@ -7,6 +7,7 @@
 #include "brim/base/cuda/graph.h"
 #include "brim/base/cuda/memory.h"
 #include "brim/base/cuda/stream.h"
+#include "brim/base/parallel.h"
 #include "brim/core/call_list.h"
 #include "brim/core/launch.h"
 #include "brim/optim/ema.h"
@@ -44,6 +45,8 @@ struct StepGraph::Recorded {
   std::optional<cuda::Graph> graph;
   std::optional<CallList> calls;
   bool is_there() const { return graph || calls; }
+
+  int threads = 0;  // for which kernels have their scratch
 
   // What the addresses in it follow from: the plan, held so that no other has its place,
   // and where the arena is, of which these are.
@@ -94,8 +97,10 @@ double StepGraph::run(const Update& update) {
   for (const auto& input : update.inputs) kind.push_back(input.size());
   std::unique_ptr<Recorded>& recorded = graphs_[kind];
   auto plan = memory::account(step_.device())->plan();
-  if (recorded == nullptr || recorded->plan != plan || recorded->addresses != addresses()) {
+  if (recorded == nullptr || recorded->plan != plan || recorded->addresses != addresses() ||
+      recorded->threads != num_threads()) {
     recorded = std::make_unique<Recorded>();
+    recorded->threads = num_threads();
     recorded->host = host_;
     recorded->plan = std::move(plan);
     recorded->addresses = addresses();

@@ -50,7 +50,7 @@ class Training:
         self.model = self.model.to(memory_format=layout).train()
         self.images = torch.randn(a.batch, 3, a.size, a.size).contiguous(memory_format=layout)
         self.labels = torch.randint(0, a.classes, (a.batch,))
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9,
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4, momentum=0.9,
                                          weight_decay=weight_decay)
         self.forward = torch.compile(self.model) if compiled else self.model
         self.autocast = autocast

@@ -40,6 +40,37 @@ TEST_CASE("pieces are cut by their number alone") {
   set_num_threads(before);
 }
 
+TEST_CASE(
+    "bodies take subnormal numbers for 0, on every thread; their caller does not afterwards") {
+  const int before = num_threads();
+  volatile const double tiny = 1e-310;
+  for (int threads : {1, 2, 5}) {
+    set_num_threads(threads);
+    std::vector<double> products(1000);
+    parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) products[static_cast<size_t>(i)] = tiny * 1e10;
+    });
+    parallel_pieces(1000, 10, [&](int64_t, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) products[static_cast<size_t>(i)] += tiny * 1e10;
+    });
+    for (double product : products) REQUIRE(product == 0);
+    CHECK(!FlushDenormals::is_on());
+    CHECK(tiny * 1e10 > 0);
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("threads of the pool go on so, for loops that are not brim's") {
+  const int before = num_threads();
+  set_num_threads(3);
+  parallel_for(3, 1, [](int64_t, int64_t) {});
+  int on = 0;
+#pragma omp parallel num_threads(3) reduction(+ : on)
+  on += omp_get_thread_num() > 0 && FlushDenormals::is_on();
+  CHECK(on == 2);
+  set_num_threads(before);
+}
+
 TEST_CASE("fewer than one thread is refused") { CHECK_THROWS_AS(set_num_threads(0), ValueError); }
 
 TEST_CASE("a thread can be kept out of parallel loops") {

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "brim/base/parallel.h"
 #include "brim/core/transfer.h"
 #include "brim/ops/add.h"
 #include "brim/ops/exp.h"
@@ -45,6 +46,32 @@ TEST_CASE("a recording computes what the code computes, on new numbers") {
     check_same(dtype, [](const Tensor& x) { return exp(x); });
     check_same(dtype, [](const Tensor& x) { return matmul(x, x); });
   }
+}
+
+TEST_CASE("calls are for as many threads as there were") {
+  const int before = num_threads();
+  const Tensor x = full({4, 4}, 1);
+  set_num_threads(3);
+  CallRecording recording;
+  const Tensor y = add(x, x);
+  const CallList calls = recording.finish();
+  set_num_threads(2);
+  CHECK_THROWS_WITH_AS(calls.run(), "replay: recorded with 3 threads, but now there are 2",
+                       ValueError);
+  set_num_threads(3);
+  calls.run();
+  set_num_threads(before);
+  CHECK(y.to_vector<float>() == Values(16, 2.0f));
+}
+
+TEST_CASE("calls take subnormal numbers for 0, as launches do") {
+  const Tensor x = full({4, 4}, 1e-39);
+  CallRecording recording;
+  const Tensor y = add(x, x);
+  const CallList calls = recording.finish();
+  calls.run();
+  CHECK(add(x, x).to_vector<float>() == Values(16, 0.0f));
+  CHECK(y.to_vector<float>() == Values(16, 0.0f));
 }
 
 TEST_CASE("nothing runs while it is recorded, and values are refused") {

@@ -10,6 +10,7 @@
 
 #include "brim/autograd/offload.h"
 #include "brim/base/cuda/devices.h"
+#include "brim/base/parallel.h"
 #include "brim/memory/pinned_source.h"
 #include "brim/tests/support/cuda_libraries.h"
 #include "brim/tests/support/cuda_skip.h"
@@ -75,6 +76,7 @@ struct Run {
   MixOptions mix = {};
   Device device = Device::cpu();
   bool loses_memory = false;  ///< after the third update
+  bool loses_thread = false;  ///< after the fourth
   bool fused = false;
 };
 
@@ -122,6 +124,7 @@ Outcome train(const Run& run) {
     outcome.losses.push_back(report.skipped ? 0 : report.loss);
     outcome.norms.push_back(report.gradient_norm.value_or(0));
     if (report.skipped) outcome.skipped.push_back(report.step);
+    if (run.loses_thread && report.step == 4) set_num_threads(2);
     if (run.loses_memory && report.step == 3) account->set_cap(account->stats().reserved - 4096);
   };
   try {
@@ -210,6 +213,18 @@ TEST_CASE("what was recorded is forgotten where memory is planned anew") {
     const Outcome whole = train({.micro_batch = 6, .steps = 12, .device = device});
     CHECK(graph.losses != whole.losses);  // in smaller parts
   }
+}
+
+TEST_CASE("what was recorded is not started with other threads") {
+  const int before = num_threads();
+  const Run run{.micro_batch = 6, .steps = 12, .loses_thread = true};
+  set_num_threads(3);
+  const Outcome graph = train(run);
+  set_num_threads(3);
+  CHECK(graph == without_graph(run));
+  set_num_threads(before);
+  // It is recorded anew, or where kernels want other scratch for them runs as it is.
+  CHECK(graph.replays < train({.micro_batch = 6, .steps = 12}).replays);
 }
 
 TEST_CASE("without pinned memory for its batch an update runs as it is") {
