@@ -17,7 +17,7 @@ namespace brim::onednn {
 /// Does this processor multiply bfloat16 (AVX512-BF16, AMX)? Others would take float32's time and
 /// that of conversions.
 bool has_bfloat16();
-/// Does it multiply tiles of bfloat16 (AMX)? Nothing else comes near.
+/// Does it multiply tiles of bfloat16 (AMX, ops/cpu/amx.h)?
 bool has_tiles();
 
 /// A convolution or a product, for certain sizes.

@@ -1,11 +1,13 @@
-// Convolutions of halves: depthwise ones and some weight gradients by brim's own kernels, others by
-// oneDNN in bfloat16 where the processor has instructions for it. Else the launch widens x and y; a
-// weight gradient widens slice by slice.
+// Convolutions of halves: depthwise ones, some weight gradients and what a matrix unit does by
+// brim's own kernels, others by oneDNN in bfloat16 where the processor has instructions for it.
+// Else the launch widens x and y; a weight gradient widens slice by slice.
 #include <algorithm>
 #include <type_traits>
 
 #include "brim/core/half_simd.h"
 #include "brim/ops/conv2d.h"
+#include "brim/ops/cpu/amx_data.h"
+#include "brim/ops/cpu/amx_weight.h"
 #include "brim/ops/cpu/conv2d_slices.h"
 #include "brim/ops/cpu/depthwise.h"
 #include "brim/ops/cpu/dot_weight.h"
@@ -28,35 +30,54 @@ onednn::PrimitivePtr library(const ConvShape& shape, Pass pass, bool with_bias =
 ConvShape shape_of(Pass pass, const KernelCall& call, const Conv2dOptions& options) {
   return pass == Pass::forward ? forward_shape(call, options) : data_shape(call, options);
 }
-template <class S>
-onednn::PrimitivePtr library(Pass pass, const KernelCall& call, const Conv2dOptions& options) {
-  const bool with_bias = pass == Pass::forward && call.in[2].present;
-  return library<S>(shape_of(pass, call, options), pass, with_bias);
+
+/// What makes y or dx; nothing where the launch has to widen.
+enum class DataWay { none, depthwise, tiles, library };
+template <class S, Pass kPass>
+DataWay data_way(const ConvShape& shape, bool with_bias) {
+  if (shape.is_depthwise()) return DataWay::depthwise;
+  if (std::is_same_v<S, BFloat16> && kPass == Pass::backward_data && has_amx_data(shape))
+    return DataWay::tiles;
+  return library<S>(shape, kPass, with_bias) != nullptr ? DataWay::library : DataWay::none;
+}
+bool has_bias(Pass pass, const KernelCall& call) {
+  return pass == Pass::forward && call.in[2].present;
 }
 
 template <class S, Pass kPass>
 bool suits(const KernelCall& call, const Conv2dOptions& options) {
-  return shape_of(kPass, call, options).is_depthwise() ||
-         library<S>(kPass, call, options) != nullptr;
+  return data_way<S, kPass>(shape_of(kPass, call, options), has_bias(kPass, call)) != DataWay::none;
 }
 
 template <class S, Pass kPass>
 int64_t scratch(const KernelCall& call, const Conv2dOptions& options) {
   const ConvShape shape = shape_of(kPass, call, options);
-  if (shape.is_depthwise()) return depthwise_scratch<S>(shape);
-  return onednn::scratch_bytes(*library<S>(kPass, call, options));
+  const bool with_bias = has_bias(kPass, call);
+  switch (data_way<S, kPass>(shape, with_bias)) {
+    case DataWay::depthwise:
+      return depthwise_scratch<S>(shape);
+    case DataWay::tiles:
+      return amx_backward_data_scratch(shape);
+    default:
+      return onednn::scratch_bytes(*library<S>(shape, kPass, with_bias));
+  }
 }
 
 /// Forward, or the data gradient.
 template <class S, Pass kPass>
 void convolve(const KernelCall& call, const Conv2dOptions& options) {
   const ConvShape shape = shape_of(kPass, call, options);
-  const S *from = call.in[0].as<S>(), *weight = call.in[1].as<S>(), *bias = nullptr;
+  const bool with_bias = has_bias(kPass, call);
+  const S *from = call.in[0].as<S>(), *weight = call.in[1].as<S>();
+  const S* bias = with_bias ? call.in[2].as<S>() : nullptr;
   S* to = call.out[0].as<S>();
-  if (kPass == Pass::forward && call.in[2].present) bias = call.in[2].as<S>();
-  if (!shape.is_depthwise())
-    onednn::run(*library<S>(kPass, call, options), from, weight, bias, to, call.scratch);
-  else if (kPass == Pass::forward)
+  const DataWay way = data_way<S, kPass>(shape, with_bias);
+  if (way == DataWay::library)
+    return onednn::run(*library<S>(shape, kPass, with_bias), from, weight, bias, to, call.scratch);
+  if constexpr (std::is_same_v<S, BFloat16>)
+    if (way == DataWay::tiles)
+      return amx_backward_data(shape, from, weight, /*adds=*/false, to, call.scratch);
+  if (kPass == Pass::forward)
     depthwise(shape, from, weight, bias, to, call.scratch);
   else
     depthwise_backward_data(shape, from, weight, to, call.scratch);
@@ -77,11 +98,13 @@ struct WideSlice {
         dy(cursor.take<float>(elements_of_dy(shape))) {}
 };
 
-/// What makes a weight gradient; `widened` is float32's kernel on copies, slice by slice.
-enum class Way { depthwise, narrow, dots, library, widened };
+/// What makes a weight gradient: `tiles` of AMX, `dots` of pairs; `widened` is float32's kernel on
+/// copies, slice by slice.
+enum class Way { depthwise, narrow, tiles, dots, library, widened };
 template <class S>
 Way way_of(const ConvShape& shape) {
   if (shape.is_depthwise()) return Way::depthwise;
+  if (std::is_same_v<S, BFloat16> && has_amx_weight(shape)) return Way::tiles;
   if (has_narrow_weight<S>(shape)) return Way::narrow;
   if (std::is_same_v<S, BFloat16> && has_dot_weight(shape)) return Way::dots;
   return library<S>(shape, Pass::backward_weight) != nullptr ? Way::library : Way::widened;
@@ -94,6 +117,8 @@ int64_t slice_scratch(const ConvShape& shape) {
       return depthwise_backward_weight_scratch<S>(shape);
     case Way::narrow:
       return narrow_backward_weight_scratch<S>(shape);
+    case Way::tiles:
+      return amx_backward_weight_scratch(shape);
     case Way::dots:
       return dot_backward_weight_scratch(shape);
     case Way::library:
@@ -115,6 +140,10 @@ void slice_gradient(const ConvShape& shape, const S* x, const S* dy, float* dwei
       return depthwise_backward_weight(shape, x, dy, dweight, scratch);
     case Way::narrow:
       return narrow_backward_weight(shape, x, dy, dweight, scratch);
+    case Way::tiles:
+      if constexpr (std::is_same_v<S, BFloat16>)
+        amx_backward_weight(shape, x, dy, dweight, scratch);
+      return;
     case Way::dots:
       if constexpr (std::is_same_v<S, BFloat16>)
         dot_backward_weight(shape, x, dy, dweight, scratch);
@@ -182,8 +211,9 @@ class WeightGradient {
   int64_t weights_;
 };
 
-/// dx += the data gradient of oneDNN, some images at a time: from one to the other it stays in the
-/// caches. Each is rounded before it is added, as where there is a tensor of it.
+/// dx += the data gradient: in registers by a matrix unit, else oneDNN's, some images at a time:
+/// from one to the other it stays in the caches. Each is rounded before it is added, as where there
+/// is a tensor of it.
 class AddedData {
  public:
   AddedData(const KernelCall& call, const Conv2dOptions& options)
@@ -192,11 +222,13 @@ class AddedData {
   static bool suits(const KernelCall& call, const Conv2dOptions& options) {
     const ConvShape whole = data_shape(call, options);
     if (is_empty(whole)) return false;
+    if (has_tiles(whole)) return true;
     bool all = true;
     slices_of(whole).each([&](const ConvShape& part, bool) { all &= found(part) != nullptr; });
     return all;
   }
   int64_t scratch_bytes() const {
+    if (has_tiles(slices_.shape)) return amx_backward_data_scratch(slices_.shape);
     ScratchCursor cursor(nullptr);
     take_part(cursor);
     return cursor.used() + slices_.scratch([](const ConvShape& part) {
@@ -204,10 +236,13 @@ class AddedData {
     });
   }
   void run() const {
-    ScratchCursor cursor(call_.scratch);
-    BFloat16 *dx = take_part(cursor), *sum = call_.out[0].as<BFloat16>();
-    void* rest = cursor.take<char>(0);
     const BFloat16 *dy = call_.in[0].as<BFloat16>(), *weight = call_.in[1].as<BFloat16>();
+    BFloat16* sum = call_.out[0].as<BFloat16>();
+    if (has_tiles(slices_.shape))
+      return amx_backward_data(slices_.shape, dy, weight, /*adds=*/true, sum, call_.scratch);
+    ScratchCursor cursor(call_.scratch);
+    BFloat16* dx = take_part(cursor);
+    void* rest = cursor.take<char>(0);
     slices_.each([&](const ConvShape& part, bool) {
       onednn::run(*found(part), dy, weight, nullptr, dx, rest);
       add_to(sum, dx, elements_of_x(part));
@@ -221,6 +256,7 @@ class AddedData {
     constexpr auto kSize = static_cast<int64_t>(sizeof(BFloat16));
     return {whole, kBytesOfRows / std::max<int64_t>(whole.h * whole.w * whole.c * kSize, 1)};
   }
+  static bool has_tiles(const ConvShape& whole) { return has_amx_data(whole); }
   static onednn::PrimitivePtr found(const ConvShape& shape) {
     return library<BFloat16>(shape, Pass::backward_data);
   }

@@ -1,6 +1,6 @@
 #include "brim/ops/cpu/dot_weight.h"
 
-#include "brim/ops/cpu/bfloat16_pairs.h"
+#include "brim/ops/cpu/image_pairs.h"
 
 #ifdef __AVX512BW__
 
@@ -55,38 +55,12 @@ struct Cut {
   static constexpr int64_t kNumbers = 768 << 10;  // of a block: 3 MiB of pairs
 };
 
-/// Calls `put(i, pairs)` for the elements of [0, count) of two rows, 16 of them from element i on;
-/// those beyond are zeros, as are those of `b` where it is null.
-template <class Put>
-inline void for_pairs(const BFloat16* a, const BFloat16* b, int64_t count, const Put& put) {
-  constexpr int64_t kAhead = 2048;  // elements, in memory's next page
-  const __mmask32 has_b = b == nullptr ? 0 : ~__mmask32{0};
-  if (b == nullptr) b = a;
-  for (int64_t i = 0; i < count; i += 2 * kWidth) {
-    const int64_t rest = count - i;
-    __builtin_prefetch(a + i + kAhead);
-    __builtin_prefetch(b + i + kAhead);
-    const auto mask = rest >= 2 * kWidth ? ~__mmask32{0} : (__mmask32{1} << rest) - 1;
-    const __m512i of_a = _mm512_maskz_loadu_epi16(mask, a + i);
-    const __m512i of_b = _mm512_maskz_loadu_epi16(mask & has_b, b + i);
-    put(i, first_pairs(of_a, of_b));
-    if (rest > kWidth) put(i + kWidth, last_pairs(of_a, of_b));
-  }
-}
-
 /// Where a block is copied to.
 struct Copies {
   Twice *x, *dy;
   Copies(const Cut& cut, ScratchCursor& cursor)
       : x(cursor.take<Twice>(cut.panels * cut.panel_step)),
         dy(cursor.take<Twice>(cut.tiles * cut.tile_step)) {}
-};
-
-/// One of several equal shares of some work.
-struct Share {
-  int64_t index, count;
-  int64_t begin(int64_t size) const { return size * index / count; }
-  int64_t end(int64_t size) const { return size * (index + 1) / count; }
 };
 
 /// The gradient of one convolution.
@@ -140,22 +114,13 @@ class DotWeight {
       multiply_panel<kMostVectors>(block, copies, i / cut_.tiles, i % cut_.tiles, adds, sums);
   }
 
-  /// A row of each image of a pair: there may be no second one.
-  struct Rows {
-    const BFloat16 *a, *b;
-  };
-  Rows rows_of(const BFloat16* from, int64_t pair, int64_t height, int64_t row,
-               int64_t length) const {
-    const BFloat16* a = from + (2 * pair * height + row) * length;
-    return {a, 2 * pair + 1 < z_.n ? a + height * length : nullptr};
-  }
-
   /// Row i of the block's x: zeros outside of the image.
   void copy_row_of_x(const Block& block, int64_t i, Twice* x_pairs) const {
     const int64_t pair = block.begin + i / cut_.x_rows;
     const int64_t row = i % cut_.x_rows * cut_.step_h - z_.padding.h;
     const bool exists = row >= 0 && row < z_.h;
-    const Rows rows = exists ? rows_of(x_, pair, z_.h, row, z_.w * z_.c) : Rows{};
+    const ImageRows rows =
+        exists ? image_rows(x_, z_.n, pair, z_.h, row, z_.w * z_.c) : ImageRows{};
     for (int64_t j = 0; j < cut_.x_columns; ++j) {
       const int64_t column = j * cut_.step_w - z_.padding.w;
       const bool is_inside = exists && column >= 0 && column < z_.w;
@@ -165,8 +130,7 @@ class DotWeight {
         Twice* to = x_pairs + panel * cut_.panel_step + (i * cut_.x_columns + j) * width * kWidth;
         const int64_t c = v0 * kWidth, count = std::min(width * kWidth, z_.c - c);
         if (is_inside)
-          for_pairs(rows.a + at + c, rows.b == nullptr ? nullptr : rows.b + at + c, count,
-                    [&](int64_t v, Pairs pairs) { store(to + v, pairs); });
+          for_pairs(rows.at(at + c), count, [&](int64_t v, Pairs pairs) { store(to + v, pairs); });
         else
           std::fill_n(to, width * kWidth, Twice{0});
       }
@@ -175,12 +139,11 @@ class DotWeight {
 
   void copy_row_of_dy(const Block& block, int64_t i, Twice* to) const {
     const int64_t pair = block.begin + i / z_.p, row = i % z_.p;
-    const Rows rows = rows_of(dy_, pair, z_.p, row, z_.q * z_.k);
+    const ImageRows rows = image_rows(dy_, z_.n, pair, z_.p, row, z_.q * z_.k);
     for (int64_t q = 0; q < z_.q; ++q)
-      for_pairs(rows.a + q * z_.k, rows.b == nullptr ? nullptr : rows.b + q * z_.k, z_.k,
-                [&](int64_t k, Pairs pairs) {
-                  store_tiles(pairs, k / kOutputs, to + (i * z_.q + q) * kOutputs);
-                });
+      for_pairs(rows.at(q * z_.k), z_.k, [&](int64_t k, Pairs pairs) {
+        store_tiles(pairs, k / kOutputs, to + (i * z_.q + q) * kOutputs);
+      });
   }
   /// Each four of the 16 outputs go to a tile.
   void store_tiles(Pairs all, int64_t tile, Twice* to) const {
@@ -212,15 +175,8 @@ class DotWeight {
         sum_tap<kVectors>(block, copies, panel, tile, r, s, sums);
         for (int64_t i = 0; i < outputs; ++i)
           for (int v = 0; v < kVectors; ++v)
-            add_to(to + i * z_.window() + v * kWidth, z_.c - (v0 + v) * kWidth, sums[i][v], adds);
+            put_sums(to + i * z_.window() + v * kWidth, z_.c - (v0 + v) * kWidth, sums[i][v], adds);
       }
-  }
-
-  /// The first `count` of 16 sums.
-  static void add_to(float* to, int64_t count, V sum, bool adds) {
-    const auto mask = static_cast<__mmask16>((1u << std::min(kWidth, count)) - 1);
-    if (adds) sum += _mm512_maskz_loadu_ps(mask, to);
-    _mm512_mask_storeu_ps(to, mask, sum);
   }
 
   /// Adds up a tile over the pixels of a block, of one tap.

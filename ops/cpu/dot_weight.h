@@ -13,7 +13,7 @@ namespace brim::cpu {
 /// Does this processor have it, and is it faster than a library (`bench/step --model resnet50
 /// --dtype bf16`)? One group, images of few pixels, of which there are many, and channels and
 /// outputs that fill a vector; the scratch is no larger than x, y and the weights in float32. Not
-/// where the library multiplies tiles (AMX).
+/// where there are tiles (AMX), which come with slow dot products.
 bool has_dot_weight(const ConvShape& shape);
 
 /// dweight in float32 [K,R,S,C]. Sums in float32 over some images (3 MiB of x and dy) are added up

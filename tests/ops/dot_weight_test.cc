@@ -1,5 +1,6 @@
-// Weight gradients of convolutions in bfloat16, which on processors with dot products of pairs are
-// summed from two images at a time where they are small (ops/cpu/dot_weight.h).
+// Weight gradients of convolutions in bfloat16, which are summed from two images at a time: by the
+// matrix unit of processors that have one (ops/cpu/amx_weight.h), or by dot products of pairs where
+// images are small (ops/cpu/dot_weight.h).
 #include <doctest/doctest.h>
 
 #include "brim/base/instructions.h"
@@ -38,7 +39,7 @@ void check_exact(const ConvolutionLayer& layer) {
 }  // namespace
 
 TEST_CASE("conv2d: a weight gradient in bfloat16 is the exact sum, rounded once") {
-  // For the kernel images have at most 64 pixels, and channels enough for its copies to be small.
+  // For dot products images have at most 64 pixels, and channels enough for the copies to be small.
   const ConvolutionLayer layers[] = {
       {{16, 7, 7, 64}, {64, 3, 3, 64}, {.padding = 1}},
       // Odd images, channels and outputs that fill no vector; windows beyond the border.
@@ -55,15 +56,20 @@ TEST_CASE("conv2d: a weight gradient in bfloat16 is the exact sum, rounded once"
       // Two blocks of images and three, the last of them fewer.
       {{46, 8, 8, 512}, {96, 1, 1, 512}, {}},
       {{130, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}},
-      // Larger images, which are not for this kernel.
-      {{9, 9, 9, 32}, {32, 3, 3, 32}, {.padding = 1}}};
+      // Larger images, and fewer, which are not for dot products.
+      {{9, 9, 9, 32}, {32, 3, 3, 32}, {.padding = 1}},
+      {{1, 20, 33, 48}, {64, 1, 1, 48}, {}},
+      {{4, 40, 24, 32}, {64, 5, 5, 32}, {.stride = {3, 2}, .padding = 2}},
+      {{5, 21, 19, 32}, {48, 3, 3, 32}, {.stride = 2, .padding = 3, .dilation = 3}},
+      {{2, 18, 18, 96}, {100, 2, 2, 96}, {.stride = 2}}};
   for (const ConvolutionLayer& layer : layers) check_exact(layer);
 }
 
 TEST_CASE("conv2d: a weight gradient in bfloat16 does not depend on the number of threads") {
   // That of a library may.
-  if (instructions() != Instructions::x86_64_v4 || !onednn::has_bfloat16() || onednn::has_tiles()) {
-    MESSAGE("skipped: the kernel for pairs of images (this processor or build has no use for it)");
+  if (instructions() != Instructions::x86_64_v4 || !onednn::has_bfloat16()) {
+    MESSAGE(
+        "skipped: the kernels for pairs of images (this processor or build has no use for them)");
     return;
   }
   const int before = num_threads();
