@@ -19,46 +19,34 @@ namespace {
 constexpr int64_t kWidth = amx::kRows, kDeep = 2 * kWidth;
 constexpr auto kTileBytes = amx::kRows * amx::kRowBytes;
 
-/// A place of the window: which of the weights, and the pixel of dy, from that of dx in the grid.
-struct Tap {
-  int64_t weight;
-  int64_t shift_h, shift_w;
+/// One axis of the images. Place i * stride + a of dx sees through tap t place
+/// i + (a + padding - t * dilation) / stride of dy, where that is a whole number: so the places of
+/// each remainder a are a sum over taps of their own.
+struct Axis {
+  int64_t size, taps, stride, padding, dilation;
+  int64_t origin = 0;  ///< place of dy where the grid begins
+  int64_t reach = 0;   ///< the largest shift
+
+  Axis(int64_t size, int64_t taps, int64_t stride, int64_t padding, int64_t dilation)
+      : size(size), taps(taps), stride(stride), padding(padding), dilation(dilation) {
+    int64_t end = 0;
+    for (int64_t a = 0; a < remainders(); ++a)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        if (sees(a, tap))
+          origin = std::min(origin, place(a, tap)), end = std::max(end, place(a, tap));
+    reach = end - origin;
+  }
+
+  int64_t remainders() const { return std::min(stride, size); }
+  /// Places of dx that leave it.
+  int64_t results(int64_t a) const { return ceil_div(size - a, stride); }
+  bool sees(int64_t a, int64_t tap) const { return (a + padding - tap * dilation) % stride == 0; }
+  /// From the place of the result in the grid.
+  int64_t shift(int64_t a, int64_t tap) const { return place(a, tap) - origin; }
+
+ private:
+  int64_t place(int64_t a, int64_t tap) const { return (a + padding - tap * dilation) / stride; }
 };
-
-/// Pixels of dx a stride apart, which see dy through the same taps.
-struct Job {
-  int64_t first_h, first_w, rows, columns;
-  std::vector<Tap> taps;
-};
-
-/// A data gradient as sums over taps of dy, which is copied to a grid with zeros around it.
-struct Geometry {
-  ConvShape z;
-  int64_t origin_h = 0, origin_w = 0;  ///< pixel of dy where the grid begins
-  int64_t rows = 0, columns = 0;       ///< of dx in a job at the most
-  int64_t reach_h = 0, reach_w = 0;    ///< largest shifts
-  std::vector<Job> jobs;
-  /// Is dy read where it lies? Pixels far apart would compete for the same lines of a cache.
-  bool direct = false;
-
-  int64_t grid_columns() const { return columns + reach_w; }
-  int64_t panels() const { return ceil_div(z.k, kDeep); }
-  int64_t strips() const { return ceil_div(z.c, kWidth); }
-};
-
-/// Row i * stride + a of dx sees through tap r row i + (a + padding - r * dilation) / stride of dy,
-/// where that is a whole number.
-Job job_of(const ConvShape& z, int64_t a, int64_t b) {
-  Job job{a, b, ceil_div(z.h - a, z.stride.h), ceil_div(z.w - b, z.stride.w), {}};
-  for (int64_t r = 0; r < z.r; ++r)
-    for (int64_t s = 0; s < z.s; ++s) {
-      const int64_t h = a + z.padding.h - r * z.dilation.h;
-      const int64_t w = b + z.padding.w - s * z.dilation.w;
-      if (h % z.stride.h == 0 && w % z.stride.w == 0)
-        job.taps.push_back({r * z.s + s, h / z.stride.h, w / z.stride.w});
-    }
-  return job;
-}
 
 /// One image of all pixels, where no window sees more than its own: of rows of a tile, if they fit.
 ConvShape as_one_image(ConvShape z) {
@@ -68,26 +56,53 @@ ConvShape as_one_image(ConvShape z) {
   return z;
 }
 
-Geometry geometry_of(const ConvShape& shape) {
-  constexpr int64_t kMostDepth = 512;
-  Geometry g{as_one_image(shape)};
-  const ConvShape& z = g.z;
-  int64_t end_h = 0, end_w = 0;
-  for (int64_t a = 0; a < std::min(z.stride.h, z.h); ++a)
-    for (int64_t b = 0; b < std::min(z.stride.w, z.w); ++b) {
-      g.jobs.push_back(job_of(z, a, b));
-      g.rows = std::max(g.rows, g.jobs.back().rows);
-      g.columns = std::max(g.columns, g.jobs.back().columns);
-      for (const Tap& tap : g.jobs.back().taps) {
-        g.origin_h = std::min(g.origin_h, tap.shift_h), end_h = std::max(end_h, tap.shift_h);
-        g.origin_w = std::min(g.origin_w, tap.shift_w), end_w = std::max(end_w, tap.shift_w);
-      }
+/// A data gradient as sums over taps of dy, which is copied to a grid with zeros around it.
+struct Geometry {
+  ConvShape z;
+  Axis h, w;
+  /// Is dy read where it lies? Pixels far apart would compete for the same lines of a cache.
+  bool direct;
+
+  explicit Geometry(const ConvShape& shape)
+      : z(as_one_image(shape)),
+        h(z.h, z.r, z.stride.h, z.padding.h, z.dilation.h),
+        w(z.w, z.s, z.stride.w, z.padding.w, z.dilation.w),
+        direct(z.is_pointwise() && z.w == kWidth && z.k % kDeep == 0 && z.k <= kMostDepth) {}
+
+  int64_t rows() const { return h.results(0); }  ///< of dx with one remainder, at the most
+  int64_t columns() const { return w.results(0); }
+  int64_t grid_columns() const { return columns() + w.reach; }
+  int64_t panels() const { return ceil_div(z.k, kDeep); }
+  int64_t strips() const { return ceil_div(z.c, kWidth); }
+
+ private:
+  static constexpr int64_t kMostDepth = 512;
+};
+
+/// A place of the window: which of the weights, and how far its pixel of dy is in the grid.
+struct Tap {
+  int64_t weight, shift;
+};
+
+/// Pixels of dx that leave the same remainders, and see dy through the same taps.
+struct Job {
+  int64_t first_h, first_w, rows, columns;
+  std::vector<Tap> taps;
+};
+
+std::vector<Job> jobs_of(const Geometry& g) {
+  std::vector<Job> jobs;
+  for (int64_t a = 0; a < g.h.remainders(); ++a)
+    for (int64_t b = 0; b < g.w.remainders(); ++b) {
+      Job job{a, b, g.h.results(a), g.w.results(b), {}};
+      for (int64_t r = 0; r < g.z.r; ++r)
+        for (int64_t s = 0; s < g.z.s; ++s)
+          if (g.h.sees(a, r) && g.w.sees(b, s))
+            job.taps.push_back(
+                {r * g.z.s + s, g.h.shift(a, r) * g.grid_columns() + g.w.shift(b, s)});
+      jobs.push_back(std::move(job));
     }
-  for (Job& job : g.jobs)
-    for (Tap& tap : job.taps) tap.shift_h -= g.origin_h, tap.shift_w -= g.origin_w;
-  g.reach_h = end_h - g.origin_h, g.reach_w = end_w - g.origin_w;
-  g.direct = z.is_pointwise() && z.w == kWidth && z.k % kDeep == 0 && z.k <= kMostDepth;
-  return g;
+  return jobs;
 }
 
 /// What a thread copies at a time: some images, or some rows of the results of one.
@@ -99,15 +114,15 @@ struct Cut {
 
   Cut(const Geometry& g, int64_t threads) {
     const int64_t row = g.grid_columns() * g.panels() * amx::kRowBytes;
-    const int64_t image = row * (g.rows + g.reach_h);
+    const int64_t image = row * (g.rows() + g.h.reach);
     images = std::clamp<int64_t>(kBytes / image, 1, ceil_div(g.z.n, threads));
-    rows = g.rows;
+    rows = g.rows();
     if (images == 1)
       rows = std::clamp<int64_t>(
-          std::min(kBytes / row - g.reach_h, ceil_div(g.rows * g.z.n, threads)), 1, g.rows);
-    groups = ceil_div(g.z.n, images), bands = ceil_div(g.rows, rows);
+          std::min(kBytes / row - g.h.reach, ceil_div(g.rows() * g.z.n, threads)), 1, g.rows());
+    groups = ceil_div(g.z.n, images), bands = ceil_div(g.rows(), rows);
     // Tiles at the end reach beyond it; and panels do not compete for the same lines of a cache.
-    panel_step = (images * (rows + g.reach_h) * g.grid_columns() + 2 * kWidth + 1) * amx::kRowBytes;
+    panel_step = (images * (rows + g.h.reach) * g.grid_columns() + 2 * kWidth + 1) * amx::kRowBytes;
     slab_bytes = g.panels() * panel_step;
     if (g.direct) panel_step = amx::kRowBytes, slab_bytes = 0;
   }
@@ -133,7 +148,7 @@ inline __m512i narrow_both(Vector<float> low, Vector<float> high) {
 class AmxData {
  public:
   AmxData(const ConvShape& shape, int64_t threads, void* scratch)
-      : g_(geometry_of(shape)),
+      : g_(shape),
         taps_(shape.r * shape.s),
         threads_(threads),
         cut_(g_, threads),
@@ -157,6 +172,7 @@ class AmxData {
 
   void run(const BFloat16* dy, bool adds, BFloat16* dx) {
     dy_ = dy, adds_ = adds, dx_ = dx;
+    const std::vector<Job> jobs = jobs_of(g_);
     parallel_pieces(threads_, threads_, [&](int64_t thread, int64_t, int64_t) {
       const Share share{thread, threads_};
       char* slab = slabs_ + thread * cut_.slab_bytes;
@@ -164,12 +180,11 @@ class AmxData {
       for (int64_t i = share.begin(cut_.units()); i < share.end(cut_.units()); ++i) {
         const Unit unit = unit_of(i);
         if (g_.direct) {
-          multiply(unit, reinterpret_cast<const char*>(dy_ + unit.row * kWidth * g_.z.k),
-                   g_.jobs[0]);
+          multiply(unit, reinterpret_cast<const char*>(dy_ + unit.row * kWidth * g_.z.k), jobs[0]);
           continue;
         }
         copy(unit, slab);
-        for (const Job& job : g_.jobs) multiply(unit, slab, job);
+        for (const Job& job : jobs) multiply(unit, slab, job);
       }
     });
   }
@@ -190,16 +205,17 @@ class AmxData {
 
   Unit unit_of(int64_t i) const {
     const int64_t image = i / cut_.bands * cut_.images, row = i % cut_.bands * cut_.rows;
-    return {image, std::min(cut_.images, g_.z.n - image), row, std::min(cut_.rows, g_.rows - row)};
+    return {image, std::min(cut_.images, g_.z.n - image), row,
+            std::min(cut_.rows, g_.rows() - row)};
   }
   /// Pixels of an image in the copy of a unit.
-  int64_t grid(const Unit& unit) const { return (unit.rows + g_.reach_h) * g_.grid_columns(); }
+  int64_t grid(const Unit& unit) const { return (unit.rows + g_.h.reach) * g_.grid_columns(); }
 
   /// The copy is [panel][image][row][column][32 channels].
   void copy(const Unit& unit, char* slab) const {
     for (int64_t image = 0; image < unit.images; ++image)
-      for (int64_t i = 0; i < unit.rows + g_.reach_h; ++i) {
-        const int64_t row = unit.row + i + g_.origin_h;
+      for (int64_t i = 0; i < unit.rows + g_.h.reach; ++i) {
+        const int64_t row = unit.row + i + g_.h.origin;
         const bool exists = row >= 0 && row < g_.z.p;
         copy_row(exists ? dy_ + ((unit.image + image) * g_.z.p + row) * g_.z.q * g_.z.k : nullptr,
                  slab + (image * grid(unit) + i * g_.grid_columns()) * amx::kRowBytes);
@@ -207,7 +223,7 @@ class AmxData {
   }
   void copy_row(const BFloat16* from, char* to) const {
     for (int64_t j = 0; j < g_.grid_columns(); ++j, to += amx::kRowBytes) {
-      const int64_t column = j + g_.origin_w;
+      const int64_t column = j + g_.w.origin;
       const bool exists = from != nullptr && column >= 0 && column < g_.z.q;
       copy_pixel(exists ? from + column * g_.z.k : nullptr, to);
     }
@@ -215,8 +231,7 @@ class AmxData {
   void copy_pixel(const BFloat16* from, char* to) const {
     constexpr int64_t kAhead = 2048;
     for (int64_t k = 0; k < g_.z.k; k += kDeep, to += cut_.panel_step) {
-      const int64_t rest = g_.z.k - k;
-      const auto mask = rest >= kDeep ? ~__mmask32{0} : (__mmask32{1} << rest) - 1;
+      const __mmask32 mask = first_of_32(g_.z.k - k);
       if (from != nullptr) __builtin_prefetch(from + k + kAhead);
       _mm512_store_si512(to,
                          from == nullptr ? __m512i{} : _mm512_maskz_loadu_epi16(mask, from + k));
@@ -226,7 +241,7 @@ class AmxData {
   /// The pixels of a run lie side by side, gaps between rows included; a run is an image, or all of
   /// them where there are no gaps.
   void multiply(const Unit& unit, const char* slab, const Job& job) const {
-    const bool dense = g_.reach_h == 0 && g_.reach_w == 0 && job.columns == g_.columns;
+    const bool dense = g_.h.reach == 0 && g_.w.reach == 0 && job.columns == g_.columns();
     const int64_t rows = std::min(unit.rows, job.rows - unit.row);
     if (rows <= 0) return;
     const int64_t one = (rows - 1) * g_.grid_columns() + job.columns;
@@ -278,8 +293,7 @@ class AmxData {
     const int64_t panels = g_.panels(), step = pixel_step();
     amx::zero<0>(), amx::zero<1>(), amx::zero<2>(), amx::zero<3>();
     for (const Tap& tap : place.job->taps) {
-      const int64_t shift = tap.shift_h * g_.grid_columns() + tap.shift_w;
-      const char* from = pixels + shift * step;
+      const char* from = pixels + tap.shift * step;
       const char* weight =
           weights_ + place.strip * strip_bytes() + tap.weight * panels * kTileBytes;
       for (int64_t i = 0; i < panels; ++i, from += cut_.panel_step, weight += kTileBytes) {
@@ -307,7 +321,7 @@ class AmxData {
         put_pixel(place.strip, sums[i], pixel(job, unit.image + image, unit.row + row, column));
       if (++column < g_.grid_columns()) continue;
       column = 0;
-      if (++row == unit.rows + g_.reach_h) row = 0, ++image;
+      if (++row == unit.rows + g_.h.reach) row = 0, ++image;
     }
   }
   BFloat16* pixel(const Job& job, int64_t image, int64_t row, int64_t column) const {
@@ -316,19 +330,16 @@ class AmxData {
   }
   void put_pixel(int64_t strip, const float* sums, BFloat16* to) const {
     using V = Vector<float>;
-    const int64_t c = strip * kWidth, count = g_.z.c - c;
-    to += c;
-    if (count < 2 * kWidth) {
-      for (int64_t i = 0; i < count; ++i)
-        store(to + i, adds_ ? rounded<BFloat16>(sums[i]) + load<float>(to + i) : sums[i]);
-      return;
-    }
+    const int64_t c = strip * kWidth;
+    const __mmask32 mask = first_of_32(g_.z.c - c);
     V low = load<V>(sums), high = load<V>(sums + kWidth);
     if (adds_) {
-      low = rounded<BFloat16>(low) + load<V>(to);
-      high = rounded<BFloat16>(high) + load<V>(to + kWidth);
+      BFloat16 there[2 * kWidth];
+      _mm512_storeu_si512(there, _mm512_maskz_loadu_epi16(mask, to + c));
+      low = rounded<BFloat16>(low) + load<V>(there);
+      high = rounded<BFloat16>(high) + load<V>(there + kWidth);
     }
-    _mm512_storeu_si512(to, narrow_both(low, high));
+    _mm512_mask_storeu_epi16(to + c, mask, narrow_both(low, high));
   }
 
   Geometry g_;

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "brim/base/bytes.h"
-#include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/affordable.h"
 #include "brim/ops/cpu/amx.h"
@@ -23,17 +22,15 @@ constexpr int64_t kWidth = amx::kRows;
 /// remainder of a position by the stride (a phase), and dy to a grid as large, so that a tap of the
 /// window is as far from each of its outputs, in one of the phases.
 struct Cut {
-  int64_t pairs;                   ///< of all images
+  PairBlocks blocks;
   int64_t panels, strips;          ///< of 16 channels, of 16 outputs
   int64_t phases_h, phases_w;      ///< of x
   int64_t rows, columns;           ///< of a grid
   bool dense;                      ///< is the whole grid outputs? Then images follow each other
-  int64_t block_pairs, blocks;     ///< at a time
   int64_t panel_step, strip_step;  ///< in pairs of numbers, from one to the next
 
   explicit Cut(const ConvShape& z)
-      : pairs(ceil_div(z.n, 2)),
-        panels(ceil_div(z.c, kWidth)),
+      : panels(ceil_div(z.c, kWidth)),
         strips(ceil_div(z.k, kWidth)),
         phases_h(std::min(z.stride.h, reach(z.r, z.dilation.h) + 1)),
         phases_w(std::min(z.stride.w, reach(z.s, z.dilation.w) + 1)),
@@ -41,12 +38,10 @@ struct Cut {
         columns(z.q + reach(z.s, z.dilation.w) / z.stride.w),
         dense(rows == z.p && columns == z.q) {
     const int64_t numbers = phases() * rows * columns * z.c + rows * columns * z.k;
-    blocks = ceil_div(pairs, std::clamp<int64_t>(kNumbers / numbers, 1, pairs));
-    block_pairs = ceil_div(pairs, blocks);
-    blocks = ceil_div(pairs, block_pairs);
+    blocks = {z.n, numbers};
     // A line more, so that panels do not compete for the same lines of a cache.
-    panel_step = x_size(block_pairs) + amx::kNumbers + kWidth;
-    strip_step = runs(block_pairs) * tiles(z, block_pairs) * amx::kNumbers + kWidth;
+    panel_step = x_size(blocks.size) + amx::kNumbers + kWidth;
+    strip_step = runs(blocks.size) * tiles(z, blocks.size) * amx::kNumbers + kWidth;
   }
 
   int64_t phases() const { return phases_h * phases_w; }
@@ -64,7 +59,6 @@ struct Cut {
   }
 
  private:
-  static constexpr int64_t kNumbers = 768 << 10;  // of a block: 3 MiB of pairs
   static int64_t reach(int64_t taps, int64_t dilation) { return (taps - 1) * dilation; }
 };
 
@@ -81,37 +75,27 @@ struct Copies {
 class AmxWeight {
  public:
   AmxWeight(const ConvShape& shape, void* scratch)
-      : z_(shape), cut_(shape), cursor_(scratch), places_{copies(), copies()} {}
+      : z_(shape),
+        cut_(shape),
+        cursor_(scratch),
+        places_(cut_.blocks.places<Copies>([this] { return Copies(cut_, cursor_); })) {}
 
   int64_t scratch_bytes() const { return cursor_.used(); }
 
-  /// All threads work on one block, each on some of the sums, having copied its share of the next
-  /// block: so they wait for each other once for each.
   void run(const BFloat16* x, const BFloat16* dy, float* dweight) {
     x_ = x, dy_ = dy;
-    const int64_t threads = num_threads();
-    for (int64_t i = -1; i < cut_.blocks; ++i)
-      parallel_pieces(threads, threads, [&](int64_t thread, int64_t, int64_t) {
-        const Share share{thread, threads};
-        if (i + 1 < cut_.blocks) copy(block(i + 1), places_[(i + 1) % 2], share);
-        if (i >= 0) multiply(block(i), places_[i % 2], share, i > 0, dweight);
-      });
+    cut_.blocks.each(
+        places_,
+        [this](const Block& block, const Copies& to, const Share& share) {
+          copy(block, to, share);
+        },
+        [&](const Block& block, const Copies& from, const Share& share, bool adds) {
+          multiply(block, from, share, adds, dweight);
+        });
   }
 
  private:
-  /// Pairs of images.
-  struct Block {
-    int64_t begin, count;
-  };
-  Block block(int64_t i) const {
-    const int64_t begin = i * cut_.block_pairs;
-    return {begin, std::min(cut_.block_pairs, cut_.pairs - begin)};
-  }
-  /// The second is a place of its own where there is a second block.
-  Copies copies() {
-    if (cut_.blocks == 1 && cursor_.used() > 0) return places_[0];
-    return {cut_, cursor_};
-  }
+  using Block = PairBlocks::Block;
 
   void copy(const Block& block, const Copies& to, const Share& share) const {
     const int64_t x_rows = cut_.phases_h * block.count * cut_.rows;
@@ -250,7 +234,7 @@ class AmxWeight {
   ConvShape z_;
   Cut cut_;
   ScratchCursor cursor_;
-  Copies places_[2];
+  std::array<Copies, 2> places_;
   const BFloat16 *x_ = nullptr, *dy_ = nullptr;
 };
 

@@ -12,6 +12,11 @@ namespace brim::cpu {
 /// 16 pairs, the first one's number in the lower half.
 using Pairs = Vector<uint32_t>;
 
+/// Selects the first `count` of 32 numbers.
+inline __mmask32 first_of_32(int64_t count) {
+  return count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
+}
+
 /// The pairs of the first 16 numbers of two vectors, and those of the last 16.
 inline Pairs first_pairs(__m512i a, __m512i b) {
   const __m512i places =

@@ -58,9 +58,12 @@ int64_t scratch(const KernelCall& call, const Conv2dOptions& options) {
       return depthwise_scratch<S>(shape);
     case DataWay::tiles:
       return amx_backward_data_scratch(shape);
-    default:
+    case DataWay::library:
       return onednn::scratch_bytes(*library<S>(shape, kPass, with_bias));
+    case DataWay::none:
+      break;
   }
+  return 0;
 }
 
 /// Forward, or the data gradient.

@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "brim/base/bytes.h"
-#include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/affordable.h"
 #include "brim/ops/onednn.h"
@@ -21,17 +20,15 @@ constexpr int64_t kWidth = 16, kMostVectors = 4, kOutputs = 4;  // of a tile
 
 /// How images are copied: so many pairs of them at a time.
 struct Cut {
-  int64_t pairs;                   ///< of all images
+  PairBlocks blocks;
   int64_t vectors, panels, tiles;  ///< the first two of channels, the last of outputs
   int64_t step_h, step_w;          ///< between pixels of x that are copied
   int64_t stride_h, stride_w;      ///< of the windows over what was copied
   int64_t x_rows, x_columns;       ///< of a pair of images
-  int64_t block_pairs, blocks;     ///< at a time
   int64_t panel_step, tile_step;   ///< in pairs of numbers, from one to the next
 
   explicit Cut(const ConvShape& z)
-      : pairs(ceil_div(z.n, 2)),
-        vectors(ceil_div(z.c, kWidth)),
+      : vectors(ceil_div(z.c, kWidth)),
         panels(ceil_div(vectors, kMostVectors)),
         tiles(ceil_div(z.k, kOutputs)) {
     // Of a window of one pixel the others are left out.
@@ -41,18 +38,13 @@ struct Cut {
     x_rows = (z.p - 1) * stride_h + (z.r - 1) * z.dilation.h + 1;
     x_columns = (z.q - 1) * stride_w + (z.s - 1) * z.dilation.w + 1;
     const int64_t numbers = x_rows * x_columns * z.c + z.p * z.q * z.k;
-    blocks = ceil_div(pairs, std::clamp<int64_t>(kNumbers / numbers, 1, pairs));
-    block_pairs = ceil_div(pairs, blocks);
-    blocks = ceil_div(pairs, block_pairs);
+    blocks = {z.n, numbers};
     // A line more, so that panels do not compete for the same lines of a cache.
-    panel_step = block_pairs * x_rows * x_columns * kMostVectors * kWidth + kWidth;
-    tile_step = block_pairs * z.p * z.q * kOutputs + kWidth;
+    panel_step = blocks.size * x_rows * x_columns * kMostVectors * kWidth + kWidth;
+    tile_step = blocks.size * z.p * z.q * kOutputs + kWidth;
   }
 
   int64_t first_vector(int64_t panel) const { return vectors * panel / panels; }
-
- private:
-  static constexpr int64_t kNumbers = 768 << 10;  // of a block: 3 MiB of pairs
 };
 
 /// Where a block is copied to.
@@ -68,37 +60,28 @@ class DotWeight {
   using V = Vector<float>;
 
  public:
-  DotWeight(const ConvShape& shape, int64_t threads, void* scratch)
-      : z_(shape), cut_(shape), threads_(threads), cursor_(scratch), places_{copies(), copies()} {}
+  DotWeight(const ConvShape& shape, void* scratch)
+      : z_(shape),
+        cut_(shape),
+        cursor_(scratch),
+        places_(cut_.blocks.places<Copies>([this] { return Copies(cut_, cursor_); })) {}
 
   int64_t scratch_bytes() const { return cursor_.used(); }
 
-  /// All threads work on one block, each on some of the sums, having copied its share of the next
-  /// block: so they wait for each other once for each.
   void run(const BFloat16* x, const BFloat16* dy, float* dweight) {
     x_ = x, dy_ = dy;
-    for (int64_t i = -1; i < cut_.blocks; ++i)
-      parallel_pieces(threads_, threads_, [&](int64_t thread, int64_t, int64_t) {
-        const Share share{thread, threads_};
-        if (i + 1 < cut_.blocks) copy(block(i + 1), places_[(i + 1) % 2], share);
-        if (i >= 0) multiply(block(i), places_[i % 2], share, i > 0, dweight);
-      });
+    cut_.blocks.each(
+        places_,
+        [this](const Block& block, const Copies& to, const Share& share) {
+          copy(block, to, share);
+        },
+        [&](const Block& block, const Copies& from, const Share& share, bool adds) {
+          multiply(block, from, share, adds, dweight);
+        });
   }
 
  private:
-  /// Pairs of images.
-  struct Block {
-    int64_t begin, count;
-  };
-  Block block(int64_t i) const {
-    const int64_t begin = i * cut_.block_pairs;
-    return {begin, std::min(cut_.block_pairs, cut_.pairs - begin)};
-  }
-  /// The second is a place of its own where there is a second block.
-  Copies copies() {
-    if (cut_.blocks == 1 && cursor_.used() > 0) return places_[0];
-    return {cut_, cursor_};
-  }
+  using Block = PairBlocks::Block;
 
   void copy(const Block& block, const Copies& to, const Share& share) const {
     const int64_t x_rows = block.count * cut_.x_rows, dy_rows = block.count * z_.p;
@@ -208,9 +191,8 @@ class DotWeight {
 
   ConvShape z_;
   Cut cut_;
-  int64_t threads_;
   ScratchCursor cursor_;
-  Copies places_[2];
+  std::array<Copies, 2> places_;
   const BFloat16 *x_ = nullptr, *dy_ = nullptr;
 };
 
@@ -225,12 +207,12 @@ bool has_dot_weight(const ConvShape& shape) {
 }
 
 int64_t dot_backward_weight_scratch(const ConvShape& shape) {
-  return DotWeight(shape, 1, nullptr).scratch_bytes();
+  return DotWeight(shape, nullptr).scratch_bytes();
 }
 
 void dot_backward_weight(const ConvShape& shape, const BFloat16* x, const BFloat16* dy,
                          float* dweight, void* scratch) {
-  DotWeight(shape, num_threads(), scratch).run(x, dy, dweight);
+  DotWeight(shape, scratch).run(x, dy, dweight);
 }
 
 }  // namespace brim::cpu

@@ -51,8 +51,8 @@ Tensor every_half() {
   return all;
 }
 
-/// Is each the product in float32, rounded? A NaN may be any, and what is subnormal in float32 is
-/// 0.
+/// Is each the product in float32, rounded? A NaN may be any. What is subnormal in float32 is 0, of
+/// any sign.
 template <class H>
 void check_products(const Tensor& got, const Tensor& x, float factor) {
   const FlushDenormals flush;

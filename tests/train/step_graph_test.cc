@@ -224,6 +224,7 @@ TEST_CASE("what was recorded is not started with other threads") {
   CHECK(graph == without_graph(run));
   set_num_threads(before);
   // It is recorded anew, or where kernels want other scratch for them runs as it is.
+  CHECK(graph.why_not.find("recorded with") == std::string::npos);
   CHECK(graph.replays < train({.micro_batch = 6, .steps = 12}).replays);
 }
 
