@@ -74,13 +74,13 @@ int64_t normalize_scratch(const KernelCall& call, const kernel::BatchNormAttribu
   return scratch.used();
 }
 
-template <class S, Activation activation, bool kResidual, bool kStream>
+template <class S, Activation activation, bool kResidual>
 void normalize_rows(const KernelCall& call, const ChannelRows& rows,
-                    const NormCoefficients<Compute<S>>& by) {
+                    const NormCoefficients<Compute<S>>& by, bool streaming) {
   const S *x = call.in[0].as<S>(), *residual = call.in[5].as<S>();
   S* y = call.out[0].as<S>();
   for_rows_backwards(rows, [=](int64_t at, int64_t width) {
-    put_row<kStream>(y, at, width, [=]<class V>(int64_t i) {
+    put_row(y, at, width, streaming, [=]<class V>(int64_t i) {
       V value = normalized(load<V>(x + at + i), load<V>(by.mean + i), load<V>(by.scale + i),
                            load<V>(by.shift + i));
       if constexpr (kResidual) value += load<V>(residual + at + i);
@@ -95,15 +95,11 @@ void normalize_with(const KernelCall& call, const ChannelRows& rows,
   const S* y = call.out[0].as<S>();
   const bool residual = call.in[5].present;
   const bool in_place = y == call.in[0].as<S>() || (residual && y == call.in[5].as<S>());
-  const bool stream = !in_place && worth_streaming(rows, y);
-  if (residual && stream)
-    normalize_rows<S, activation, true, true>(call, rows, by);
-  else if (residual)
-    normalize_rows<S, activation, true, false>(call, rows, by);
-  else if (stream)
-    normalize_rows<S, activation, false, true>(call, rows, by);
+  const bool streaming = !in_place && worth_streaming(rows, y);
+  if (residual)
+    normalize_rows<S, activation, true>(call, rows, by, streaming);
   else
-    normalize_rows<S, activation, false, false>(call, rows, by);
+    normalize_rows<S, activation, false>(call, rows, by, streaming);
 }
 
 template <class S>

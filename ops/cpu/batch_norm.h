@@ -61,11 +61,11 @@ inline V activate(V z) {
 }
 
 /// dy times the derivative of the activation at z; relu and relu6 take activate(z) as well.
-template <Activation activation, class V>
-inline V activate_backward(V dy, V z) {
-  if constexpr (activation == Activation::relu) return functor::ReluBackward()(dy, z);
-  if constexpr (activation == Activation::relu6) return functor::Relu6Backward()(dy, z);
-  if constexpr (activation == Activation::hardswish) return functor::HardswishBackward()(dy, z);
+template <class V>
+inline V activate_backward(Activation activation, V dy, V z) {
+  if (activation == Activation::relu) return functor::ReluBackward()(dy, z);
+  if (activation == Activation::relu6) return functor::Relu6Backward()(dy, z);
+  if (activation == Activation::hardswish) return functor::HardswishBackward()(dy, z);
   return dy;
 }
 

@@ -27,27 +27,38 @@ struct Buffers {
   S *dx, *dresidual;
 };
 
-/// g: the gradient of what went into the activation.
-template <class V, At at, Activation activation, class S>
-inline V gradient(const NormCoefficients<Compute<S>>& by, const S* dy, V x, const S* beside,
-                  int64_t i) {
-  V g = load<V>(dy);
-  if constexpr (at == At::y) return activate_backward<activation>(g, load<V>(beside));
-  if constexpr (at == At::x || at == At::x_and_residual) {
-    V z = normalized(x, load<V>(by.mean + i), load<V>(by.scale + i), load<V>(by.shift + i));
-    if constexpr (at == At::x_and_residual) z += load<V>(beside);
+/// What the compiler knows of a call, for types that networks are trained in.
+template <At kAt, Activation kActivation>
+struct Known {
+  static constexpr At at = kAt;
+  static constexpr Activation activation = kActivation;
+};
+/// The same of a call of other types, whose loops ask for each vector: they compile once.
+struct Asked {
+  At at;
+  Activation activation;
+};
+
+/// g: the gradient of what went into the activation. Form: `Known` or `Asked`.
+template <class V, class Form, class S>
+inline V gradient(Form form, const NormCoefficients<Compute<S>>& by, const S* dy, V x,
+                  const S* beside, int64_t i) {
+  const V g = load<V>(dy);
+  if (form.at == At::nothing) return g;
+  if (form.at == At::y) return activate_backward(form.activation, g, load<V>(beside));
+  V z = normalized(x, load<V>(by.mean + i), load<V>(by.scale + i), load<V>(by.shift + i));
+  if (form.at == At::x_and_residual) {
+    z += load<V>(beside);
     // As y tells, which has been rounded.
-    if constexpr (at == At::x_and_residual && activation != Activation::hardswish)
-      z = rounded<S>(z);
-    return activate_backward<activation>(g, z);
+    if (form.activation != Activation::hardswish) z = rounded<S>(z);
   }
-  return g;
+  return activate_backward(form.activation, g, z);
 }
 
-/// Adds `kRows` rows from element `first` to the sums of g and of g * (x - mean); keeps g if asked
-/// to.
-template <int kRows, At at, Activation activation, bool kKeep, class S>
-void add_rows(const ChannelSums<Compute<S>>& sums, const Buffers<S>& b,
+/// Adds `kRows` rows from element `first` to the sums of g and of g * (x - mean); keeps g where it
+/// is the residual's gradient.
+template <int kRows, class Form, class S>
+void add_rows(Form form, const ChannelSums<Compute<S>>& sums, const Buffers<S>& b,
               const NormCoefficients<Compute<S>>& by, int64_t first, int64_t length,
               int64_t width) {
   using T = Compute<S>;
@@ -55,14 +66,14 @@ void add_rows(const ChannelSums<Compute<S>>& sums, const Buffers<S>& b,
     V mean = load<V>(by.mean + i), sum_g{}, sum_gx{};
     prefetch_next<kRows>(b.x + first, length, i);
     prefetch_next<kRows>(b.dy + first, length, i);
-    if constexpr (at == At::y || at == At::x_and_residual)
+    if (form.at == At::y || form.at == At::x_and_residual)
       prefetch_next<kRows>(b.beside + first, length, i);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       int64_t j = first + r * length + i;
       V x = load<V>(b.x + j);
-      V g = gradient<V, at, activation>(by, b.dy + j, x, b.beside + j, i);
-      if constexpr (kKeep) store(b.dresidual + j, g);
+      V g = gradient(form, by, b.dy + j, x, b.beside + j, i);
+      if (b.dresidual != nullptr) store(b.dresidual + j, g);
       sum_g += g;
       sum_gx = fma(g, x - mean, sum_gx);
     }
@@ -103,13 +114,14 @@ int64_t backward_scratch(const KernelCall& call, const BatchNormAttributes&) {
   return Scratch<T>(nullptr, rows).pieces + rows.pieces() * Scratch<T>::bytes_of_sums(rows);
 }
 
-template <class S, At at, Activation activation>
+template <class S, class Form>
 class Backward {
   using T = Compute<S>;
 
  public:
-  Backward(const KernelCall& call, const BatchNormAttributes& attributes)
-      : call_(call),
+  Backward(Form form, const KernelCall& call, const BatchNormAttributes& attributes)
+      : form_(form),
+        call_(call),
         attributes_(attributes),
         rows_(call.in[0]),
         scratch_(call.scratch, rows_),
@@ -124,18 +136,15 @@ class Backward {
     else
       set_mean_only();
     if (weight || bias || residual || (x && attributes_.training)) {
-      if (residual)
-        sum<true>();
-      else
-        sum<false>();
+      sum();
       finish_sums();
     }
     if (!x) return;
     // What the first sweep stored has gone through the activation already.
     if (residual)
-      write<At::nothing>(buffers_.dresidual);
+      write(Known<At::nothing, Activation::none>(), buffers_.dresidual);
     else
-      write<at>(buffers_.dy);
+      write(form_, buffers_.dy);
   }
 
  private:
@@ -154,7 +163,6 @@ class Backward {
     rows_.repeat(scratch_.forward.mean);
   }
 
-  template <bool kKeep>
   void sum() {
     parallel_pieces(rows_.count, pieces(), [&](int64_t piece, int64_t first, int64_t last) {
       ChannelSums<T> sums = sums_of(piece);
@@ -162,8 +170,8 @@ class Backward {
       for_row_groups<T>(
           rows_, first, last,
           [&](auto group, int64_t first_of_group, int64_t width) {
-            add_rows<group(), at, activation, kKeep>(sums, buffers_, scratch_.forward,
-                                                     first_of_group, rows_.length, width);
+            add_rows<group()>(form_, sums, buffers_, scratch_.forward, first_of_group, rows_.length,
+                              width);
           },
           [&] { sums.flush(rows_); });
     });
@@ -206,35 +214,24 @@ class Backward {
     rows_.repeat(level);
   }
 
-  template <At from>
-  void write(const S* dy) {
+  template <class From>
+  void write(From from, const S* dy) {
     // Where dx takes the place of the gradient, its lines are in the cache.
-    bool stream = buffers_.dx != dy && worth_streaming(rows_, buffers_.dx);
-    if (attributes_.training && stream)
-      write<from, true, true>(dy);
-    else if (attributes_.training)
-      write<from, true, false>(dy);
-    else if (stream)
-      write<from, false, true>(dy);
-    else
-      write<from, false, false>(dy);
-  }
-
-  template <At from, bool kTraining, bool kStream>
-  void write(const S* dy) {
-    for_rows_backwards(rows_, [=, b = buffers_, by = scratch_.forward, to = scratch_.backward](
-                                  int64_t first, int64_t width) {
-      put_row<kStream>(b.dx, first, width, [&]<class V>(int64_t i) {
+    const bool streaming = buffers_.dx != dy && worth_streaming(rows_, buffers_.dx);
+    for_rows_backwards(rows_, [=, b = buffers_, by = scratch_.forward, to = scratch_.backward,
+                               training = attributes_.training](int64_t first, int64_t width) {
+      put_row(b.dx, first, width, streaming, [&]<class V>(int64_t i) {
         int64_t j = first + i;
         V x = load<V>(b.x + j), scale = load<V>(by.scale + i);
-        V value = scale * gradient<V, from, activation>(by, dy + j, x, b.beside + j, i);
-        if constexpr (kTraining)
+        V value = scale * gradient(from, by, dy + j, x, b.beside + j, i);
+        if (training)
           value += fma(x - load<V>(by.mean + i), load<V>(to.slope + i), load<V>(to.level + i));
         return value;
       });
     });
   }
 
+  [[no_unique_address]] Form form_;
   const KernelCall& call_;
   const BatchNormAttributes& attributes_;
   ChannelRows rows_;
@@ -242,27 +239,38 @@ class Backward {
   Buffers<S> buffers_;
 };
 
-template <class S, Activation activation>
-void backward_with(const KernelCall& call, const BatchNormAttributes& attributes) {
-  if constexpr (activation != Activation::hardswish)  // whose y does not tell
-    if (call.in[6].present) return Backward<S, At::y, activation>(call, attributes).run();
-  if (call.in[7].present)
-    Backward<S, At::x_and_residual, activation>(call, attributes).run();
-  else
-    Backward<S, At::x, activation>(call, attributes).run();
+At at_of(const KernelCall& call, Activation activation) {
+  if (activation == Activation::none) return At::nothing;
+  // The y of hardswish does not tell.
+  if (call.in[6].present && activation != Activation::hardswish) return At::y;
+  return call.in[7].present ? At::x_and_residual : At::x;
+}
+
+/// Calls `run(Known<kAt, activation>())`: of the activations that there are at `kAt`.
+template <At kAt, class Run>
+void with_known(Activation activation, const Run& run) {
+  if (activation == Activation::relu) return run(Known<kAt, Activation::relu>());
+  if (activation == Activation::relu6) return run(Known<kAt, Activation::relu6>());
+  if constexpr (kAt != At::y) run(Known<kAt, Activation::hardswish>());
 }
 
 template <class S>
 void backward(const KernelCall& call, const BatchNormAttributes& attributes) {
-  switch (attributes.activation) {
-    case Activation::none:
-      return Backward<S, At::nothing, Activation::none>(call, attributes).run();
-    case Activation::relu:
-      return backward_with<S, Activation::relu>(call, attributes);
-    case Activation::relu6:
-      return backward_with<S, Activation::relu6>(call, attributes);
-    case Activation::hardswish:
-      return backward_with<S, Activation::hardswish>(call, attributes);
+  const auto run = [&](auto form) { Backward<S, decltype(form)>(form, call, attributes).run(); };
+  const Asked form{at_of(call, attributes.activation), attributes.activation};
+  if constexpr (dtype_of<S> == Dtype::float64 || dtype_of<S> == Dtype::float16) {
+    run(form);
+  } else {
+    switch (form.at) {
+      case At::nothing:
+        return run(Known<At::nothing, Activation::none>());
+      case At::x:
+        return with_known<At::x>(form.activation, run);
+      case At::x_and_residual:
+        return with_known<At::x_and_residual>(form.activation, run);
+      case At::y:
+        return with_known<At::y>(form.activation, run);
+    }
   }
 }
 

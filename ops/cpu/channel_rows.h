@@ -75,15 +75,15 @@ bool worth_streaming(const ChannelRows& rows, const T* to) {
   return rows.length % kLanes<Vector<Compute<T>>> == 0 && worth_streaming(to, rows.elements);
 }
 /// Stores elements [at, at + width) of a result, as `value.operator()<V>(i)` gives them from i of
-/// the row on. Past the caches, if so asked: halves in pairs of vectors, as the processor is slow
-/// to put a line together; the odd end of a buffer normally.
-template <bool kStream, class S, class Value>
-void put_row(S* result, int64_t at, int64_t width, const Value& value) {
+/// the row on. Past the caches, if `streaming`: halves in pairs of vectors, as the processor is
+/// slow to put a line together; the odd end of a buffer normally.
+template <class S, class Value>
+void put_row(S* result, int64_t at, int64_t width, bool streaming, const Value& value) {
   using V = Vector<Compute<S>>;
   constexpr int64_t kStep = kLanes<V>;
   S* to = result + at;
   int64_t i = 0;
-  if constexpr (kStream && is_low_precision(dtype_of<S>)) {
+  if (is_low_precision(dtype_of<S>) && streaming) {
     if (at % (2 * kStep) != 0 && kStep <= width) {
       stream(to, value.template operator()<V>(0));
       i = kStep;
@@ -92,10 +92,11 @@ void put_row(S* result, int64_t at, int64_t width, const Value& value) {
       stream(to + i, value.template operator()<V>(i), value.template operator()<V>(i + kStep));
   }
   for (; i + kStep <= width; i += kStep) {
-    if constexpr (kStream)
-      stream(to + i, value.template operator()<V>(i));
+    const V one = value.template operator()<V>(i);
+    if (streaming)
+      stream(to + i, one);
     else
-      store(to + i, value.template operator()<V>(i));
+      store(to + i, one);
   }
   for (; i < width; ++i) store(to + i, value.template operator()<Compute<S>>(i));
 }

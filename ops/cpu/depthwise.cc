@@ -56,8 +56,8 @@ struct GradientSweep {
   /// Pairs of columns 2q - padding and 2q - padding + 1 of x, for kWidth successive q: the first
   /// meets the even taps, t of them of output q - t / 2, the second the odd ones. `dy` is at q in
   /// the first of the rows that exist.
-  template <int kTaps, int kWidth, bool kStream>
-  void pairs(const Plane<T>& in, const T* dy, const Meeting& rows, T* to) const {
+  template <int kTaps, int kWidth>
+  void pairs(const Plane<T>& in, const T* dy, const Meeting& rows, T* to, bool streaming) const {
     constexpr int kBefore = kTaps / 2;  // outputs left of q
     int64_t channels = in.channels, row_step = rows.at_step * in.width * channels;
     for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
@@ -86,7 +86,7 @@ struct GradientSweep {
       T* out = opaque(to + c);
 #pragma GCC unroll 16
       for (int j = 0; j < kWidth; ++j) {
-        if constexpr (kStream && is_vector<V>) {
+        if (streaming && is_vector<V>) {
           stream(out + 2 * j * channels, even[j]);
           stream(out + (2 * j + 1) * channels, odd[j]);
         } else {
@@ -110,8 +110,7 @@ struct GradientSweep {
       pixels(in, rows, 0, std::min(shape.w, 2 * first - padding), out);
       for_tiles<4>(first, end, [&]<int kWidth>(int64_t q) {
         T* tile = out + (2 * q - padding) * shape.c;
-        if (streaming) return pairs<kTaps, kWidth, true>(in, in.at(rows.at, q), rows, tile);
-        pairs<kTaps, kWidth, false>(in, in.at(rows.at, q), rows, tile);
+        pairs<kTaps, kWidth>(in, in.at(rows.at, q), rows, tile, streaming);
       });
       pixels(in, rows, std::min(shape.w, 2 * end - padding), shape.w, out);
     });
@@ -123,7 +122,7 @@ void forward_sweep(const ConvShape& shape, const T* x, const Compute<T>* weights
                    T* y, const RowMoments* moments) {
   Sweep<T> sweep{shape,   x,       weights, bias,          y,      shape.h,
                  shape.w, shape.p, shape.q, shape.padding, moments};
-  with_window(
+  with_window<T>(
       shape, [&](auto window) { sweep.correlate(window); }, [&] { sweep.correlate(); });
 }
 
@@ -177,7 +176,7 @@ void depthwise_backward_data(const ConvShape& shape, const T* dy, const T* weigh
   const Pair padding{shape.r - 1 - shape.padding.h, shape.s - 1 - shape.padding.w};
   const Sweep<T> sweep{shape, dy, blocks, nullptr, dx, shape.p, shape.q, shape.h, shape.w, padding};
   const GradientSweep<T> gradient{shape, sweep};
-  with_window(
+  with_window<T>(
       shape,
       [&]<class Window>(Window window) {
         // With stride 1 the gradient is the correlation with the weights turned by 180 degrees.

@@ -73,9 +73,9 @@ inline void add_row(const T* x, int64_t channels, const Compute<T>* w, V (&sums)
 }
 
 /// kWidth neighbouring outputs whose windows lie inside. `x` is the first input.
-template <class Window, int kWidth, bool kStream, class T, class Statistics>
+template <class Window, int kWidth, class T, class Statistics>
 void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, const T* bias, T* to,
-                const Statistics& statistics) {
+                bool streaming, const Statistics& statistics) {
   constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
   int64_t channels = from.channels, row_step = from.width * channels;
   for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
@@ -93,11 +93,10 @@ void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, cons
     T* out = opaque(to + c);
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) {
-      if constexpr (kStream && is_vector<V>) {
+      if (streaming && is_vector<V>)
         stream(out + j * channels, sums[j]);
-      } else {
+      else
         store(out + j * channels, sums[j]);
-      }
     }
     statistics(sums, c);
   });
@@ -200,8 +199,7 @@ struct Sweep {
         const auto of_tile = statistics.of_pixel(q);
         if (rows.count < kTaps)
           return edge_tile<Window, kWidth>(in, x, rows, weight, bias, tile, of_tile);
-        if (streaming) return inner_tile<Window, kWidth, true>(in, x, weight, bias, tile, of_tile);
-        inner_tile<Window, kWidth, false>(in, x, weight, bias, tile, of_tile);
+        inner_tile<Window, kWidth>(in, x, weight, bias, tile, streaming, of_tile);
       });
       pixels(in, rows, 0, inside.begin, out, statistics);
       pixels(in, rows, inside.end, to_width, out, statistics);

@@ -207,7 +207,7 @@ template <class T>
 void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, Compute<T>* dweight,
                                void* scratch) {
   WeightSweep<T> sweep{shape, x, dy};
-  with_window(
+  with_window<T>(
       shape,
       [&](auto window) {
         sweep.run([&](int64_t i, Compute<T>* sums) { sweep.row(window, i, sums); }, dweight,

@@ -77,6 +77,8 @@ template <class V>
 inline V load(const Float16* from) {
   if constexpr (is_vector<V>)
     return widen<V>(from);
+  else if constexpr (std::is_same_v<V, float>)
+    return widen_one(*from);
   else
     return convert<V>(*from);
 }
@@ -91,6 +93,8 @@ template <class V>
 inline void store(Float16* to, V value) {
   if constexpr (is_vector<V>)
     narrow(to, value);
+  else if constexpr (std::is_same_v<V, float>)
+    *to = narrow_one(value);
   else
     *to = convert<Float16>(value);
 }
