@@ -6,6 +6,7 @@ A folder is one library and globs its files: who adds a file edits no BUILD.
 load("@cuda//:cuda.bzl", "CUDA_FOUND")
 load("//bazel:cuda.bzl", "cuda_library")
 load("//bazel:isolated_object.bzl", "isolated_object")
+load("//bazel:precompiled_header.bzl", "precompiled_header")
 
 # Here and not in .bazelrc, so that they also hold where brim is built from another
 # workspace. No contraction: the same expression has the same bits wherever it is inlined;
@@ -22,6 +23,22 @@ _COPTS = [
     "-march=x86-64-v3",  # AVX2 and FMA
 ]
 _LINKOPTS = ["-fopenmp"]
+
+# What is tested has all its optimisations. The tests themselves take as long to compile as all of
+# that, and do little.
+_TEST_COPTS = select({
+    "//bazel:optimized": ["-O1"],
+    "//conditions:default": ["-O0"],
+})
+
+def _begins_with(precompiled_header):
+    return [
+        "-include%s.h" % precompiled_header,
+        "-Winvalid-pch",
+        # g++ 12 forgets what pragmas in precompiled headers say of warnings.
+        "-Wno-array-bounds",
+        "-Wno-stringop-overflow",
+    ]
 
 # Of the source that knows which instruction sets there are.
 INSTRUCTION_COPTS = select({
@@ -143,11 +160,24 @@ def brim_library(name, kernels = None, internal = [], **kwargs):
             "//bazel:baseline_only": [x86_64_v4 + "_none.cc"],
             "//conditions:default": [x86_64_v4],
         })
+    if folder[0] == "tests":
+        first_copts = _TEST_COPTS + _begins_with("test_prelude")
+        first_deps = ["//bazel:test_prelude"]
+    else:
+        first_copts = select({
+            "//bazel:prelude_for_all": _begins_with("prelude"),
+            "//conditions:default": [],
+        })
+        first_deps = select({
+            "//bazel:prelude_for_all": ["//bazel:prelude"],
+            "//conditions:default": [],
+        })
     native.cc_library(
         name = name,
-        copts = _COPTS + copts,
+        copts = _COPTS + first_copts + copts,
         include_prefix = "brim/" + native.package_name(),
         linkopts = kwargs.pop("linkopts", []) + _LINKOPTS,
+        deps = first_deps + kwargs.pop("deps", []),
         **kwargs
     )
 
@@ -181,12 +211,31 @@ def brim_binary(name, **kwargs):
     kwargs.setdefault("srcs", [name + ".cc"])
     native.cc_binary(name = name, copts = _COPTS + copts, **kwargs)
 
+def brim_preludes(header):
+    """What every test begins with, parsed once: half of the time that a test takes to compile.
+
+    With --define=brim_prelude=all the library does too. Else each of its files has to include what
+    it uses to compile.
+
+    Args:
+      header: the header.
+    """
+    for name, copts in [("prelude", _COPTS), ("test_prelude", _COPTS + _TEST_COPTS)]:
+        precompiled_header(
+            name = name,
+            copts = copts,
+            header = header,
+            tags = ["manual"],
+            visibility = ["//visibility:public"],
+        )
+
 def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
     """A doctest program, linked dynamically: the libraries are not copied into each test.
 
     Tags that mean something: `threads` (runs under --config=tsan, and must stay out of
-    OpenMP), `no_asan` (not under asan and sanitize), `plain` (under no sanitizer), `gpu` (uses a
-    GPU where there is one: runs under --config=gpu, and is packed by bench/gpu.sh).
+    OpenMP), `no_asan` (not under asan and sanitize), `plain` (under no sanitizer), `programs` (of
+    what is in examples/: not under sanitize), `gpu` (uses a GPU where there is one: runs under
+    --config=gpu, and is packed by bench/gpu.sh).
 
     Args:
       name: also its source, name + ".cc", unless srcs says otherwise.
@@ -198,8 +247,8 @@ def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
     kwargs.setdefault("size", "medium")
     native.cc_test(
         name = name,
-        copts = _COPTS + copts,
-        deps = kwargs.pop("deps", []) + ([main] if main else []),
+        copts = _COPTS + _TEST_COPTS + _begins_with("test_prelude") + copts,
+        deps = kwargs.pop("deps", []) + ["//bazel:test_prelude"] + ([main] if main else []),
         **kwargs
     )
 

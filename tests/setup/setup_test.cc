@@ -146,6 +146,30 @@ TEST_CASE("the last line counts test cases over the three runs") {
   CHECK(ends_with(run.out, "\n12 passed, 0 failed\n"));
 }
 
+TEST_CASE("sanitizers stop when the time is over, and what has failed until then counts") {
+  for (const bool fails : {false, true}) {
+    Machine machine(true, "0");
+    for (std::string name : {"sleep", "timeout"})
+      std::filesystem::create_symlink("/usr/bin/" + name, machine.folder.path() + "/" + name);
+    // Each run leaves a log; that of the sanitizers goes on and on.
+    const std::string logs = machine.folder.path() + "/testlogs", log = logs + "/a/test.log";
+    const std::string verdict = "<?xml?>\\n<testsuites>\\n<testsuite errors=\\\"0\\\">";
+    machine.add("bazel", "if [[ $1 == info ]]; then echo " + logs + "; exit; fi\nmkdir -p " + logs +
+                             "/a\necho -e \"" + verdict + "\" >" + logs + "/a/test.xml\necho '" +
+                             kPassed + "' >" + log + "\n[[ $* != *sanitize* ]] || { " +
+                             (fails ? "echo '" + kFailed + "' >" + log + "; " : "") +
+                             "exec sleep 100; }");
+    const Finished run = run_command("BRIM_TEST_SECONDS=1 HOME=" + machine.folder.path() +
+                                     " PATH=" + machine.folder.path() + " ./setup.sh --test");
+    CAPTURE(run.out);
+    CAPTURE(run.err);
+    CHECK(run.out.find("      ? tests of bazel test --config=sanitize (no time after 1 s)\n") !=
+          std::string::npos);
+    CHECK(run.code == (fails ? 1 : 0));
+    CHECK(ends_with(run.out, fails ? "\n8 passed, 2 failed\n" : "\n9 passed, 0 failed\n"));
+  }
+}
+
 TEST_CASE("failed cases, crashes and tests that do not build are failures") {
   struct {
     std::vector<Log> logs;
