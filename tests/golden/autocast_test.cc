@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "brim/tests/golden/golden_training.h"
 #include "brim/tests/support/instrumented.h"
@@ -24,17 +23,12 @@ double largest(const json& values) {
   return most;
 }
 
-/// Of a gradient, but for the 256th part that is furthest off. Where what goes into a ReLU is
-/// within rounding of 0, which side it falls on is any implementation's luck, and all that this one
-/// unit passes on with it: of the 512 rows of a weight's gradient one then has three quarters of
-/// the squares of all errors.
+/// Of a gradient, but for the 256th part that is furthest off: two of the 512 rows of the widest
+/// weights. Where what goes into a ReLU is within rounding of 0, which side it falls on is any
+/// implementation's luck, and all that this one unit passes on with it: one such row has had three
+/// quarters of the squares of all errors. PyTorch's are of all elements, with such luck as it had.
 double rms_error(const Values& ours, const Values& exact) {
-  Values squares(ours.size());
-  for (size_t i = 0; i < ours.size(); ++i) squares[i] = (ours[i] - exact[i]) * (ours[i] - exact[i]);
-  std::ranges::sort(squares);
-  const size_t kept = squares.size() - squares.size() / 256;
-  const double sum = std::accumulate(squares.begin(), squares.begin() + kept, 0.0);
-  return std::sqrt(sum / static_cast<double>(kept));
+  return rms_difference(ours, exact, ours.size() / 256);
 }
 
 void check_gradients(const json& theirs, const Result& exact, const Result& ours) {
@@ -46,6 +40,7 @@ void check_gradients(const json& theirs, const Result& exact, const Result& ours
     ratios.push_back(error / largest(errors));
   }
   std::ranges::sort(ratios);
+  CHECK(ratios[ratios.size() / 2] <= 1.1);
   MESSAGE("errors of gradients over PyTorch's: median " << ratios[ratios.size() / 2] << ", largest "
                                                         << ratios.back());
 }
