@@ -14,6 +14,10 @@
 #include "brim/core/launch.h"
 #include "brim/optim/gradient_reader.h"
 
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
 namespace brim::cpu {
 
 /// Elements whose squares are added side by side: a sum waits for its last addition, and memory
@@ -36,9 +40,9 @@ class SquareSum {
         read = stored;
       else
         set(read, [&](int64_t i) { return read_(T(stored[i])); });
-      const Numbers value = __builtin_convertvector(read, Numbers);
+      const Numbers value = widen(read);
       Numbers square = value * value;
-      if constexpr (!kSquaresDo<kPlain>) square += 0 * __builtin_convertvector(stored, Numbers);
+      if constexpr (!kSquaresDo<kPlain>) square += 0 * widen(stored);
       sums_[v] += square;
     }
   }
@@ -50,14 +54,24 @@ class SquareSum {
     if constexpr (!kSquaresDo<kPlain>) rest_ += 0 * static_cast<double>(stored);
   }
   double sum() const {
-    const Numbers all = (sums_[0] + sums_[1]) + (sums_[2] + sums_[3]);
+    constexpr int64_t kApart = kVectors / 4;  // a quarter of the sums: the same bits for any width
     double sum = rest_;
-    for (int64_t i = 0; i < kWidth; ++i) sum += all[i];
+    for (int64_t v = 0; v < kApart; ++v) {
+      const Numbers all =
+          (sums_[v] + sums_[v + kApart]) + (sums_[v + 2 * kApart] + sums_[v + 3 * kApart]);
+      for (int64_t i = 0; i < kWidth; ++i) sum += all[i];
+    }
     return sum;
   }
 
  private:
-  static constexpr int64_t kWidth = 8, kVectors = kSquares / kWidth;
+  // A register's: wider vectors would be kept in memory.
+#ifdef __AVX512F__
+  static constexpr int64_t kWidth = 8;
+#else
+  static constexpr int64_t kWidth = 4;
+#endif
+  static constexpr int64_t kVectors = kSquares / kWidth;
   typedef T Elements __attribute__((vector_size(kWidth * sizeof(T))));
   typedef double Numbers __attribute__((vector_size(kWidth * sizeof(double))));
 
@@ -66,6 +80,16 @@ class SquareSum {
   // no branches, unlike std::isfinite with an early end.
   template <bool kPlain>
   static constexpr bool kSquaresDo = kPlain && std::is_same_v<T, float>;
+
+  // GCC converts a vector in halves, through memory. Without a mask it warns of its own header.
+  static Numbers widen(const Elements& elements) {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<T, float>) return _mm512_maskz_cvtps_pd(0xFF, elements);
+#elif defined(__AVX__)
+    if constexpr (std::is_same_v<T, float>) return _mm256_cvtps_pd(elements);
+#endif
+    return __builtin_convertvector(elements, Numbers);
+  }
 
   template <class Element>
   static void set(Elements& elements, const Element& element) {
