@@ -13,8 +13,8 @@ namespace {
 
 // A tile: so many filters meet so many pixels at a time. One number for each pair stays in a
 // register, beside what comes by.
-constexpr int kFilters = 4;
-constexpr int kPixels = kVectorBytes == 64 ? 4 : 2;
+constexpr int kFilters = kVectorBytes == 64 ? 4 : 2;
+constexpr int kPixels = 4;
 
 /// The window under each pixel, [pixels][window]: x itself where it is that.
 template <class T>
@@ -87,25 +87,18 @@ void in_steps(int64_t begin, int64_t end, const Body& body) {
   for (; begin < end; ++begin) body(begin, std::integral_constant<int, 1>());
 }
 
-/// Filters in parallel, a few at a time: body(first, count).
-template <class Body>
-void for_filters(int64_t filters, const Body& body) {
-  parallel_for(ceil_div(filters, int64_t{kFilters}), 1, [&](int64_t begin, int64_t end) {
-    in_steps<kFilters>(begin * kFilters, std::min(end * kFilters, filters), body);
-  });
-}
-
 /// How a tile's share of dweight is stored: as the first one, added to what is there, or as the
 /// only one, past the caches.
 enum class Put { first, add, stream };
 
-/// dweight of a few filters = or += sum over m of dy[m] window m.
+/// dweight of a few filters = or += sum over m of dy[m] window m, for `count` of `length` elements.
 template <Put kPut, int kK, int kM, class T>
-void combine(const T* dy, int64_t filters, const T* windows, T* dweight, int64_t length) {
+void combine(const T* dy, int64_t filters, const T* windows, T* dweight, int64_t length,
+             int64_t count) {
   T factor[kM][kK];
   for (int m = 0; m < kM; ++m)
     for (int k = 0; k < kK; ++k) factor[m][k] = dy[m * filters + k];
-  for_lanes<T>(length, [&]<class V>(int64_t i) {
+  for_lanes<T>(count, [&]<class V>(int64_t i) {
     V window[kM];
     for (int m = 0; m < kM; ++m) window[m] = load<V>(windows + m * length + i);
     for (int k = 0; k < kK; ++k) {
@@ -202,17 +195,24 @@ void few_pixels_backward_data(const ConvShape& shape, const T* dy, const T* weig
 template <class T>
 void few_pixels_backward_weight(const ConvShape& shape, const T* x, const T* dy, T* dweight,
                                 void* scratch) {
+  constexpr auto kStretch = static_cast<int64_t>(few_rows::kStretchBytes / sizeof(T));
   const int64_t length = shape.window();
   const T* windows = Windows<T>{shape, static_cast<T*>(scratch)}.of(x);
   const bool streams = is_stored_once(shape, dweight);
-  for_filters(shape.k, [&](int64_t k, auto filters) {
+  const auto work = [&](int64_t k, auto filters, int64_t at) {
     in_steps<kPixels>(0, shape.pixels(), [&](int64_t m, auto pixels) {
       constexpr int kK = filters(), kM = pixels();
       const auto put = m > 0     ? combine<Put::add, kK, kM, T>
                        : streams ? combine<Put::stream, kK, kM, T>
                                  : combine<Put::first, kK, kM, T>;
-      put(dy + m * shape.k + k, shape.k, windows + m * length, dweight + k * length, length);
+      put(dy + m * shape.k + k, shape.k, windows + m * length + at, dweight + k * length + at,
+          length, std::min(kStretch, length - at));
     });
+  };
+  parallel_for(ceil_div(shape.k, int64_t{kFilters}), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t at = 0; at < length; at += kStretch)
+      in_steps<kFilters>(begin * kFilters, std::min(end * kFilters, shape.k),
+                         [&](int64_t k, auto filters) { work(k, filters, at); });
     if (streams) stream_fence();
   });
 }

@@ -5,6 +5,7 @@
 // worked on with it. For larger ones there is ops/cpu/gemm.h.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -57,13 +58,57 @@ void multiply_columns(const tiles::Product<T>& g, Range rows, int64_t j) {
   });
 }
 
+/// Of a few rows as much as stays in the first cache while others pass by.
+inline constexpr size_t kStretchBytes = 4096;
+
+/// Adds kDepth rows of B, times their elements of A, to kRows rows of C, or begins with them.
+template <int kRows, int kDepth, bool kBegins, class T>
+inline void add_rows(const tiles::Product<T>& g, int64_t i, int64_t p, Range columns) {
+  T factor[kRows][kDepth];
+  for (int k = 0; k < kRows; ++k)
+    for (int q = 0; q < kDepth; ++q) factor[k][q] = g.a[(i + k) * g.a_row + (p + q) * g.a_step];
+  const T* b = g.b + p * g.b_row + columns.begin;
+  T* c = g.c + i * g.c_row + columns.begin;
+  for_lanes_and_halves<T>(columns.end - columns.begin, [&]<class V>(int64_t j) {
+    V row[kDepth];
+    for (int q = 0; q < kDepth; ++q) {
+      row[q] = load<V>(b + q * g.b_row + j);
+      prefetch_into_second_cache(b + (kDepth + q) * g.b_row + j);
+    }
+    for (int k = 0; k < kRows; ++k) {
+      V sum = kBegins ? V{} : load<V>(c + k * g.c_row + j);
+      for (int q = 0; q < kDepth; ++q) sum = fma(broadcast<V>(factor[k][q]), row[q], sum);
+      store(c + k * g.c_row + j, sum);
+    }
+  });
+}
+
+/// The same sums where registers hold a cache line's columns and no more: B, which comes from
+/// memory, is read along its rows, and C stays in the first cache.
+template <class T>
+void multiply_along_rows(const tiles::Product<T>& g, Range rows, Range columns) {
+  constexpr auto kStretch = static_cast<int64_t>(kStretchBytes / sizeof(T));
+  constexpr int kDepth = 4;
+  for (int64_t j = columns.begin; j < columns.end; j += kStretch) {
+    const Range stretch{j, std::min(j + kStretch, columns.end)};
+    for_groups<4>(rows, [&]<int kRows>(int64_t i) {
+      add_rows<kRows, 1, true>(g, i, 0, stretch);
+      for_groups<kDepth>({1, g.depth}, [&]<int kCount>(int64_t p) {
+        add_rows<kRows, kCount, false>(g, i, p, stretch);
+      });
+    });
+  }
+}
+
 /// These rows and columns of C = A B.
 template <class T>
 void multiply(const tiles::Product<T>& g, Range rows, Range columns) {
   constexpr int64_t kTwo = 2 * kLanes<Vector<T>>, kFour = 2 * kTwo;
+  constexpr bool kWide = kVectorBytes == 64;
+  const bool few = rows.end - rows.begin <= 4;  // which leave registers for more columns
+  if (!kWide && few && g.depth > 0) return multiply_along_rows(g, rows, columns);
   int64_t j = columns.begin;
-  // Few rows leave registers for more columns: longer stretches of memory at a time.
-  if (kVectorBytes == 64 && rows.end - rows.begin <= 4)
+  if (kWide && few)
     for (; j + kFour <= columns.end; j += kFour) multiply_columns<4, Vector<T>>(g, rows, j);
   for (; j + kTwo <= columns.end; j += kTwo) multiply_columns<2, Vector<T>>(g, rows, j);
   for_lanes_and_halves<T>(columns.end - j,
