@@ -97,6 +97,10 @@ struct GradientSweep {
     });
   }
 
+  /// Successive q, whose pairs are stored side by side: a processor joins the halves of a cache
+  /// line on their way past the caches for few lines at a time.
+  static constexpr int kMostPairs = kVectorBytes == 64 ? 4 : 2;
+
   /// Of a stride of 2.
   template <int kTaps>
   void by_pairs() const {
@@ -108,7 +112,7 @@ struct GradientSweep {
     sweep.run([&](const Plane<T>& in, int64_t y, T* out, const auto&) {
       Meeting rows = rows_over(y);
       pixels(in, rows, 0, std::min(shape.w, 2 * first - padding), out);
-      for_tiles<4>(first, end, [&]<int kWidth>(int64_t q) {
+      for_tiles<kMostPairs>(first, end, [&]<int kWidth>(int64_t q) {
         T* tile = out + (2 * q - padding) * shape.c;
         pairs<kTaps, kWidth>(in, in.at(rows.at, q), rows, tile, streaming);
       });
