@@ -6,6 +6,7 @@
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/bfloat16_pairs.h"
+#include "brim/ops/cpu/tile_product.h"
 #include "brim/ops/cpu/vector.h"
 #include "brim/ops/onednn.h"
 
@@ -149,16 +150,17 @@ class NarrowWeight {
       for (int64_t next = 0; next < By::kPixels; ++next)
         prefetch(wide + (kBlock + next) * wide_, kV * kLanes<V>);
       typename By::Column columns[kV];
+#pragma GCC unroll 8
       for (int v = 0; v < kV; ++v)
         columns[v] = By::column(wide + v * kLanes<V>, wide_, m + 1 < pixels);
-      for (int n = 0; n < kNarrow; ++n)
-        for (int v = 0; v < kV; ++v) sums[n][v] = By::add(sums[n][v], numbers[n], columns[v]);
+      tiles::for_tile<kNarrow, kV>(
+          [&](int n, int v) { sums[n][v] = By::add(sums[n][v], numbers[n], columns[v]); });
       wide += By::kPixels * wide_;
       numbers += narrow_;
     }
     T stored[kNarrow][kV * kLanes<V>];
-    for (int n = 0; n < kNarrow; ++n)
-      for (int v = 0; v < kV; ++v) store(stored[n] + v * kLanes<V>, sums[n][v]);
+    tiles::for_tile<kNarrow, kV>(
+        [&](int n, int v) { store(stored[n] + v * kLanes<V>, sums[n][v]); });
     for (int n = 0; n < kNarrow; ++n)
       for (int i = 0; i < kV * kLanes<V>; ++i)
         totals[n * wide_ + i] += static_cast<double>(stored[n][i]);

@@ -209,38 +209,65 @@ class RowProduct {
       });
     else
       tiles::sum_tile(product, a, b, tile);
+    const bool is_first = block.is_first && row == 0;
+    if (column + kVectors * kWidth <= outputs_) return finish(tile, to, column, is_first, sums);
+    V stored[kRows][kVectors];
+    tiles::for_tile<kRows, kVectors>([&](int i, int v) { stored[i][v] = tile[i][v]; });
+    finish_ragged(stored, to, column, is_first, sums);
+  }
+
+  /// A tile that lies in registers: calls in here would have them saved during the sums too.
+  template <int kRows, int kVectors>
+  void finish(V (&tile)[kRows][kVectors], float* const (&to)[kRows], int64_t column, bool is_first,
+              const PartSums& sums) const {
+    const auto each = [](const auto& body) { tiles::for_tile<kRows, kVectors>(body); };
     if (bias_ != nullptr)
-      for (int v = 0; v < kVectors; ++v) {
-        const V added = load_columns(bias_, column + v * kWidth);
-        for (int i = 0; i < kRows; ++i) tile[i][v] += added;
-      }
-    if (with_statistics_)
-      for (int v = 0; v < kVectors; ++v) {
-        V pixels[kRows];
-        for (int i = 0; i < kRows; ++i) pixels[i] = tile[i][v];
-        sums.add(pixels, column + v * kWidth, block.is_first && row == 0);
-      }
+      each([&](int i, int v) { tile[i][v] += load<V>(bias_ + column + v * kWidth); });
+    if (with_statistics_) add_statistics(tile, column, is_first, sums);
+    if (streams_)
+      each([&](int i, int v) { stream(to[i] + v * kWidth, tile[i][v]); });
+    else if (adds_)
+      each([&](int i, int v) {
+        float* at = to[i] + v * kWidth;
+        store(at, load<V>(at) + tile[i][v]);
+      });
+    else
+      each([&](int i, int v) { store(to[i] + v * kWidth, tile[i][v]); });
+  }
+
+  /// One that ends beyond the last output.
+  template <int kRows, int kVectors>
+  [[gnu::noinline]] void finish_ragged(V (&tile)[kRows][kVectors], float* const (&to)[kRows],
+                                       int64_t column, bool is_first, const PartSums& sums) const {
+    const auto bytes = [&](int v) {
+      return static_cast<size_t>(std::min(outputs_ - column - v * kWidth, kWidth)) * sizeof(float);
+    };
+    const auto columns = [&](const float* from, int v) {
+      V value{};
+      std::memcpy(&value, from + v * kWidth, bytes(v));
+      return value;
+    };
+    if (bias_ != nullptr)
+      for (int i = 0; i < kRows; ++i)
+        for (int v = 0; v < kVectors; ++v) tile[i][v] += columns(bias_ + column, v);
+    if (with_statistics_) add_statistics(tile, column, is_first, sums);
     for (int i = 0; i < kRows; ++i)
       for (int v = 0; v < kVectors; ++v) {
-        // `to` is at column `column`, which is where load_columns counts from.
-        if (adds_) tile[i][v] += load_columns(to[i] - column, column + v * kWidth);
-        store_columns(to[i] + v * kWidth, column + v * kWidth, tile[i][v]);
+        if (adds_) tile[i][v] += columns(to[i], v);
+        std::memcpy(to[i] + v * kWidth, &tile[i][v], bytes(v));
       }
   }
 
-  V load_columns(const float* from, int64_t column) const {
-    if (column + kWidth <= outputs_) return load<V>(from + column);
-    V value{};
-    std::memcpy(&value, from + column, static_cast<size_t>(outputs_ - column) * sizeof(float));
-    return value;
-  }
-  void store_columns(float* to, int64_t column, V value) const {
-    if (streams_)
-      stream(to, value);
-    else if (column + kWidth <= outputs_)
-      store(to, value);
-    else
-      std::memcpy(to, &value, static_cast<size_t>(outputs_ - column) * sizeof(float));
+  template <int kRows, int kVectors>
+  static void add_statistics(const V (&tile)[kRows][kVectors], int64_t column, bool is_first,
+                             const PartSums& sums) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      V pixels[kRows];
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) pixels[i] = tile[i][v];
+      sums.add(pixels, column + v * kWidth, is_first);
+    }
   }
 
   int64_t rows_, depth_, outputs_;

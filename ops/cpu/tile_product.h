@@ -43,6 +43,16 @@ struct NoPrefetch {
   void operator()(int64_t /*step*/, const void* /*b*/) const {}
 };
 
+/// Calls `body(row, vector)` for a tile's vectors, unrolled: a tile whose indices are all known lies
+/// in registers, and is not cleared and read in memory.
+template <int kRows, int kVectors, class Body>
+inline void for_tile(const Body& body) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) body(i, v);
+}
+
 /// Adds up a tile of vectors or numbers, whose first element of A is at `a` and whose columns of B
 /// begin at `b`. At each step `prefetch(step, columns of B)` may ask for what comes later.
 template <int kRows, int kVectors, class V, class T, class Prefetch = NoPrefetch>
@@ -51,9 +61,12 @@ inline void sum_tile(const Product<T>& g, const T* a, const T* b, V (&sums)[kRow
   for (int64_t p = 0; p < g.depth; ++p, a += g.a_step, b += g.b_row) {
     prefetch(p, b);
     V row[kVectors];
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) row[v] = load<V>(b + v * kLanes<V>);
+#pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const V factor = broadcast<V>(a[i * g.a_row]);
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sums[i][v] = fma(factor, row[v], sums[i][v]);
     }
   }
@@ -64,11 +77,10 @@ inline void multiply_tile(const Product<float>& g, const float* a, const float* 
   using V = Vector<float>;
   V sums[kRows][kVectors] = {};
   sum_tile(g, a, b, sums);
-  for (int i = 0; i < kRows; ++i)
-    for (int v = 0; v < kVectors; ++v) {
-      float* to = c + i * g.c_row + v * kLanes<V>;
-      store(to, kAdds ? load<V>(to) + sums[i][v] : sums[i][v]);
-    }
+  for_tile<kRows, kVectors>([&](int i, int v) {
+    float* to = c + i * g.c_row + v * kLanes<V>;
+    store(to, kAdds ? load<V>(to) + sums[i][v] : sums[i][v]);
+  });
 }
 
 template <Ends kEnds, bool kAdds, int kVectors = kMostVectors>
