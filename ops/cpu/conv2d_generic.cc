@@ -177,13 +177,15 @@ void conv2d_generic_backward_weight(const ConvShape& shape, const T* x, const T*
   double* sums = cursor.take<double>(size);
   void* rest = cursor.take<char>(0);
   for (int64_t group = 0; group < shape.groups; ++group) {
-    DenseRows<T> gradients(dy + group * outputs, shape.k);
-    Windows<T> windows(shape, group, x);
+    const DenseRows<T> gradients(dy + group * outputs, shape.k);
+    const DenseRows<T> pixels(x + group * shape.group_channels(), shape.c);
+    const Windows<T> windows(shape, group, x);
+    const Rows<T>& under_windows = shape.is_pointwise() ? static_cast<const Rows<T>&>(pixels) : windows;
     gemm<T, double>({.m = outputs,
                      .n = shape.window(),
                      .k = shape.pixels(),
                      .a = {&gradients, true},
-                     .b = {&windows},
+                     .b = {&under_windows},
                      .c = sums,
                      .c_stride = shape.window()},
                     rest);

@@ -1,6 +1,7 @@
 #include "brim/ops/cpu/gemm.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
@@ -32,7 +33,7 @@ void pack_across(const Rows<T>& rows, int64_t column, int64_t columns, int64_t b
     T* to = packed + p * kWidth;
     int64_t j = 0;
     for (; j + kWidth <= columns; j += kWidth, to += depth * kWidth)
-      std::copy(row + j, row + j + kWidth, to);
+      std::memcpy(to, row + j, kWidth * sizeof(T));  // not std::copy: GCC calls memmove for it
     if (j == columns) continue;
     std::copy(row + j, row + columns, to);
     std::fill(to + columns - j, to + kWidth, T(0));
