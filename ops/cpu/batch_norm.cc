@@ -81,6 +81,8 @@ void normalize_rows(const KernelCall& call, const ChannelRows& rows,
   S* y = call.out[0].as<S>();
   for_rows_backwards(rows, [=](int64_t at, int64_t width) {
     put_row(y, at, width, streaming, [=]<class V>(int64_t i) {
+      prefetch_ahead(x + at + i);
+      if constexpr (kResidual) prefetch_ahead(residual + at + i);
       V value = normalized(load<V>(x + at + i), load<V>(by.mean + i), load<V>(by.scale + i),
                            load<V>(by.shift + i));
       if constexpr (kResidual) value += load<V>(residual + at + i);

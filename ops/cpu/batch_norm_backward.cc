@@ -222,6 +222,8 @@ class Backward {
                                training = attributes_.training](int64_t first, int64_t width) {
       put_row(b.dx, first, width, streaming, [&]<class V>(int64_t i) {
         int64_t j = first + i;
+        prefetch_ahead(b.x + j);
+        prefetch_ahead(dy + j);
         V x = load<V>(b.x + j), scale = load<V>(by.scale + i);
         V value = scale * gradient(from, by, dy + j, x, b.beside + j, i);
         if (training)

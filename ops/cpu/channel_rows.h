@@ -74,6 +74,13 @@ template <class T>
 bool worth_streaming(const ChannelRows& rows, const T* to) {
   return rows.length % kLanes<Vector<Compute<T>>> == 0 && worth_streaming(to, rows.elements);
 }
+/// Asks for what a sweep reads a little later: a processor that looks ahead less than that leaves
+/// the memory idle.
+template <class T>
+inline void prefetch_ahead(const T* from) {
+  constexpr int64_t kBytesAhead = 2048;
+  __builtin_prefetch(from + kBytesAhead / static_cast<int64_t>(sizeof(T)));
+}
 /// Stores elements [at, at + width) of a result, as `value.operator()<V>(i)` gives them from i of
 /// the row on. Past the caches, if `streaming`: halves in pairs of vectors, as the processor is
 /// slow to put a line together; the odd end of a buffer normally.
