@@ -44,9 +44,9 @@ inline void multiply_tile(const tiles::Product<T>& g, int64_t i, int64_t j, bool
     });
   else
     tiles::sum_tile(g, a, b, sums);
-  for (int k = 0; k < kRows; ++k)
-    for (int v = 0; v < kVectors; ++v)
-      store(g.c + (i + k) * g.c_row + j + v * kLanes<V>, sums[k][v]);
+  tiles::for_tile<kRows, kVectors>([&](int k, int v) {
+    store(g.c + (i + k) * g.c_row + j + v * kLanes<V>, sums[k][v]);
+  });
 }
 
 template <int kVectors, class V, class T>

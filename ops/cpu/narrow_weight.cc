@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/bfloat16_pairs.h"
 #include "brim/ops/cpu/tile_product.h"
 #include "brim/ops/cpu/vector.h"
+#include "brim/ops/cpu/window_rows.h"
 #include "brim/ops/onednn.h"
 
 namespace brim::cpu {
@@ -17,6 +19,9 @@ namespace {
 constexpr int kNarrow = kVectorBytes == 64 ? 8 : 4;
 constexpr int kVectors = 3;
 constexpr int64_t kMostNarrow = 64;
+
+/// Is x the narrow side, by windows of several taps?
+bool goes_by_windows(const ConvShape& shape) { return !shape.is_pointwise(); }
 
 /// How a tile takes pixels: one by one, in `Compute<S>`.
 template <class S>
@@ -80,10 +85,12 @@ class NarrowWeight {
 
  public:
   NarrowWeight(const ConvShape& shape, void* scratch)
-      : x_is_wide_(shape.c > shape.k),
+      : shape_(shape),
+        by_windows_(goes_by_windows(shape)),
+        x_is_wide_(!by_windows_ && shape.c > shape.k),
         pixels_(shape.pixels()),
-        wide_(std::max(shape.c, shape.k)),
-        narrow_(std::min(shape.c, shape.k)),
+        wide_(by_windows_ ? shape.k : std::max(shape.c, shape.k)),
+        narrow_(by_windows_ ? round_up(shape.window(), kNarrow) : std::min(shape.c, shape.k)),
         pieces_(std::clamp<int64_t>(pixels_ / kPixelsOfPiece, 1, kMostPieces)),
         cursor_(scratch),
         totals_(cursor_.take<double>(pieces_ * wide_ * narrow_)) {}
@@ -95,10 +102,14 @@ class NarrowWeight {
     parallel_pieces(pixels_, pieces_, [&](int64_t piece, int64_t begin, int64_t end) {
       double* totals = of_piece(piece, 0);
       std::fill_n(totals, wide_ * narrow_, 0.0);
-      for (int64_t at = begin; at < end; at += kBlock)
-        add_block(wide + at * wide_, narrow + at * narrow_, std::min(kBlock, end - at), totals);
+      for (int64_t at = begin; at < end; at += kBlock) {
+        const int64_t pixels = std::min(kBlock, end - at);
+        Number room[kBlock / By::kPixels * kMostNarrow];
+        add_block(wide + at * wide_, numbers(narrow, at, pixels, room), pixels, totals);
+      }
     });
-    parallel_for(narrow_, kGrain / (wide_ * pieces_) + 1, [&](int64_t begin, int64_t end) {
+    const int64_t rows = by_windows_ ? shape_.window() : narrow_;
+    parallel_for(rows, kGrain / (wide_ * pieces_) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) add_pieces(n, dweight);
     });
   }
@@ -110,6 +121,16 @@ class NarrowWeight {
   /// Pixels whose sums are in T, and which the caches keep.
   static constexpr int64_t kBlock = sizeof(S) == 2 ? 128 : 64;
 
+  /// The narrow side of pixels from `at` on, perhaps in `room`.
+  const Number* numbers(const S* narrow, int64_t at, int64_t pixels, Number* room) const {
+    if constexpr (std::is_same_v<S, Number>)
+      if (by_windows_) {
+        WindowRows<S>(shape_, narrow_).copy(narrow, at, pixels, room);
+        return room;
+      }
+    return By::numbers(narrow + at * narrow_, pixels, narrow_, room);
+  }
+
   double* of_piece(int64_t piece, int64_t n) const {
     return totals_ + (piece * narrow_ + n) * wide_;
   }
@@ -120,26 +141,29 @@ class NarrowWeight {
       const double* more = of_piece(piece, n);
       for (int64_t w = 0; w < wide_; ++w) sums[w] += more[w];
     }
+    const int64_t window = shape_.window();
     for (int64_t w = 0; w < wide_; ++w)
-      dweight[x_is_wide_ ? n * wide_ + w : w * narrow_ + n] = static_cast<T>(sums[w]);
+      dweight[x_is_wide_ ? n * wide_ + w : w * window + n] = static_cast<T>(sums[w]);
   }
 
-  void add_block(const S* wide, const S* narrow, int64_t pixels, double* totals) const {
-    Number room[kBlock / By::kPixels * kMostNarrow];
-    const Number* numbers = By::numbers(narrow, pixels, narrow_, room);
+  void add_block(const S* wide, const Number* numbers, int64_t pixels, double* totals) const {
     for (int64_t w = 0; w < wide_;) {
-      const int64_t left = (wide_ - w) / kLanes<V>;
+      const int64_t vectors = vectors_of_tile((wide_ - w) / kLanes<V>);
       for (int64_t n = 0; n < narrow_; n += kNarrow) {
         double* to = totals + n * wide_ + w;
-        if (left >= kVectors)
+        if (vectors == kVectors)
           add_tile<kVectors>(wide + w, numbers + n, pixels, to);
-        else if (left == 2)
+        else if (vectors == 2)
           add_tile<2>(wide + w, numbers + n, pixels, to);
         else
           add_tile<1>(wide + w, numbers + n, pixels, to);
       }
-      w += std::min<int64_t>(left, kVectors) * kLanes<V>;
+      w += vectors * kLanes<V>;
     }
+  }
+  /// One alone keeps too few sums for additions to follow each other at once.
+  static int64_t vectors_of_tile(int64_t left) {
+    return left == kVectors + 1 ? 2 : std::min<int64_t>(left, kVectors);
   }
 
   template <int kV>
@@ -166,7 +190,8 @@ class NarrowWeight {
         totals[n * wide_ + i] += static_cast<double>(stored[n][i]);
   }
 
-  bool x_is_wide_;
+  const ConvShape& shape_;
+  bool by_windows_, x_is_wide_;
   int64_t pixels_, wide_, narrow_, pieces_;
   ScratchCursor cursor_;
   double* totals_;  // [pieces][narrow][wide]
@@ -198,10 +223,17 @@ bool has_narrow_weight(const ConvShape& shape) {
   // Slices of a batch of float32 are by the size of x (ops/conv_slices.h): where that is the wide
   // side, there are more of them to add up.
   const int64_t most_narrow = shape.c <= shape.k ? kMostNarrow : kMostNarrow / 2;
+  constexpr int64_t kWidth = kLanes<Vector<Compute<S>>>;
+  if (goes_by_windows(shape)) {
+    // Measured against the library with these registers only.
+    constexpr bool kKnown = kVectorBytes == 32 && std::is_same_v<S, float>;
+    return kKnown && shape.groups == 1 && shape.r * shape.s > 1 && shape.dilation.w == 1 &&
+           shape.pixels() >= kFewest && shape.window() <= kMostNarrow && shape.k > 0 &&
+           shape.k <= kMostWide && shape.k % kWidth == 0;
+  }
   const int64_t narrow = std::min(shape.c, shape.k), wide = std::max(shape.c, shape.k);
   return shape.groups == 1 && shape.is_pointwise() && shape.pixels() >= kFewest && narrow > 0 &&
-         narrow <= most_narrow && wide <= kMostWide && narrow % kNarrow == 0 &&
-         wide % kLanes<Vector<Compute<S>>> == 0;
+         narrow <= most_narrow && wide <= kMostWide && narrow % kNarrow == 0 && wide % kWidth == 0;
 }
 
 template <class S>

@@ -12,6 +12,7 @@
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cpu/few_pixels.h"
+#include "brim/ops/cpu/narrow_weight.h"
 #include "brim/ops/cpu/pointwise.h"
 #include "brim/ops/cpu/winograd.h"
 #include "brim/ops/matmul.h"
@@ -329,6 +330,20 @@ TEST_CASE("conv2d: the weight gradient of a 1x1 window is the product dy^T x") {
     check_sums(differentiate(x, weight, dy, layer.options).dweight, product(x, dy),
                product(map(x, square), map(dy, square)), static_cast<double>(z.pixels()),
                2 * 0x1p-53);
+  }
+}
+
+// Those of windows of few channels have the same one, where float64 multiplies other panels.
+TEST_CASE("conv2d: first layers, float32 against float64") {
+  for (const Layer& layer :
+       {Layer{{3, 41, 37, 3}, {32, 3, 3, 3}, window(2, 1)},
+        Layer{{2, 40, 40, 1}, {8, 5, 5, 1}, window(1, 2)},
+        Layer{{1, 64, 63, 2}, {24, 3, 5, 2}, {.stride = {1, 2}, .padding = {0, 2}}},
+        Layer{{2, 34, 30, 7}, {40, 3, 3, 7}, {.padding = {2, 1}, .dilation = {2, 1}}},
+        Layer{{4, 50, 50, 4}, {16, 4, 4, 4}, window(3, 3)}}) {
+    const Shape y = conv2d_shape(layer.x, layer.weight, layer.options);
+    CHECK(cpu::has_narrow_weight<float>({layer.x, layer.weight, y, layer.options}));
+    check_layer(layer);
   }
 }
 
