@@ -1,9 +1,9 @@
 // Weight gradient of 1x1 convolutions with few channels on one side, as those beside a depthwise
 // convolution have: a small matrix, summed over very many pixels. A tile of it stays in registers
 // while the pixels go by: vectors of the wide side, numbers of the narrow one. A library, which
-// tiles for large matrices, reaches a third of the speed of memory here (bench/conv_bench.cc). So
-// has a network's first convolution, whose windows of three channels are copied to be its narrow
-// side, some pixels at a time.
+// tiles for large matrices, reaches a third of the speed of memory here (bench/conv_bench.cc). A
+// network's first convolution goes the same way: its windows of a few channels are copied, some
+// pixels at a time, to be the narrow side.
 #pragma once
 
 #include "brim/ops/conv_shape.h"
