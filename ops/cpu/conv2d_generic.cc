@@ -22,6 +22,7 @@ class Windows final : public Rows<T> {
         run_(shape.groups == 1 && shape.dilation.w == 1 ? shape.s : 1) {}
 
   const T* row(int64_t i, int64_t begin, int64_t count, T* buffer) const override {
+    if (shape_.is_pointwise()) return x_ + i * shape_.c + first_channel_ + begin;
     int64_t j = i % shape_.q, rest = i / shape_.q;
     int64_t top = rest % shape_.p * shape_.stride.h - shape_.padding.h;
     int64_t left = j * shape_.stride.w - shape_.padding.w;
@@ -177,15 +178,13 @@ void conv2d_generic_backward_weight(const ConvShape& shape, const T* x, const T*
   double* sums = cursor.take<double>(size);
   void* rest = cursor.take<char>(0);
   for (int64_t group = 0; group < shape.groups; ++group) {
-    const DenseRows<T> gradients(dy + group * outputs, shape.k);
-    const DenseRows<T> pixels(x + group * shape.group_channels(), shape.c);
-    const Windows<T> windows(shape, group, x);
-    const Rows<T>& under_windows = shape.is_pointwise() ? static_cast<const Rows<T>&>(pixels) : windows;
+    DenseRows<T> gradients(dy + group * outputs, shape.k);
+    Windows<T> windows(shape, group, x);
     gemm<T, double>({.m = outputs,
                      .n = shape.window(),
                      .k = shape.pixels(),
                      .a = {&gradients, true},
-                     .b = {&under_windows},
+                     .b = {&windows},
                      .c = sums,
                      .c_stride = shape.window()},
                     rest);

@@ -44,9 +44,8 @@ inline void multiply_tile(const tiles::Product<T>& g, int64_t i, int64_t j, bool
     });
   else
     tiles::sum_tile(g, a, b, sums);
-  tiles::for_tile<kRows, kVectors>([&](int k, int v) {
-    store(g.c + (i + k) * g.c_row + j + v * kLanes<V>, sums[k][v]);
-  });
+  tiles::unrolled<kRows, kVectors>(
+      [&](int k, int v) { store(g.c + (i + k) * g.c_row + j + v * kLanes<V>, sums[k][v]); });
 }
 
 template <int kVectors, class V, class T>

@@ -20,8 +20,20 @@ constexpr int kNarrow = kVectorBytes == 64 ? 8 : 4;
 constexpr int kVectors = 3;
 constexpr int64_t kMostNarrow = 64;
 
-/// Is x the narrow side, by windows of several taps?
-bool goes_by_windows(const ConvShape& shape) { return !shape.is_pointwise(); }
+/// Which of x and dy has how many numbers for a pixel.
+struct Sides {
+  bool by_windows;  ///< the narrow one is the window under the pixel, which has to be copied from x
+  bool x_is_wide;
+  int64_t wide, narrow;  ///< of windows with zeros behind them, to fill tiles
+
+  explicit Sides(const ConvShape& shape)
+      : by_windows(!shape.is_pointwise()),
+        x_is_wide(!by_windows && shape.c > shape.k),
+        wide(x_is_wide ? shape.c : shape.k),
+        narrow(x_is_wide    ? shape.k
+               : by_windows ? round_up(shape.window(), kNarrow)
+                            : shape.c) {}
+};
 
 /// How a tile takes pixels: one by one, in `Compute<S>`.
 template <class S>
@@ -86,11 +98,10 @@ class NarrowWeight {
  public:
   NarrowWeight(const ConvShape& shape, void* scratch)
       : shape_(shape),
-        by_windows_(goes_by_windows(shape)),
-        x_is_wide_(!by_windows_ && shape.c > shape.k),
+        sides_(shape),
         pixels_(shape.pixels()),
-        wide_(by_windows_ ? shape.k : std::max(shape.c, shape.k)),
-        narrow_(by_windows_ ? round_up(shape.window(), kNarrow) : std::min(shape.c, shape.k)),
+        wide_(sides_.wide),
+        narrow_(sides_.narrow),
         pieces_(std::clamp<int64_t>(pixels_ / kPixelsOfPiece, 1, kMostPieces)),
         cursor_(scratch),
         totals_(cursor_.take<double>(pieces_ * wide_ * narrow_)) {}
@@ -98,7 +109,7 @@ class NarrowWeight {
   int64_t scratch_bytes() const { return cursor_.used(); }
 
   void run(const S* x, const S* dy, T* dweight) const {
-    const S *wide = x_is_wide_ ? x : dy, *narrow = x_is_wide_ ? dy : x;
+    const S *wide = sides_.x_is_wide ? x : dy, *narrow = sides_.x_is_wide ? dy : x;
     parallel_pieces(pixels_, pieces_, [&](int64_t piece, int64_t begin, int64_t end) {
       double* totals = of_piece(piece, 0);
       std::fill_n(totals, wide_ * narrow_, 0.0);
@@ -108,7 +119,8 @@ class NarrowWeight {
         add_block(wide + at * wide_, numbers(narrow, at, pixels, room), pixels, totals);
       }
     });
-    const int64_t rows = by_windows_ ? shape_.window() : narrow_;
+    // Not those of zeros behind windows.
+    const int64_t rows = sides_.x_is_wide ? narrow_ : shape_.window();
     parallel_for(rows, kGrain / (wide_ * pieces_) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) add_pieces(n, dweight);
     });
@@ -124,7 +136,7 @@ class NarrowWeight {
   /// The narrow side of pixels from `at` on, perhaps in `room`.
   const Number* numbers(const S* narrow, int64_t at, int64_t pixels, Number* room) const {
     if constexpr (std::is_same_v<S, Number>)
-      if (by_windows_) {
+      if (sides_.by_windows) {
         WindowRows<S>(shape_, narrow_).copy(narrow, at, pixels, room);
         return room;
       }
@@ -143,7 +155,7 @@ class NarrowWeight {
     }
     const int64_t window = shape_.window();
     for (int64_t w = 0; w < wide_; ++w)
-      dweight[x_is_wide_ ? n * wide_ + w : w * window + n] = static_cast<T>(sums[w]);
+      dweight[sides_.x_is_wide ? n * wide_ + w : w * window + n] = static_cast<T>(sums[w]);
   }
 
   void add_block(const S* wide, const Number* numbers, int64_t pixels, double* totals) const {
@@ -174,16 +186,16 @@ class NarrowWeight {
       for (int64_t next = 0; next < By::kPixels; ++next)
         prefetch(wide + (kBlock + next) * wide_, kV * kLanes<V>);
       typename By::Column columns[kV];
-#pragma GCC unroll 8
-      for (int v = 0; v < kV; ++v)
+      tiles::unrolled<1, kV>([&](int, int v) {
         columns[v] = By::column(wide + v * kLanes<V>, wide_, m + 1 < pixels);
-      tiles::for_tile<kNarrow, kV>(
+      });
+      tiles::unrolled<kNarrow, kV>(
           [&](int n, int v) { sums[n][v] = By::add(sums[n][v], numbers[n], columns[v]); });
       wide += By::kPixels * wide_;
       numbers += narrow_;
     }
     T stored[kNarrow][kV * kLanes<V>];
-    tiles::for_tile<kNarrow, kV>(
+    tiles::unrolled<kNarrow, kV>(
         [&](int n, int v) { store(stored[n] + v * kLanes<V>, sums[n][v]); });
     for (int n = 0; n < kNarrow; ++n)
       for (int i = 0; i < kV * kLanes<V>; ++i)
@@ -191,7 +203,7 @@ class NarrowWeight {
   }
 
   const ConvShape& shape_;
-  bool by_windows_, x_is_wide_;
+  Sides sides_;
   int64_t pixels_, wide_, narrow_, pieces_;
   ScratchCursor cursor_;
   double* totals_;  // [pieces][narrow][wide]
@@ -223,17 +235,16 @@ bool has_narrow_weight(const ConvShape& shape) {
   // Slices of a batch of float32 are by the size of x (ops/conv_slices.h): where that is the wide
   // side, there are more of them to add up.
   const int64_t most_narrow = shape.c <= shape.k ? kMostNarrow : kMostNarrow / 2;
-  constexpr int64_t kWidth = kLanes<Vector<Compute<S>>>;
-  if (goes_by_windows(shape)) {
-    // Measured against the library with these registers only.
-    constexpr bool kKnown = kVectorBytes == 32 && std::is_same_v<S, float>;
-    return kKnown && shape.groups == 1 && shape.r * shape.s > 1 && shape.dilation.w == 1 &&
-           shape.pixels() >= kFewest && shape.window() <= kMostNarrow && shape.k > 0 &&
-           shape.k <= kMostWide && shape.k % kWidth == 0;
-  }
-  const int64_t narrow = std::min(shape.c, shape.k), wide = std::max(shape.c, shape.k);
-  return shape.groups == 1 && shape.is_pointwise() && shape.pixels() >= kFewest && narrow > 0 &&
-         narrow <= most_narrow && wide <= kMostWide && narrow % kNarrow == 0 && wide % kWidth == 0;
+  const Sides sides(shape);
+  if (shape.groups != 1 || shape.pixels() < kFewest || sides.wide == 0 || sides.wide > kMostWide ||
+      sides.wide % kLanes<Vector<Compute<S>>> != 0)
+    return false;
+  if (!sides.by_windows)
+    return sides.narrow > 0 && sides.narrow <= most_narrow && sides.narrow % kNarrow == 0;
+  // Measured against the library with these registers only.
+  constexpr bool kKnown = kVectorBytes == 32 && std::is_same_v<S, float>;
+  return kKnown && shape.r * shape.s > 1 && shape.dilation.w == 1 && sides.narrow > 0 &&
+         sides.narrow <= kMostNarrow;
 }
 
 template <class S>

@@ -212,7 +212,7 @@ class RowProduct {
     const bool is_first = block.is_first && row == 0;
     if (column + kVectors * kWidth <= outputs_) return finish(tile, to, column, is_first, sums);
     V stored[kRows][kVectors];
-    tiles::for_tile<kRows, kVectors>([&](int i, int v) { stored[i][v] = tile[i][v]; });
+    tiles::unrolled<kRows, kVectors>([&](int i, int v) { stored[i][v] = tile[i][v]; });
     finish_ragged(stored, to, column, is_first, sums);
   }
 
@@ -220,7 +220,7 @@ class RowProduct {
   template <int kRows, int kVectors>
   void finish(V (&tile)[kRows][kVectors], float* const (&to)[kRows], int64_t column, bool is_first,
               const PartSums& sums) const {
-    const auto each = [](const auto& body) { tiles::for_tile<kRows, kVectors>(body); };
+    const auto each = [](const auto& body) { tiles::unrolled<kRows, kVectors>(body); };
     if (bias_ != nullptr)
       each([&](int i, int v) { tile[i][v] += load<V>(bias_ + column + v * kWidth); });
     if (with_statistics_) add_statistics(tile, column, is_first, sums);
@@ -235,7 +235,7 @@ class RowProduct {
       each([&](int i, int v) { store(to[i] + v * kWidth, tile[i][v]); });
   }
 
-  /// One that ends beyond the last output.
+  /// One that ends beyond the last output, of rows that are never stored past the caches.
   template <int kRows, int kVectors>
   [[gnu::noinline]] void finish_ragged(V (&tile)[kRows][kVectors], float* const (&to)[kRows],
                                        int64_t column, bool is_first, const PartSums& sums) const {
@@ -247,27 +247,21 @@ class RowProduct {
       std::memcpy(&value, from + v * kWidth, bytes(v));
       return value;
     };
-    if (bias_ != nullptr)
-      for (int i = 0; i < kRows; ++i)
-        for (int v = 0; v < kVectors; ++v) tile[i][v] += columns(bias_ + column, v);
+    const auto each = [](const auto& body) { tiles::unrolled<kRows, kVectors>(body); };
+    if (bias_ != nullptr) each([&](int i, int v) { tile[i][v] += columns(bias_ + column, v); });
     if (with_statistics_) add_statistics(tile, column, is_first, sums);
-    for (int i = 0; i < kRows; ++i)
-      for (int v = 0; v < kVectors; ++v) {
-        if (adds_) tile[i][v] += columns(to[i], v);
-        std::memcpy(to[i] + v * kWidth, &tile[i][v], bytes(v));
-      }
+    if (adds_) each([&](int i, int v) { tile[i][v] += columns(to[i], v); });
+    each([&](int i, int v) { std::memcpy(to[i] + v * kWidth, &tile[i][v], bytes(v)); });
   }
 
   template <int kRows, int kVectors>
   static void add_statistics(const V (&tile)[kRows][kVectors], int64_t column, bool is_first,
                              const PartSums& sums) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) {
+    tiles::unrolled<1, kVectors>([&](int, int v) {
       V pixels[kRows];
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) pixels[i] = tile[i][v];
+      tiles::unrolled<kRows, 1>([&](int i, int) { pixels[i] = tile[i][v]; });
       sums.add(pixels, column + v * kWidth, is_first);
-    }
+    });
   }
 
   int64_t rows_, depth_, outputs_;

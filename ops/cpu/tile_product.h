@@ -43,10 +43,10 @@ struct NoPrefetch {
   void operator()(int64_t /*step*/, const void* /*b*/) const {}
 };
 
-/// Calls `body(row, vector)` for a tile's vectors, unrolled: a tile whose indices are all known lies
-/// in registers, and is not cleared and read in memory.
+/// Calls `body(row, vector)` for the vectors of a tile, each call by itself: a tile whose indices
+/// are all known when it is compiled lies in registers, and is not cleared and read in memory.
 template <int kRows, int kVectors, class Body>
-inline void for_tile(const Body& body) {
+inline void unrolled(const Body& body) {
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 8
@@ -60,15 +60,11 @@ inline void sum_tile(const Product<T>& g, const T* a, const T* b, V (&sums)[kRow
                      const Prefetch& prefetch = {}) {
   for (int64_t p = 0; p < g.depth; ++p, a += g.a_step, b += g.b_row) {
     prefetch(p, b);
-    V row[kVectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) row[v] = load<V>(b + v * kLanes<V>);
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      const V factor = broadcast<V>(a[i * g.a_row]);
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sums[i][v] = fma(factor, row[v], sums[i][v]);
-    }
+    V columns[kVectors];
+    unrolled<1, kVectors>([&](int, int v) { columns[v] = load<V>(b + v * kLanes<V>); });
+    unrolled<kRows, kVectors>([&](int i, int v) {
+      sums[i][v] = fma(broadcast<V>(a[i * g.a_row]), columns[v], sums[i][v]);
+    });
   }
 }
 
@@ -77,7 +73,7 @@ inline void multiply_tile(const Product<float>& g, const float* a, const float* 
   using V = Vector<float>;
   V sums[kRows][kVectors] = {};
   sum_tile(g, a, b, sums);
-  for_tile<kRows, kVectors>([&](int i, int v) {
+  unrolled<kRows, kVectors>([&](int i, int v) {
     float* to = c + i * g.c_row + v * kLanes<V>;
     store(to, kAdds ? load<V>(to) + sums[i][v] : sums[i][v]);
   });

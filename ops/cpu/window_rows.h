@@ -1,5 +1,7 @@
 // The windows under pixels of a convolution with few channels, copied one behind the other: rows of
-// [r][s][c], as the weights are. Then its weight gradient is that of a 1x1 convolution.
+// [r][s][c], as the weights are. Then its weight gradient is that of a 1x1 convolution. The windows
+// of few pixels with many channels are copied by their channels (few_pixels.cc), those of a product
+// of any size as far as it asks for them (conv2d_generic.cc).
 #pragma once
 
 #include <algorithm>

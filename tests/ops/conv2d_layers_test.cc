@@ -333,7 +333,7 @@ TEST_CASE("conv2d: the weight gradient of a 1x1 window is the product dy^T x") {
   }
 }
 
-// Those of windows of few channels have the same one, where float64 multiplies other panels.
+// Of those of windows of few channels too, with some registers (narrow_weight_test.cc).
 TEST_CASE("conv2d: first layers, float32 against float64") {
   for (const Layer& layer :
        {Layer{{3, 41, 37, 3}, {32, 3, 3, 3}, window(2, 1)},
