@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "brim/autograd/op.h"
 #include "brim/nn/conv2d.h"
 #include "brim/ops/activate.h"
 #include "brim/ops/add.h"
@@ -51,15 +52,37 @@ Tensor BatchNorm2d::run(Conv2dWithStatistics x, Fused fused) {
     return run_unfused(std::move(x), std::move(fused));
   if (is_folded())
     return convolution_->run_folded(std::move(x.y), std::move(fused.residual), fused.activation);
-  return batch_norm(std::move(x.y), weight, bias, running_mean, running_var,
-                    {.residual = std::move(fused.residual),
-                     .activation = fused.activation,
-                     .training = training(),
-                     .momentum = options_.momentum,
-                     .epsilon = options_.epsilon,
-                     .mean = std::move(x.mean),
-                     .variance = std::move(x.variance)},
+  BatchNormOptions options = options_for(std::move(fused), x);
+  return batch_norm(std::move(x.y), weight, bias, running_mean, running_var, std::move(options),
                     where());
+}
+
+BatchNormOptions BatchNorm2d::options_for(Fused fused, const Conv2dWithStatistics& x) const {
+  return {.residual = std::move(fused.residual),
+          .activation = fused.activation,
+          .training = training(),
+          .momentum = options_.momentum,
+          .epsilon = options_.epsilon,
+          .mean = x.mean,
+          .variance = x.variance};
+}
+
+PendingNorm BatchNorm2d::pending(Conv2dWithStatistics x, Activation activation, Where where) {
+  return {std::move(x), this, activation, &autograd::module_path(), where};
+}
+
+std::optional<BatchNormArguments> BatchNorm2d::arguments_for(const PendingNorm& pending) const {
+  if (unfused_scopes > 0 || is_bypassed() || is_folded() || !training() ||
+      !pending.x.mean.defined() || !autograd::grad_enabled())
+    return {};
+  return BatchNormArguments{
+      weight, bias, running_mean, running_var,
+      options_for({.residual = {}, .activation = pending.activation}, pending.x)};
+}
+
+Tensor PendingNorm::apply() && {
+  const autograd::ModuleScope scope(module);
+  return (*norm)(std::move(x), {.residual = {}, .activation = activation}, where);
 }
 
 Tensor BatchNorm2d::run_unfused(Conv2dWithStatistics x, Fused fused) {

@@ -5,13 +5,32 @@
 // (no `affine=False`).
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "brim/nn/module.h"
 #include "brim/ops/batch_norm.h"
 #include "brim/ops/conv2d.h"
+#include "brim/ops/normalized_conv2d.h"
 
 namespace brim::nn {
 
+class BatchNorm2d;
 class Conv2d;
+
+/// The result of a convolution whose norm is left to the convolution that reads it, and is applied
+/// on the way into that where it spares passes over memory: `BatchNorm2d::pending` makes it,
+/// `Conv2d::for_norm` takes it. Not longer than the norm lives.
+struct PendingNorm {
+  Conv2dWithStatistics x;
+  BatchNorm2d* norm;
+  Activation activation;
+  const std::string* module;  ///< the path that the norm is below
+  Where where;
+
+  /// Calls the norm.
+  Tensor apply() &&;
+};
 
 struct BatchNorm2dOptions {
   double epsilon = 1e-5;
@@ -36,6 +55,13 @@ class BatchNorm2d final : public Module {
   /// Of `conv.for_norm(x)`.
   Tensor operator()(Conv2dWithStatistics x, Fused fused, Where where = Where::current());
   Tensor operator()(Conv2dWithStatistics x, Where where = Where::current());
+  /// `conv2.for_norm(bn.pending(conv1.for_norm(x), Activation::relu))` is
+  /// `conv2.for_norm(bn(conv1.for_norm(x), {.activation = Activation::relu}))`, to the bit.
+  PendingNorm pending(Conv2dWithStatistics x, Activation activation,
+                      Where where = Where::current());
+  /// For `Conv2d::for_norm`: what `brim::batch_norm` would be called with, or nothing where this is
+  /// not that op, with the statistics of the batch given and a gradient wanted.
+  std::optional<BatchNormArguments> arguments_for(const PendingNorm& pending) const;
   Tensor forward(Tensor x) override;
   std::string_view kind() const override { return "BatchNorm2d"; }
   double epsilon() const { return options_.epsilon; }
@@ -48,6 +74,7 @@ class BatchNorm2d final : public Module {
  private:
   Tensor run(Conv2dWithStatistics x, Fused fused);
   Tensor run_unfused(Conv2dWithStatistics x, Fused fused);
+  BatchNormOptions options_for(Fused fused, const Conv2dWithStatistics& x) const;
 
   BatchNorm2dOptions options_;
   Conv2d* convolution_ = nullptr;  // where it is folded

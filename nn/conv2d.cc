@@ -38,6 +38,17 @@ Conv2dWithStatistics Conv2d::for_norm(Tensor x, Where where) {
   });
 }
 
+Conv2dWithStatistics Conv2d::for_norm(PendingNorm x, Where where) {
+  std::optional<BatchNormArguments> norm;
+  if (!is_bypassed() && training() && !is_folded()) norm = x.norm->arguments_for(x);
+  if (!norm || !normalizes_on_the_way(x.x.y, *norm, weight, options_for(x.x.y)))
+    return for_norm(std::move(x).apply(), where);
+  return call(where, [&] {
+    const Conv2dOptions options = options_for(x.x.y);
+    return normalized_conv2d(std::move(x.x.y), std::move(*norm), weight, bias, options, where);
+  });
+}
+
 Conv2dOptions Conv2d::options_for(const Tensor& x) const {
   Conv2dOptions options = options_;
   if (filters_per_channel_ > 0) options.groups = weight.size(0) / filters_per_channel_;

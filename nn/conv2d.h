@@ -4,6 +4,7 @@
 // any other, use `brim::pad` before it. Say `.bias = false` where a batch norm follows.
 #pragma once
 
+#include "brim/nn/batch_norm2d.h"
 #include "brim/nn/module.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/fused_conv2d.h"
@@ -33,6 +34,8 @@ class Conv2d final : public Module {
   /// `bn(conv.for_norm(x))` is `bn(conv(x))`, with one sweep over the result less. A norm in
   /// evaluation does not use them.
   Conv2dWithStatistics for_norm(Tensor x, Where where = Where::current());
+  /// The same of what a norm would give, which this may do on the way.
+  Conv2dWithStatistics for_norm(PendingNorm x, Where where = Where::current());
   std::string_view kind() const override { return "Conv2d"; }
 
   /// For `fold_batch_norms` (nn/fold.h): takes a weight and a bias that have a batch norm in them.

@@ -1,22 +1,12 @@
-#include "brim/ops/batch_norm.h"
-
 #include <cmath>
 
 #include "brim/autograd/effects.h"
 #include "brim/autograd/input_rule.h"
-#include "brim/ops/op.h"
+#include "brim/ops/batch_norm_op.h"
 #include "brim/ops/reuse.h"
 
 namespace brim {
 namespace {
-
-using kernel::BatchNormAttributes;
-
-// The inputs: these three, the mean and the variance where they are given (in evaluation the
-// running ones, in training those of the batch if they are known), last the residual.
-constexpr int kX = 0, kWeight = 1, kBias = 2, kGivenMean = 3, kGivenVariance = 4;
-// The outputs; the last two where training was not given them.
-constexpr int kY = 0, kMean = 1, kVariance = 2;
 
 int64_t values_per_channel(const Tensor& x) {
   int64_t count = 1;
@@ -24,76 +14,9 @@ int64_t values_per_channel(const Tensor& x) {
   return count;
 }
 
-class BatchNorm final : public autograd::Op {
- public:
-  BatchNorm(const BatchNormOptions& options, Tensor running_mean, Tensor running_var)
-      : attributes_{options.epsilon, options.activation, options.training},
-        momentum_(options.momentum),
-        has_residual_(options.residual.defined()),
-        knows_batch_(options.training && options.mean.defined()),
-        running_mean_(std::move(running_mean)),
-        running_var_(std::move(running_var)) {}
+}  // namespace
 
-  const char* name() const override { return "batch_norm"; }
-  /// Apart from forward, which may run on another device than what effects write is on. Of the
-  /// residual's dtype forward decides: autocast has its say in between.
-  void validate(const Tensors& in) const;
-  Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override;
-  Tensors forward_again(const Tensors& in, const Tensors& known,
-                        const autograd::ForwardContext& context) const override;
-  std::vector<int> anchors() const override {
-    return knows_batch_ ? std::vector<int>() : std::vector{kMean, kVariance};
-  }
-  bool is_one_pass() const override { return true; }
-  bool is_rowwise() const override { return true; }
-  void apply_effects(const Tensors& in, const Tensors& out) const override;
-  std::vector<int> overwrites() const override {
-    return has_residual_ ? std::vector{kX, residual_index()} : std::vector{kX};
-  }
-  autograd::Saves saves(const autograd::Needs& needs) const override;
-  bool derives_output(int output) const override { return output == kY; }
-  Tensors backward(autograd::BackwardCall& call) const override;
-
-  double flops(std::span<const autograd::TensorInfo> in,
-               std::span<const autograd::TensorInfo>) const override {
-    // Statistics: subtract, add, multiply-add; then subtract, multiply-add, add, clamp.
-    return (attributes_.training && !knows_batch_ ? 8.0 : 4.0) *
-           static_cast<double>(numel(in[0].shape));
-  }
-
- private:
-  bool has_given() const { return knows_batch_ || !attributes_.training; }
-  int residual_index() const { return has_given() ? kGivenVariance + 1 : kGivenMean; }
-  bool activates() const { return attributes_.activation != Activation::none; }
-  // The derivative of the activation comes from y where that spares saving the residual. The y of
-  // hardswish does not tell what went into it: that is found again, from x and the residual.
-  bool derives_from_y() const {
-    return activates() && has_residual_ && attributes_.activation != Activation::hardswish;
-  }
-  bool derives_from_x() const { return activates() && !derives_from_y(); }
-
-  // What y was made with, in training.
-  template <class In, class Out>
-  Tensor batch_mean(const In& in, const Out& out) const {
-    return knows_batch_ ? contiguous(in[kGivenMean]) : out[kMean];
-  }
-  template <class In, class Out>
-  Tensor batch_variance(const In& in, const Out& out) const {
-    return knows_batch_ ? contiguous(in[kGivenVariance]) : out[kVariance];
-  }
-  void statistics(const Tensors& in, const Tensor& x, Tensor& mean, Tensor& variance) const;
-  Tensor normalise(const Tensors& in, const Tensor& mean, const Tensor& variance,
-                   const autograd::ForwardContext& context) const;
-
-  BatchNormAttributes attributes_;
-  double momentum_;
-  bool has_residual_;
-  bool knows_batch_;  // in training, its mean and variance are inputs
-  // Written by effects, in training only.
-  Tensor running_mean_, running_var_;
-};
-
-void BatchNorm::validate(const Tensors& in) const {
+void BatchNormOp::validate(const Tensors& in) const {
   const Tensor& x = in[kX];
   require_floating(name(), x);
   expect<ShapeError>(x.dim() >= 1, name(), "expected an input with channels, got a scalar");
@@ -131,8 +54,8 @@ void BatchNorm::validate(const Tensors& in) const {
                        x.shape());
 }
 
-void BatchNorm::statistics(const Tensors& in, const Tensor& x, Tensor& mean,
-                           Tensor& variance) const {
+void BatchNormOp::statistics(const Tensors& in, const Tensor& x, Tensor& mean,
+                             Tensor& variance) const {
   if (knows_batch_) {
     mean = contiguous(in[kGivenMean]);
     variance = contiguous(in[kGivenVariance]);
@@ -149,7 +72,7 @@ void BatchNorm::statistics(const Tensors& in, const Tensor& x, Tensor& mean,
   }
 }
 
-Tensors BatchNorm::forward(const Tensors& in, const autograd::ForwardContext& context) const {
+Tensors BatchNormOp::forward(const Tensors& in, const autograd::ForwardContext& context) const {
   if (has_residual_) require_same_kind(name(), in[kX], in[static_cast<size_t>(residual_index())]);
   Tensor mean, variance;
   statistics(in, contiguous(in[kX]), mean, variance);
@@ -159,16 +82,16 @@ Tensors BatchNorm::forward(const Tensors& in, const autograd::ForwardContext& co
   return {y, mean, variance};
 }
 
-Tensors BatchNorm::forward_again(const Tensors& in, const Tensors& known,
-                                 const autograd::ForwardContext& context) const {
+Tensors BatchNormOp::forward_again(const Tensors& in, const Tensors& known,
+                                   const autograd::ForwardContext& context) const {
   if (knows_batch_) return forward(in, context);
   const Tensor &mean = known[kMean], &variance = known[kVariance];
   if (!mean.defined() || !variance.defined()) return forward(in, context);
   return {normalise(in, mean, variance, context), mean, variance};
 }
 
-Tensor BatchNorm::normalise(const Tensors& in, const Tensor& mean, const Tensor& variance,
-                            const autograd::ForwardContext& context) const {
+Tensor BatchNormOp::normalise(const Tensors& in, const Tensor& mean, const Tensor& variance,
+                              const autograd::ForwardContext& context) const {
   Tensor x = contiguous(in[kX]), residual;
   if (has_residual_) residual = contiguous(in[static_cast<size_t>(residual_index())]);
   Tensor y = output_over(in, context, x);
@@ -178,7 +101,7 @@ Tensor BatchNorm::normalise(const Tensors& in, const Tensor& mean, const Tensor&
   return y;
 }
 
-void BatchNorm::apply_effects(const Tensors& in, const Tensors& out) const {
+void BatchNormOp::apply_effects(const Tensors& in, const Tensors& out) const {
   int64_t count = values_per_channel(in[kX]);
   if (!attributes_.training || !running_mean_.defined() || count == 0) return;
   auto [part, before] = autograd::effect_share();
@@ -188,7 +111,7 @@ void BatchNorm::apply_effects(const Tensors& in, const Tensors& out) const {
          {.momentum = momentum_, .correction = n / (n - 1), .part = part, .before = before});
 }
 
-autograd::Saves BatchNorm::saves(const autograd::Needs& needs) const {
+autograd::Saves BatchNormOp::saves(const autograd::Needs& needs) const {
   autograd::Saves saves;
   if (derives_from_x() || needs[kWeight] || (needs[kX] && attributes_.training))
     saves.inputs.push_back(kX);
@@ -209,7 +132,7 @@ autograd::Saves BatchNorm::saves(const autograd::Needs& needs) const {
 //   dbias = sum(g), dweight = sum(g * xhat), dresidual = g,
 //   dx = weight / sqrt(variance + epsilon) * (g - dbias / n - xhat * dweight / n),
 // the last two terms in training only.
-Tensors BatchNorm::backward(autograd::BackwardCall& call) const {
+Tensors BatchNormOp::backward(autograd::BackwardCall& call) const {
   auto saved = saves({call.needs(kX), call.needs(kWeight), call.needs(kBias)});
   Tensor in[kGivenVariance + 2], out[kVariance + 1];
   for (int i : saved.inputs) in[i] = contiguous(call.input(i));
@@ -241,10 +164,8 @@ Tensors BatchNorm::backward(autograd::BackwardCall& call) const {
   return grads;
 }
 
-}  // namespace
-
-Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Tensor running_var,
-                  BatchNormOptions options, Where where) {
+void require_batch_norm(const BatchNormOptions& options, const Tensor& running_mean,
+                        const Tensor& running_var) {
   constexpr const char* kTag = "batch_norm";
   expect<ValueError>(options.epsilon > 0, kTag, "expected a positive epsilon, got {}",
                      options.epsilon);
@@ -256,11 +177,16 @@ Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Ten
                      "expected both mean and variance of the batch, or neither");
   expect<ValueError>(options.training || running_mean.defined(), kTag,
                      "expected running statistics for evaluation");
+}
+
+Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Tensor running_var,
+                  BatchNormOptions options, Where where) {
+  require_batch_norm(options, running_mean, running_var);
   // Autocast casts the residual, but for calls that have a float64 input.
   if (autograd::input_rule() != nullptr) options.mean = options.variance = Tensor();
-  auto op = options.training ? std::make_shared<BatchNorm>(options, std::move(running_mean),
-                                                           std::move(running_var))
-                             : std::make_shared<BatchNorm>(options, Tensor(), Tensor());
+  auto op = options.training ? std::make_shared<BatchNormOp>(options, std::move(running_mean),
+                                                             std::move(running_var))
+                             : std::make_shared<BatchNormOp>(options, Tensor(), Tensor());
   Tensors in{std::move(x), std::move(weight), std::move(bias)};
   if (!options.training) {
     in.push_back(std::move(running_mean));

@@ -43,10 +43,12 @@ inline bool has_slices(const ConvShape& shape, const autograd::TensorInfo& saved
 /// Inputs of the kernel: one was saved, the other comes with backward.
 enum class WeightGradientInput { x, dy };
 
-/// dweight of this shape. `saved` is the kernel's input `which`; the `other` is contiguous.
-inline void launch_backward_weight(const ConvShape& shape, const Conv2dOptions& options,
-                                   WeightGradientInput which, const autograd::SavedRows& saved,
-                                   const Tensor& other, const Tensor& dweight) {
+/// dweight of this shape. `saved` is the kernel's input `which`, an `autograd::SavedRows` or what
+/// gives rows likewise; the `other` is contiguous.
+template <class Rows>
+void launch_backward_weight(const ConvShape& shape, const Conv2dOptions& options,
+                            WeightGradientInput which, const Rows& saved, const Tensor& other,
+                            const Tensor& dweight) {
   const int64_t step = saved.is_whole() ? shape.n : images_of_slice(shape);
   int64_t begin = 0;
   do {

@@ -36,6 +36,18 @@ class ConvBn final : public Module {
   Tensor operator()(Tensor x, Tensor residual, Where where = Where::current()) {
     return call(where, [&] { return run(std::move(x), std::move(residual)); });
   }
+  Tensor operator()(PendingNorm x, Where where = Where::current()) {
+    return (*this)(std::move(x), Tensor(), where);
+  }
+  Tensor operator()(PendingNorm x, Tensor residual, Where where = Where::current()) {
+    return call(where, [&] { return run(std::move(x), std::move(residual)); });
+  }
+  /// With the norm left to the convolution that comes next.
+  template <class Input>  // Tensor or PendingNorm
+  PendingNorm pending(Input x, Where where = Where::current()) {
+    return call(where,
+                [&] { return bn.pending(conv.for_norm(std::move(x), where), activation_, where); });
+  }
   Tensor forward(Tensor x) override { return run(std::move(x), {}); }
   std::string_view kind() const override { return "ConvBn"; }
 
@@ -43,7 +55,8 @@ class ConvBn final : public Module {
   BatchNorm2d bn;
 
  private:
-  Tensor run(Tensor x, Tensor residual) {
+  template <class Input>
+  Tensor run(Input x, Tensor residual) {
     return bn(conv.for_norm(std::move(x), where()),
               {.residual = std::move(residual), .activation = activation_}, where());
   }

@@ -11,7 +11,7 @@ class DepthwiseSeparable final : public Module {
       : depthwise(in, in, {.kernel = 3, .stride = stride, .groups = in}), pointwise(in, out, {}) {
     register_modules({{"0", depthwise}, {"1", pointwise}});
   }
-  Tensor forward(Tensor x) override { return pointwise(depthwise(std::move(x))); }
+  Tensor forward(Tensor x) override { return pointwise(depthwise.pending(std::move(x))); }
   std::string_view kind() const override { return "DepthwiseSeparable"; }
 
   ConvBn depthwise, pointwise;

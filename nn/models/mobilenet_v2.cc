@@ -22,8 +22,9 @@ class InvertedResidualBranch final : public Module {
   Tensor forward(Tensor x) override {
     Tensor shortcut;
     if (has_shortcut_) shortcut = x;
-    if (expand_ != nullptr) x = (*expand_)(std::move(x));
-    return bn_(project_.for_norm(depthwise_(std::move(x))), {.residual = std::move(shortcut)});
+    PendingNorm hidden = expand_ != nullptr ? depthwise_.pending(expand_->pending(std::move(x)))
+                                            : depthwise_.pending(std::move(x));
+    return bn_(project_.for_norm(std::move(hidden)), {.residual = std::move(shortcut)});
   }
   std::string_view kind() const override { return "InvertedResidualBranch"; }
 

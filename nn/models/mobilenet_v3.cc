@@ -81,10 +81,10 @@ class InvertedResidualBranch final : public Module {
   Tensor forward(Tensor x) override {
     Tensor shortcut;
     if (has_shortcut_) shortcut = x;
-    if (expand_ != nullptr) x = (*expand_)(std::move(x));
-    x = depthwise_(std::move(x));
-    if (squeeze_ != nullptr) x = (*squeeze_)(std::move(x));
-    return project_(std::move(x), std::move(shortcut));
+    PendingNorm hidden = expand_ != nullptr ? depthwise_.pending(expand_->pending(std::move(x)))
+                                            : depthwise_.pending(std::move(x));
+    if (squeeze_ == nullptr) return project_(std::move(hidden), std::move(shortcut));
+    return project_((*squeeze_)(std::move(hidden).apply()), std::move(shortcut));
   }
   std::string_view kind() const override { return "InvertedResidualBranch"; }
 

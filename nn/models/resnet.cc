@@ -55,8 +55,8 @@ class Bottleneck final : public Module {
 
   Tensor forward(Tensor x) override {
     Tensor y = bn1(conv1.for_norm(x), {.activation = Activation::relu});
-    y = bn2(conv2.for_norm(std::move(y)), {.activation = Activation::relu});
-    Conv2dWithStatistics z = conv3.for_norm(std::move(y));
+    Conv2dWithStatistics z =
+        conv3.for_norm(bn2.pending(conv2.for_norm(std::move(y)), Activation::relu));
     if (downsample) x = (*downsample)(std::move(x));
     return bn3(std::move(z), {.residual = std::move(x), .activation = Activation::relu});
   }

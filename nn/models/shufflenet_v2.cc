@@ -32,8 +32,8 @@ class ShortBranch final : public Module {
     register_modules({{"0", conv0_}, {"1", bn1_}, {"2", conv2_}, {"3", bn3_}});
   }
   Tensor forward(Tensor x) override {
-    x = bn1_(conv0_.for_norm(std::move(x)));
-    return bn3_(conv2_.for_norm(std::move(x)), {.activation = Activation::relu});
+    PendingNorm hidden = bn1_.pending(conv0_.for_norm(std::move(x)), Activation::none);
+    return bn3_(conv2_.for_norm(std::move(hidden)), {.activation = Activation::relu});
   }
   std::string_view kind() const override { return "ShortBranch"; }
 
@@ -58,9 +58,9 @@ class LongBranch final : public Module {
     register_modules({{"5", conv5_}, {"6", bn6_}});
   }
   Tensor forward(Tensor x) override {
-    x = bn1_(conv0_.for_norm(std::move(x)), {.activation = Activation::relu});
-    x = bn4_(conv3_.for_norm(std::move(x)));
-    return bn6_(conv5_.for_norm(std::move(x)), {.activation = Activation::relu});
+    PendingNorm hidden = bn1_.pending(conv0_.for_norm(std::move(x)), Activation::relu);
+    hidden = bn4_.pending(conv3_.for_norm(std::move(hidden)), Activation::none);
+    return bn6_(conv5_.for_norm(std::move(hidden)), {.activation = Activation::relu});
   }
   std::string_view kind() const override { return "LongBranch"; }
 

@@ -29,6 +29,13 @@ void reorder_weights(const ConvShape& shape, const T* weight, bool flip, Compute
   }
 }
 
+/// Forward.
+template <class T>
+Sweep<T> sweep_of(const ConvShape& shape, const T* x, const Compute<T>* weights, const T* bias,
+                  T* y) {
+  return {shape, x, weights, bias, y, shape.h, shape.w, shape.p, shape.q, shape.padding};
+}
+
 /// The data gradient under any stride: a sweep over x that reads dy.
 template <class T>
 struct GradientSweep {
@@ -122,12 +129,9 @@ struct GradientSweep {
 };
 
 template <class T>
-void forward_sweep(const ConvShape& shape, const T* x, const Compute<T>* weights, const T* bias,
-                   T* y, const RowMoments* moments) {
-  Sweep<T> sweep{shape,   x,       weights, bias,          y,      shape.h,
-                 shape.w, shape.p, shape.q, shape.padding, moments};
+void forward_sweep(const Sweep<T>& sweep) {
   with_window<T>(
-      shape, [&](auto window) { sweep.correlate(window); }, [&] { sweep.correlate(); });
+      sweep.shape, [&](auto window) { sweep.correlate(window); }, [&] { sweep.correlate(); });
 }
 
 }  // namespace
@@ -145,7 +149,7 @@ void depthwise(const ConvShape& shape, const T* x, const T* weight, const T* bia
   ScratchCursor cursor(scratch);
   Compute<T>* blocks = take_weights<T>(shape, cursor);
   reorder_weights(shape, weight, false, blocks);
-  forward_sweep(shape, x, blocks, bias, y, nullptr);
+  forward_sweep(sweep_of(shape, x, blocks, bias, y));
 }
 
 bool depthwise_gathers_statistics(const ConvShape& shape) {
@@ -154,22 +158,58 @@ bool depthwise_gathers_statistics(const ConvShape& shape) {
          shape.q <= kWidest;
 }
 
+namespace {
+
+/// Forward with statistics, of an input that is normalised on the way or, where `norm` is null,
+/// not.
+class StatisticsSweep {
+ public:
+  StatisticsSweep(const ConvShape& shape, const InputNorm* norm, void* scratch)
+      : shape_(shape),
+        cursor_(scratch),
+        blocks_(take_weights<float>(shape, cursor_)),
+        moments_(shape, num_threads(), cursor_),
+        way_(norm, shape, moments_.threads(), cursor_) {}
+  int64_t scratch_bytes() const { return cursor_.used(); }
+
+  void run(const float* x, const float* weight, const float* bias, float* y,
+           const BatchStatistics& statistics) const {
+    reorder_weights(shape_, weight, false, blocks_);
+    Sweep<float> sweep = sweep_of(shape_, x, blocks_, bias, y);
+    sweep.moments = &moments_;
+    sweep.way = way_;
+    forward_sweep(sweep);
+    moments_.finish(statistics);
+  }
+
+ private:
+  const ConvShape& shape_;
+  ScratchCursor cursor_;
+  float* blocks_;
+  RowMoments moments_;
+  OnTheWay way_;
+};
+
+}  // namespace
+
 int64_t depthwise_with_statistics_scratch(const ConvShape& shape) {
-  ScratchCursor cursor(nullptr);
-  take_weights<float>(shape, cursor);
-  RowMoments(shape, num_threads(), cursor);
-  return cursor.used();
+  return StatisticsSweep(shape, nullptr, nullptr).scratch_bytes();
 }
 
 void depthwise_with_statistics(const ConvShape& shape, const float* x, const float* weight,
                                const float* bias, float* y, const BatchStatistics& statistics,
                                void* scratch) {
-  ScratchCursor cursor(scratch);
-  float* blocks = take_weights<float>(shape, cursor);
-  const RowMoments moments(shape, num_threads(), cursor);
-  reorder_weights(shape, weight, false, blocks);
-  forward_sweep(shape, x, blocks, bias, y, &moments);
-  moments.finish(statistics);
+  StatisticsSweep(shape, nullptr, scratch).run(x, weight, bias, y, statistics);
+}
+
+int64_t normalized_depthwise_scratch(const ConvShape& shape, const InputNorm& norm) {
+  return StatisticsSweep(shape, &norm, nullptr).scratch_bytes();
+}
+
+void normalized_depthwise(const ConvShape& shape, const InputNorm& norm, const float* x,
+                          const float* weight, const float* bias, float* y,
+                          const BatchStatistics& statistics, void* scratch) {
+  StatisticsSweep(shape, &norm, scratch).run(x, weight, bias, y, statistics);
 }
 
 template <class T>

@@ -11,6 +11,8 @@
 
 namespace brim::cpu {
 
+class InputNorm;  // input_norm.h
+
 // T: float, double, BFloat16 or Float16.
 
 /// Forward and data gradient: the weights, reordered.
@@ -31,6 +33,12 @@ void depthwise_with_statistics(const ConvShape& shape, const float* x, const flo
                                const float* bias, float* y, const BatchStatistics& statistics,
                                void* scratch);
 
+/// The same of an input that goes through `norm` on the way, rows of it at a time.
+int64_t normalized_depthwise_scratch(const ConvShape& shape, const InputNorm& norm);
+void normalized_depthwise(const ConvShape& shape, const InputNorm& norm, const float* x,
+                          const float* weight, const float* bias, float* y,
+                          const BatchStatistics& statistics, void* scratch);
+
 /// Sums are in Compute<T> over 256 pixels, or up to the end of the row that they end in; in double
 /// beyond.
 template <class T>
@@ -38,5 +46,10 @@ int64_t depthwise_backward_weight_scratch(const ConvShape& shape);
 template <class T>
 void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, Compute<T>* dweight,
                                void* scratch);
+/// The same of an input that goes through `norm` on the way.
+int64_t normalized_depthwise_backward_weight_scratch(const ConvShape& shape, const InputNorm& norm);
+void normalized_depthwise_backward_weight(const ConvShape& shape, const InputNorm& norm,
+                                          const float* x, const float* dy, float* dweight,
+                                          void* scratch);
 
 }  // namespace brim::cpu

@@ -46,10 +46,14 @@ class RowMoments {
         moments_(units(), shape.c, scratch),
         parts_(scratch.take<char>(threads_ * bytes_of_part())) {}
 
-  /// Calls row(i, statistics) for every row of the result.
-  template <class Row>
-  void run(const Row& row) const {
+  int64_t threads() const { return threads_; }
+
+  /// Calls row(i, statistics) for every row of the result; each thread its own `row`, which
+  /// row_of_thread(thread) makes.
+  template <class RowOfThread>
+  void run(const RowOfThread& row_of_thread) const {
     parallel_pieces(units(), threads_, [&](int64_t thread, int64_t begin, int64_t end) {
+      auto row = row_of_thread(thread);
       ScratchCursor cursor(parts_ + thread * bytes_of_part());
       const PartSums sums(shape_.c, cursor);
       for (int64_t unit = begin; unit < end; ++unit) {

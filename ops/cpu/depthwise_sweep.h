@@ -9,6 +9,7 @@
 #include "brim/ops/cpu/channel_rows.h"
 #include "brim/ops/cpu/depthwise_statistics.h"
 #include "brim/ops/cpu/depthwise_tiles.h"
+#include "brim/ops/cpu/input_norm.h"
 
 namespace brim::cpu {
 
@@ -78,6 +79,7 @@ void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, cons
                 bool streaming, const Statistics& statistics) {
   constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
   int64_t channels = from.channels, row_step = from.width * channels;
+  const T* ahead = from.source_of(x);
   for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
@@ -89,7 +91,7 @@ void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, cons
     // The rows that the outputs below will need beyond these.
     if constexpr (is_vector<V>)
       for (int r = kTaps; r < kTaps + kStride; ++r)
-        prefetch(x + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+        prefetch(ahead + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
     T* out = opaque(to + c);
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) {
@@ -132,20 +134,26 @@ struct Sweep {
   int64_t from_height, from_width, to_height, to_width;
   Pair padding;
   const RowMoments* moments = nullptr;  ///< gathered, if it is not null
+  OnTheWay way = {};                    ///< with moments
 
   /// Calls row(plane, y, output, statistics) for every row of the result.
   template <class Row>
   void run(const Row& row) const {
-    int64_t row_size = to_width * shape.c, image = from_height * from_width * shape.c;
-    const auto run_row = [&](int64_t i, const auto& statistics) {
-      row(Plane<T>{from + i / to_height * image, from_width, shape.c}, i % to_height,
-          to + i * row_size, statistics);
+    int64_t row_size = to_width * shape.c;
+    const auto run_row = [&](InputRows<T>& rows, int64_t i, const auto& statistics) {
+      row(rows.under(i / to_height, rows_under(i % to_height)), i % to_height, to + i * row_size,
+          statistics);
     };
     if constexpr (std::is_same_v<T, float>)
-      if (moments != nullptr) return moments->run(run_row);
+      if (moments != nullptr)
+        return moments->run([&](int64_t thread) {
+          return [&, rows = InputRows<T>(shape, from, way, thread)](
+                     int64_t i, const auto& statistics) mutable { run_row(rows, i, statistics); };
+        });
     parallel_for(shape.n * to_height, kDepthwiseGrain / std::max<int64_t>(row_size, 1) + 1,
                  [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) run_row(i, NoStatistics());
+                   InputRows<T> rows(from, from_height, from_width, shape.c);
+                   for (int64_t i = begin; i < end; ++i) run_row(rows, i, NoStatistics());
                    stream_fence();
                  });
   }

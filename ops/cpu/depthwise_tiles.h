@@ -124,13 +124,19 @@ constexpr bool meets(int position) {
   return position >= 0 && position % kStride == 0 && position / kStride < kWidth;
 }
 
-/// An image [height][width][channels].
+/// An image [height][width][channels], or some of its rows.
 template <class T>
 struct Plane {
   const T* data;
   int64_t width, channels;
+  int64_t first_row = 0;         ///< that of `data`
+  const T* in_memory = nullptr;  ///< where `data` was made from, if not null
   const T* at(int64_t row, int64_t column) const {
-    return data + (row * width + column) * channels;
+    return data + ((row - first_row) * width + column) * channels;
+  }
+  /// What memory has for an element of `data`, or will have for one beyond.
+  const T* source_of(const T* element) const {
+    return in_memory == nullptr ? element : in_memory + (element - data);
   }
 };
 

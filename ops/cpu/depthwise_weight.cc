@@ -3,6 +3,7 @@
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/depthwise.h"
 #include "brim/ops/cpu/depthwise_tiles.h"
+#include "brim/ops/cpu/input_norm.h"
 
 namespace brim::cpu {
 namespace {
@@ -82,6 +83,7 @@ template <class Window, int kWidth, class T>
 void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, Compute<T>* sums) {
   constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
   int64_t channels = plane.channels, row_step = plane.width * channels;
+  const T* ahead = plane.source_of(x);
   for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V gradient[kWidth];
     const T* from = opaque(dy + c);
@@ -96,7 +98,7 @@ void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, 
     if constexpr (is_vector<V>) {
       prefetch(dy + dy_row + c * kWidth, kWidth * kLanes<V>);
       for (int r = kTaps; r < kTaps + kStride; ++r)
-        prefetch(x + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+        prefetch(ahead + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
     }
   });
 }
@@ -121,6 +123,7 @@ template <class T>
 struct WeightSweep {
   const ConvShape& shape;
   const T *x, *dy;
+  OnTheWay way = {};
 
   void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end, const T* dy_row,
               Compute<T>* sums) const {
@@ -135,20 +138,15 @@ struct WeightSweep {
     return inputs_under(i % shape.p, shape.h, shape.r, shape.stride.h, shape.padding.h,
                         shape.dilation.h);
   }
-  /// The image of row i of dy, over the batch.
-  Plane<T> image_of(int64_t i) const {
-    return {x + i / shape.p * shape.h * shape.w * shape.c, shape.w, shape.c};
-  }
 
-  /// Row i of dy, under any window.
-  void row(int64_t i, Compute<T>* sums) const {
-    pixels(image_of(i), rows_under(i), 0, shape.q, dy + i * shape.q * shape.c, sums);
+  /// Row i of dy over the batch, under any window; `in` has what is under it.
+  void row(const Plane<T>& in, int64_t i, Compute<T>* sums) const {
+    pixels(in, rows_under(i), 0, shape.q, dy + i * shape.q * shape.c, sums);
   }
   /// Under one that has a fast path.
   template <class Window>
-  void row(Window, int64_t i, Compute<T>* sums) const {
+  void row(Window, const Plane<T>& in, int64_t i, Compute<T>* sums) const {
     constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
-    const Plane<T> in = image_of(i);
     const T* dy_row = dy + i * shape.q * shape.c;
     const Meeting rows = rows_under(i);
     const Interior inside(shape.q, shape.w, kTaps, kStride, shape.padding.w);
@@ -163,21 +161,26 @@ struct WeightSweep {
     pixels(in, rows, inside.end, shape.q, dy_row, sums);
   }
 
-  /// Each thread sums its own rows, by `add(i, sums)`; the threads' totals are added in order.
+  int64_t rows() const { return shape.n * shape.p; }
+  int64_t pieces() const {
+    return std::clamp<int64_t>(shape.pixels() * shape.c / kDepthwiseGrain, 1,
+                               std::clamp<int64_t>(rows(), 1, num_threads()));
+  }
+
+  /// Each thread sums its own rows, by `add(in, i, sums)`; the threads' totals are added in order.
   template <class Add>
   void run(const Add& add, Compute<T>* dweight, void* scratch) const {
-    int64_t taps = shape.r * shape.s, rows = shape.n * shape.p;
+    const int64_t taps = shape.r * shape.s, pieces = this->pieces();
     ScratchCursor cursor(scratch);
     WeightScratch<Compute<T>> parts(cursor, shape);
-    int64_t pieces = std::clamp<int64_t>(shape.pixels() * shape.c / kDepthwiseGrain, 1,
-                                         std::clamp<int64_t>(rows, 1, num_threads()));
     std::fill_n(parts.totals, parts.step * pieces, 0.0);
-    parallel_pieces(rows, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
+    parallel_pieces(rows(), pieces, [&](int64_t piece, int64_t begin, int64_t end) {
+      InputRows<T> in(shape, x, way, piece);
       WeightSums<Compute<T>> mine{parts.sums + piece * parts.step,
                                   parts.totals + piece * parts.step, taps * shape.c};
       mine.clear();
       for (int64_t i = begin; i < end; ++i) {
-        add(i, mine.sums);
+        add(in.under(i / shape.p, rows_under(i)), i, mine.sums);
         mine.note(shape.q);
       }
       mine.flush();
@@ -194,6 +197,21 @@ struct WeightSweep {
   }
 };
 
+template <class T>
+void run_sweep(const WeightSweep<T>& sweep, Compute<T>* dweight, void* scratch) {
+  with_window<T>(
+      sweep.shape,
+      [&](auto window) {
+        sweep.run([&](const Plane<T>& in, int64_t i,
+                      Compute<T>* sums) { sweep.row(window, in, i, sums); },
+                  dweight, scratch);
+      },
+      [&] {
+        sweep.run([&](const Plane<T>& in, int64_t i, Compute<T>* sums) { sweep.row(in, i, sums); },
+                  dweight, scratch);
+      });
+}
+
 }  // namespace
 
 template <class T>
@@ -206,16 +224,22 @@ int64_t depthwise_backward_weight_scratch(const ConvShape& shape) {
 template <class T>
 void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, Compute<T>* dweight,
                                void* scratch) {
-  WeightSweep<T> sweep{shape, x, dy};
-  with_window<T>(
-      shape,
-      [&](auto window) {
-        sweep.run([&](int64_t i, Compute<T>* sums) { sweep.row(window, i, sums); }, dweight,
-                  scratch);
-      },
-      [&] {
-        sweep.run([&](int64_t i, Compute<T>* sums) { sweep.row(i, sums); }, dweight, scratch);
-      });
+  run_sweep(WeightSweep<T>{shape, x, dy}, dweight, scratch);
+}
+
+int64_t normalized_depthwise_backward_weight_scratch(const ConvShape& shape,
+                                                     const InputNorm& norm) {
+  ScratchCursor cursor(nullptr);
+  OnTheWay(&norm, shape, num_threads(), cursor);
+  return cursor.used() + depthwise_backward_weight_scratch<float>(shape);
+}
+
+void normalized_depthwise_backward_weight(const ConvShape& shape, const InputNorm& norm,
+                                          const float* x, const float* dy, float* dweight,
+                                          void* scratch) {
+  ScratchCursor cursor(scratch);
+  const OnTheWay way(&norm, shape, num_threads(), cursor);
+  run_sweep(WeightSweep<float>{shape, x, dy, way}, dweight, cursor.take<char>(0));
 }
 
 #define BRIM_INSTANTIATE(T)                                                \

@@ -8,6 +8,7 @@
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/affordable.h"
 #include "brim/ops/cpu/channel_rows.h"
+#include "brim/ops/cpu/input_norm.h"
 #include "brim/ops/cpu/pointwise_pixels.h"
 #include "brim/ops/cpu/tile_product.h"
 #include "brim/ops/cpu/transpose.h"
@@ -85,16 +86,23 @@ class Panels {
 
 /// Rows that stay in the caches while all columns are computed from them.
 struct Block {
-  const float* a;
+  const float *a, *in_memory;  ///< the rows, and where they were before a norm; or the same
   int64_t begin, rows;  ///< of the result
   bool is_first;        ///< of its unit
+};
+
+/// What is read: pixels side by side or spread over an image, as they are or through a norm.
+struct Input {
+  Pixels pixels;
+  const InputNorm* norm = nullptr;
+  bool is_read_in_place() const { return pixels.is_dense() && norm == nullptr; }
 };
 
 /// out [pixels, outputs] = in [pixels, depth] B + bias. One of the two may be spread over an image,
 /// as `Pixels` says.
 class RowProduct {
  public:
-  RowProduct(int64_t rows, int64_t depth, int64_t outputs, const Pixels& in, const Pixels& out,
+  RowProduct(int64_t rows, int64_t depth, int64_t outputs, const Input& in, const Pixels& out,
              bool with_statistics, int64_t threads, void* scratch)
       : rows_(rows),
         depth_(depth),
@@ -155,7 +163,7 @@ class RowProduct {
   Part part_of(void* base) const {
     ScratchCursor cursor(base);
     PartSums sums(with_statistics_ ? panels_.padded_outputs() : 0, cursor);
-    float* gathered = in_.is_dense() ? nullptr : cursor.take<float>(block_ * depth_);
+    float* gathered = in_.is_read_in_place() ? nullptr : cursor.take<float>(block_ * depth_);
     return {sums, gathered, cursor.used()};
   }
   int64_t part_bytes() const { return part_of(nullptr).bytes; }
@@ -166,16 +174,24 @@ class RowProduct {
     const int64_t end = unit * unit_ + rows_of(unit);
     for (int64_t at = unit * unit_; at < end; at += block_) {
       const int64_t rows = std::min(block_, end - at);
-      const float* a = in_data_ + at * depth_;
-      if (!in_.is_dense()) {
-        in_.gather(in_data_, depth_, at, rows, part.gathered);
-        a = part.gathered;
-      }
-      const Block block{a, at, rows, at == unit * unit_};
+      const Block block{rows_from(at, rows, part.gathered), in_data_ + at * depth_, at, rows,
+                        at == unit * unit_};
       for (int64_t panel = 0; panel < panels_.count(); ++panel)
         multiply_panel<tiles::kMostVectors>(block, panel, part.sums);
     }
     if (with_statistics_) part.sums.finish(moments_, unit, rows_of(unit), 0, outputs_);
+  }
+
+  /// Where they lie, or in `gathered`.
+  const float* rows_from(int64_t at, int64_t rows, float* gathered) const {
+    const float* from = in_data_ + at * depth_;
+    if (in_.is_read_in_place()) return from;
+    if (!in_.pixels.is_dense()) {
+      in_.pixels.gather(in_data_, depth_, at, rows, gathered);
+      from = gathered;
+    }
+    if (in_.norm != nullptr) in_.norm->apply(from, rows, gathered);
+    return gathered;
   }
 
   template <int kVectors>
@@ -203,12 +219,16 @@ class RowProduct {
     const tiles::Product<float> product{
         .a_row = depth_, .a_step = 1, .b_row = kVectors * kWidth, .depth = depth_};
     const float *a = block.a + row * depth_, *b = panels_.of(panel);
-    if (panel == 0)  // the rows of the next tile
-      tiles::sum_tile(product, a, b, tile, [next = a + kRows * depth_](int64_t step, const void*) {
+    if (panel == 0) {
+      // The rows of the next tile, or those that the next block is made from.
+      const float* next =
+          in_.norm == nullptr ? a + kRows * depth_ : block.in_memory + (block.rows + row) * depth_;
+      tiles::sum_tile(product, a, b, tile, [next](int64_t step, const void*) {
         __builtin_prefetch(next + kRows * step);
       });
-    else
+    } else {
       tiles::sum_tile(product, a, b, tile);
+    }
     const bool is_first = block.is_first && row == 0;
     if (column + kVectors * kWidth <= outputs_) return finish(tile, to, column, is_first, sums);
     V stored[kRows][kVectors];
@@ -265,7 +285,8 @@ class RowProduct {
   }
 
   int64_t rows_, depth_, outputs_;
-  Pixels in_, out_;
+  Input in_;
+  Pixels out_;
   int64_t unit_, units_;  ///< of rows, each with sums of its own
   int64_t threads_, block_;
   bool with_statistics_, streams_ = false, adds_ = false;
@@ -277,15 +298,21 @@ class RowProduct {
   float* out_data_ = nullptr;
 };
 
-RowProduct forward_product(const ConvShape& shape, bool with_statistics, int64_t threads,
-                           void* scratch) {
-  return {shape.pixels(), shape.c,         shape.k, Pixels::under_windows(shape),
-          Pixels(),       with_statistics, threads, scratch};
+RowProduct forward_product(const ConvShape& shape, const InputNorm* norm, bool with_statistics,
+                           int64_t threads, void* scratch) {
+  const Input in{Pixels::under_windows(shape), norm};
+  return {shape.pixels(), shape.c, shape.k, in, Pixels(), with_statistics, threads, scratch};
 }
 
 RowProduct data_product(const ConvShape& shape, int64_t threads, void* scratch) {
-  return {shape.pixels(), shape.k, shape.c, Pixels(), Pixels::under_windows(shape),
+  return {shape.pixels(), shape.k, shape.c, Input(), Pixels::under_windows(shape),
           false,          threads, scratch};
+}
+
+void run_forward(RowProduct product, const float* x, const float* weight, const float* bias,
+                 float* y, const BatchStatistics& statistics) {
+  product.panels().pack_transposed(weight);
+  product.run(x, bias, y, statistics);
 }
 
 }  // namespace
@@ -301,20 +328,30 @@ bool suits(const ConvShape& shape, ConvPass pass) {
     return false;
   const int64_t scratch =
       pass == ConvPass::forward
-          ? forward_product(shape, false, kThreadsOfChoice, nullptr).scratch_bytes()
+          ? forward_product(shape, nullptr, false, kThreadsOfChoice, nullptr).scratch_bytes()
           : data_product(shape, kThreadsOfChoice, nullptr).scratch_bytes();
   return is_affordable(shape, scratch);
 }
 
 int64_t forward_scratch(const ConvShape& shape, bool with_statistics) {
-  return forward_product(shape, with_statistics, num_threads(), nullptr).scratch_bytes();
+  return forward_product(shape, nullptr, with_statistics, num_threads(), nullptr).scratch_bytes();
 }
 
 void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
              float* y, const BatchStatistics& statistics, void* scratch) {
-  RowProduct product = forward_product(shape, statistics.are_wanted(), num_threads(), scratch);
-  product.panels().pack_transposed(weight);
-  product.run(x, bias, y, statistics);
+  run_forward(forward_product(shape, nullptr, statistics.are_wanted(), num_threads(), scratch), x,
+              weight, bias, y, statistics);
+}
+
+int64_t normalized_forward_scratch(const ConvShape& shape, const InputNorm& norm) {
+  return forward_product(shape, &norm, true, num_threads(), nullptr).scratch_bytes();
+}
+
+void normalized_forward(const ConvShape& shape, const InputNorm& norm, const float* x,
+                        const float* weight, const float* bias, float* y,
+                        const BatchStatistics& statistics, void* scratch) {
+  run_forward(forward_product(shape, &norm, true, num_threads(), scratch), x, weight, bias, y,
+              statistics);
 }
 
 int64_t backward_data_scratch(const ConvShape& shape) {

@@ -7,6 +7,10 @@
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cpu/channel_moments.h"
 
+namespace brim::cpu {
+class InputNorm;  // input_norm.h
+}
+
 namespace brim::cpu::pointwise {
 
 /// Is it possible, and faster than a library (bench/conv_bench.cc)? The window is one pixel, there
@@ -23,6 +27,11 @@ int64_t forward_scratch(const ConvShape& shape, bool with_statistics);
 /// `bias` may be null, and the statistics of y be left out.
 void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
              float* y, const BatchStatistics& statistics, void* scratch);
+/// The same of an input that goes through `norm` on the way, a block of pixels at a time.
+int64_t normalized_forward_scratch(const ConvShape& shape, const InputNorm& norm);
+void normalized_forward(const ConvShape& shape, const InputNorm& norm, const float* x,
+                        const float* weight, const float* bias, float* y,
+                        const BatchStatistics& statistics, void* scratch);
 int64_t backward_data_scratch(const ConvShape& shape);
 void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                    void* scratch);

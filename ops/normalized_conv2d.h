@@ -1,0 +1,53 @@
+// A convolution that applies the batch norm of its input, and the activation after it, on the way:
+// what the norm would write for the convolution to read again is never there as a whole. For
+// training on the CPU; for inference `fused_conv2d`, with the norm folded into the weight. See
+// docs/batch_norm.md.
+#pragma once
+
+#include "brim/ops/batch_norm.h"
+#include "brim/ops/conv2d.h"
+
+namespace brim {
+
+/// What `batch_norm` would be called with, after x; in training, by the statistics of the batch,
+/// which are given, and without a residual.
+struct BatchNormArguments {
+  Tensor weight, bias, running_mean, running_var;
+  BatchNormOptions options;
+};
+
+/// Does `normalized_conv2d` spare passes over memory with an x of this shape, dtype and device? On
+/// the CPU, in float32, where brim's kernels convolve, depthwise or with windows of 1x1, and
+/// outside of autocast.
+bool normalizes_on_the_way(const Tensor& x, const BatchNormArguments& norm, const Tensor& weight,
+                           const Conv2dOptions& options = {});
+
+/// `conv2d_with_statistics(batch_norm(x, ...), weight, bias, options)`, to the bit, and so are the
+/// gradients and what becomes of the running statistics.
+///
+/// On the CPU, with the statistics of the batch given and no residual, one op does it: it saves x,
+/// the norm's weight, bias and statistics, and the weight; what was normalised is made again for
+/// the weight's gradient, some images at a time. Elsewhere, and under autocast, it is those two
+/// calls. Throws what they throw.
+Conv2dWithStatistics normalized_conv2d(Tensor x, BatchNormArguments norm, Tensor weight,
+                                       Tensor bias, const Conv2dOptions& options = {},
+                                       Where where = Where::current());
+
+namespace kernel {
+
+struct NormalizedConv2dAttributes {
+  Conv2dOptions window;
+  BatchNormAttributes norm;
+};
+/// in: x, the norm's weight, bias, mean and variance, weight, bias (may be absent); out: y, mean
+/// and variance (biased) of its channels, float64 [K]. Contiguous. On the CPU, of float32, and of
+/// sizes that it has a way for (`normalizes_on_the_way`).
+inline constexpr Kernel<NormalizedConv2dAttributes> normalized_conv2d{"normalized_conv2d"};
+/// in: x, the norm's weight, bias, mean and variance, dy; out: dweight, with the bits of
+/// `conv2d_backward_weight`. Of depthwise ones.
+inline constexpr Kernel<NormalizedConv2dAttributes> normalized_conv2d_backward_weight{
+    "normalized_conv2d_backward_weight"};
+
+}  // namespace kernel
+
+}  // namespace brim

@@ -1,0 +1,315 @@
+// A convolution that normalises its input on the way has the bits of the two
+// ops that it is.
+#include "brim/ops/normalized_conv2d.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "brim/autograd/backward.h"
+#include "brim/base/bytes.h"
+#include "brim/base/parallel.h"
+#include "brim/ops/autocast.h"
+#include "brim/ops/conv_slices.h"
+#include "brim/tests/support/compare.h"
+#include "brim/tests/support/launched_kernels.h"
+#include "brim/tests/support/op_spec.h"
+
+namespace brim {
+namespace {
+
+constexpr Activation kNone = Activation::none, kRelu = Activation::relu, kRelu6 = Activation::relu6,
+                     kHardswish = Activation::hardswish;
+
+struct Case {
+  const char *name;
+  Shape x, weight;
+  Conv2dOptions window = {};
+  Activation activation = kRelu6;
+  bool bias = false;
+  bool on_the_way = true;  ///< is there a kernel for it?
+};
+
+const Case kCases[] = {
+    {"1x1", {3, 23, 31, 24}, {150, 1, 1, 24}},
+    {"1x1, few channels, bias", {2, 41, 33, 8}, {10, 1, 1, 8}, {}, kRelu, true},
+    {"1x1, deep", {4, 9, 8, 1030}, {96, 1, 1, 1030}, {}, kNone},
+    {"1x1 stride 2", {3, 45, 51, 40}, {72, 1, 1, 40}, {.stride = 2}, kHardswish},
+    {"1x1, slices", {5, 96, 96, 48}, {16, 1, 1, 48}},
+    {"depthwise", {3, 31, 29, 32}, {32, 3, 3, 1}, {.padding = 1, .groups = 32}, kRelu6, true},
+    {"depthwise stride 2",
+     {2, 58, 59, 144},
+     {144, 3, 3, 1},
+     {.stride = 2, .padding = 1, .groups = 144}},
+    {"depthwise 5x5", {2, 7, 9, 96}, {96, 5, 5, 1}, {.padding = 2, .groups = 96}, kHardswish},
+    {"depthwise 5x5 stride 2",
+     {3, 40, 37, 16},
+     {16, 5, 5, 1},
+     {.stride = 2, .padding = 2, .groups = 16},
+     kRelu},
+    {"depthwise, without padding", {2, 19, 21, 48}, {48, 3, 3, 1}, {.groups = 48}, kNone},
+    {"depthwise, wide padding and dilation",
+     {2, 26, 15, 32},
+     {32, 3, 3, 1},
+     {.padding = 4, .dilation = {3, 2}, .groups = 32}},
+    {"depthwise, steps past the window",
+     {2, 33, 34, 16},
+     {16, 3, 2, 1},
+     {.stride = 5, .groups = 16}},
+    {"depthwise, slices",
+     {3, 112, 112, 96},
+     {96, 3, 3, 1},
+     {.stride = 2, .padding = 1, .groups = 96}},
+    {"3x3", {4, 15, 17, 64}, {80, 3, 3, 64}, {.padding = 1}, kRelu, true, false},
+    {"depthwise, odd channels",
+     {3, 30, 29, 41},
+     {41, 3, 3, 1},
+     {.padding = 1, .groups = 41},
+     kRelu6,
+     false,
+     false},
+    {"few pixels", {1, 2, 2, 256}, {128, 1, 1, 256}, {}, kRelu, false, false},
+};
+
+/// Leaves, and the running statistics.
+struct Operands {
+  Tensor x, gain, shift, weight, bias, running_mean, running_var, dy;
+
+  explicit Operands(const Case &c, Dtype dtype = Dtype::float32) {
+    const TensorOptions options{.dtype = dtype};
+    const Shape channels{c.x[3]};
+    x = normal(c.x, 2, RandomKey{1}, options);
+    gain = uniform(channels, 0.5, 3, RandomKey{2}, options);
+    shift = uniform(channels, -1, 2, RandomKey{3}, options);
+    weight = normal(c.weight, 1, RandomKey{4}, options);
+    if (c.bias) bias = normal({c.weight[0]}, 1, RandomKey{5}, options);
+    running_mean = uniform(channels, -1, 1, RandomKey{6}, options);
+    running_var = uniform(channels, 0.5, 2, RandomKey{7}, options);
+    dy = normal(conv2d_shape(c.x, c.weight, c.window), 1, RandomKey{8}, options);
+    for (Tensor *leaf : {&x, &gain, &shift, &weight, &bias})
+      if (leaf->defined()) leaf->set_requires_grad();
+  }
+  /// With the statistics of x.
+  BatchNormArguments norm(const Case &c) const {
+    autograd::NoGradScope no_grad;
+    const Shape channels{c.x[3]};
+    const TensorOptions options{.dtype = Dtype::float64};
+    Tensor mean = empty(channels, options), variance = empty(channels, options);
+    launch(kernel::batch_norm_statistics, x.dtype(), {x}, {mean, variance});
+    return {gain,
+            shift,
+            running_mean,
+            running_var,
+            {.activation = c.activation, .mean = mean, .variance = variance}};
+  }
+};
+
+struct Named {
+  std::string name;
+  Tensor tensor;
+};
+
+/// All that a forward and a backward pass leave.
+std::vector<Named> results(const Operands &t, Conv2dWithStatistics y) {
+  std::vector<Named> all{{"y", y.y}, {"mean", y.mean}, {"variance", y.variance}};
+  backward(std::move(y.y), {.grad = t.dy});
+  for (const auto &[name, leaf] : {Named{"x", t.x},
+                                   {"gain", t.gain},
+                                   {"shift", t.shift},
+                                   {"weight", t.weight},
+                                   {"bias", t.bias}})
+    if (leaf.defined()) all.push_back({"the gradient of " + name, leaf.grad()});
+  all.push_back({"the running mean", t.running_mean});
+  all.push_back({"the running variance", t.running_var});
+  return all;
+}
+
+Conv2dWithStatistics in_two(const Case &c, const Operands &t, BatchNormArguments norm) {
+  return conv2d_with_statistics(batch_norm(t.x, norm.weight, norm.bias, norm.running_mean,
+                                           norm.running_var, std::move(norm.options)),
+                                t.weight, t.bias, c.window);
+}
+Conv2dWithStatistics in_one(const Case &c, const Operands &t, BatchNormArguments norm) {
+  return normalized_conv2d(t.x, std::move(norm), t.weight, t.bias, c.window);
+}
+
+void check_same(const std::vector<Named> &got, const std::vector<Named> &expected) {
+  REQUIRE(got.size() == expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(got[i].name);
+    CHECK(testing::bit_difference(got[i].tensor, expected[i].tensor) == "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "normalized_conv2d: values, gradients and running statistics have "
+    "the bits of two ops") {
+  for (const Dtype dtype : {Dtype::float32, Dtype::float64})
+    for (const Case &c : kCases) {
+      CAPTURE(c.name);
+      CAPTURE(to_string(dtype));
+      const Operands one(c, dtype), two(c, dtype);
+      check_same(results(one, in_one(c, one, one.norm(c))),
+                 results(two, in_two(c, two, two.norm(c))));
+    }
+}
+
+TEST_CASE(
+    "normalized_conv2d: bits of the forward pass do not depend on the "
+    "number of threads") {
+  for (const Case &c : kCases) {
+    CAPTURE(c.name);
+    const Operands t(c);
+    autograd::NoGradScope no_grad;
+    const Conv2dWithStatistics all = in_one(c, t, t.norm(c));
+    const int threads = num_threads();
+    for (const int fewer_or_more : {1, 3, 5}) {
+      set_num_threads(fewer_or_more);
+      const Conv2dWithStatistics again = in_one(c, t, t.norm(c));
+      set_num_threads(threads);
+      CHECK(testing::bit_difference(again.y, all.y) == "");
+      CHECK(testing::bit_difference(again.mean, all.mean) == "");
+      CHECK(testing::bit_difference(again.variance, all.variance) == "");
+    }
+  }
+}
+
+TEST_CASE("normalized_conv2d: what was normalised is never there as a whole") {
+  for (const Case &c : kCases) {
+    CAPTURE(c.name);
+    const Operands t(c);
+    const BatchNormArguments norm = t.norm(c);
+    CHECK(normalizes_on_the_way(t.x, norm, t.weight, c.window) == c.on_the_way);
+    testing::LaunchedKernels forward, backwards;
+    Conv2dWithStatistics y;
+    {
+      const LaunchObserverScope scope(forward);
+      y = in_one(c, t, norm);
+    }
+    CHECK(forward.runs_of("normalized_conv2d") == (c.on_the_way ? 1 : 0));
+    CHECK(forward.runs_of("batch_norm") == (c.on_the_way ? 0 : 1));
+    {
+      const LaunchObserverScope scope(backwards);
+      backward(std::move(y.y), {.grad = t.dy});
+    }
+    const ConvShape shape(c.x, c.weight, t.dy.shape(), c.window);
+    const bool depthwise = shape.is_depthwise() && c.on_the_way;
+    CHECK(backwards.runs_of("normalized_conv2d_backward_weight") == (depthwise ? 1 : 0));
+    CHECK(backwards.runs_of("batch_norm") ==
+          (depthwise ? 0 : ceil_div(shape.n, images_of_slice(shape))));
+  }
+}
+
+TEST_CASE(
+    "normalized_conv2d: with a residual, in halves, by running "
+    "statistics, under autocast "
+    "it is two ops") {
+  const Case &c = kCases[0];
+  const Operands t(c), half(c, Dtype::bfloat16);
+  BatchNormArguments added = t.norm(c), running = t.norm(c), low = t.norm(c);
+  added.options.residual = normal(c.x, 1, RandomKey{9});
+  running.options.training = false;
+  CHECK(testing::bit_difference(in_one(c, t, added).y, in_two(c, t, added).y) == "");
+  CHECK(testing::bit_difference(in_one(c, t, running).y, in_two(c, t, running).y) == "");
+  const BatchNormArguments of_half{half.gain, half.shift, {}, {}, {.activation = kRelu}};
+  CHECK(testing::bit_difference(in_one(c, half, of_half).y, in_two(c, half, of_half).y) == "");
+  const Autocast autocast(Dtype::bfloat16);
+  CHECK(!normalizes_on_the_way(t.x, low, t.weight, c.window));
+  const Conv2dWithStatistics y = in_one(c, t, low);
+  CHECK(y.y.dtype() == Dtype::bfloat16);
+  CHECK(testing::bit_difference(y.y, in_two(c, t, low).y) == "");
+}
+
+namespace {
+
+/// Inputs: x, the weight of a first convolution, the norm's weight and bias, a
+/// weight, a bias.
+OpSample sample(const Case &c) {
+  const TensorOptions options{.dtype = Dtype::float64};
+  const int64_t channels = c.x[3], before = 3;
+  const auto random = [&](const Shape &shape, double low, double high, uint64_t key) {
+    return uniform(shape, low, high, RandomKey{key}, options);
+  };
+  Tensors inputs{random({c.x[0], c.x[1], c.x[2], before}, -1, 2, 1),
+                 random({channels, 1, 1, before}, -1, 1, 2), random({channels}, 0.5, 3, 3),
+                 random({channels}, -1, 2, 4), random(c.weight, -1, 1, 5)};
+  if (c.bias) inputs.push_back(random({c.weight[0]}, -1, 1, 6));
+  const auto bias_of = [](const Tensors &in) { return in.size() > 5 ? in[5] : Tensor(); };
+  return {.name = c.name,
+          .inputs = inputs,
+          .run =
+              [c, bias_of](const Tensors &in) {
+                Conv2dWithStatistics z = conv2d_with_statistics(in[0], in[1], {});
+                return Tensors{
+                    normalized_conv2d(
+                        z.y,
+                        {in[2],
+                         in[3],
+                         {},
+                         {},
+                         {.activation = c.activation, .mean = z.mean, .variance = z.variance}},
+                        in[4], bias_of(in), c.window)
+                        .y};
+              },
+          // By ops whose own tests have loops for them.
+          .reference =
+              [c, bias_of](const Tensors &in) {
+                return Tensors{conv2d(batch_norm(conv2d(in[0], in[1], {}), in[2], in[3], {}, {},
+                                                 {.activation = c.activation}),
+                                      in[4], bias_of(in), c.window)};
+              },
+          .reduction = c.x[0] * c.x[1] * c.x[2] + c.weight[1] * c.weight[2] * c.weight[3],
+          .backward_reduction = c.x[0] * c.x[1] * c.x[2] * c.weight[0],
+          .batched = {0},
+          .wide = {2, 3}};
+}
+
+}  // namespace
+
+TEST_CASE("normalized_conv2d: spec") {
+  check_op({.op = "normalized_conv2d",
+            .samples = {sample({"1x1", {2, 12, 13, 16}, {9, 1, 1, 16}, {}, kRelu6, true}),
+                        sample({"depthwise",
+                                {2, 5, 6, 16},
+                                {16, 3, 3, 1},
+                                {.padding = 1, .groups = 16},
+                                kHardswish}),
+                        sample({"depthwise stride 2",
+                                {2, 6, 9, 16},
+                                {16, 5, 5, 1},
+                                {.stride = 2, .padding = 2, .groups = 16},
+                                kRelu,
+                                true}),
+                        sample({"3x3", {2, 5, 4, 6}, {5, 3, 3, 6}, {.padding = 1}, kNone})}});
+}
+
+TEST_CASE("normalized_conv2d: errors are those of the two ops") {
+  const Tensor x = ones({2, 5, 5, 4}), c = ones({4});
+  const TensorOptions wide{.dtype = Dtype::float64};
+  const auto run = [&](const Tensor &weight, const Tensor &bias, const Tensor &mean,
+                       double epsilon = 1e-5) {
+    return normalized_conv2d(
+        x, {c, c, {}, {}, {.epsilon = epsilon, .mean = mean, .variance = ones({4}, wide)}}, weight,
+        bias);
+  };
+  const Tensor mean = zeros({4}, wide), weight = ones({3, 1, 1, 4});
+  CHECK_THROWS_WITH_AS(run(ones({3, 1, 1, 5}), {}, mean),
+                       doctest::Contains("conv2d: expected input channels 5 to match weight"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(run(ones({3, 1, 1, 4}, wide), {}, mean),
+                       doctest::Contains("expected one dtype, got float32 and float64"),
+                       DtypeError);
+  CHECK_THROWS_WITH_AS(run(weight, ones({4}), mean),
+                       doctest::Contains("expected bias of shape [3] to match weight"), ShapeError);
+  CHECK_THROWS_WITH_AS(run(weight, {}, zeros({4})),
+                       doctest::Contains("batch_norm: expected mean and variance of the batch"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(run(weight, {}, mean, 0),
+                       doctest::Contains("batch_norm: expected a positive epsilon, got 0"),
+                       ValueError);
+}
+
+}  // namespace brim
