@@ -1,7 +1,7 @@
 // A convolution that applies the batch norm of its input on the way, on shapes of MobileNet V2
-// (batch 32) and ResNet-50 (batch 16): milliseconds of the forward kernel, and as ratios of their
-// time to it those of the two kernels that it replaces together and of the convolution alone. They
-// take turns.
+// (batch 32) and ResNet-50 (batch 16): milliseconds of the kernel, forward and for depthwise ones
+// backward, and as ratios of their time to it those of the kernels that it replaces, and forward of
+// the convolution alone. They take turns.
 //
 //   normalized_conv_bench [runs] [part of a shape's name]
 #include <fmt/core.h>
@@ -55,37 +55,73 @@ const Case kCases[] = {{32, 96, 96, 112, 2, true},
                        {16, 256, 1024, 14, 1, false, Activation::relu},
                        {16, 512, 2048, 7, 1, false, Activation::relu}};
 
-void compare(const Case& c, int runs) {
-  const TensorOptions wide{.dtype = Dtype::float64};
-  const Shape shape = conv2d_shape(c.x(), c.weight(), c.window()), channels{c.in};
-  const Tensor x = uniform(c.x(), -1, 2, RandomKey{1}),
-               weight = uniform(c.weight(), -1, 1, RandomKey{2}),
-               gain = uniform(channels, 0.5, 2, RandomKey{3}),
-               shift = uniform(channels, -1, 1, RandomKey{4});
-  const Tensor given_mean = zeros(channels, wide), given_variance = ones(channels, wide);
-  const Tensor between = empty(c.x()), y = empty(shape), mean = empty({c.out}, wide),
-               variance = empty({c.out}, wide);
-  const kernel::BatchNormAttributes norm{.activation = c.activation};
+struct Buffers {
+  Tensor x, between, weight, dweight, gain, dgain, shift, dshift, known_mean, known_variance;
+  Tensor y, dy, mean, variance, gradient;
+
+  explicit Buffers(const Case& c) {
+    const TensorOptions wide{.dtype = Dtype::float64};
+    const Shape of_y = conv2d_shape(c.x(), c.weight(), c.window()), channels{c.in};
+    x = uniform(c.x(), -1, 2, RandomKey{1});
+    between = empty(c.x());
+    gradient = empty(c.x());
+    weight = uniform(c.weight(), -1, 1, RandomKey{2});
+    dweight = empty(c.weight());
+    gain = uniform(channels, 0.5, 2, RandomKey{3});
+    dgain = empty(channels);
+    shift = uniform(channels, -1, 1, RandomKey{4});
+    dshift = empty(channels);
+    known_mean = zeros(channels, wide);
+    known_variance = ones(channels, wide);
+    y = empty(of_y);
+    dy = uniform(of_y, -1, 1, RandomKey{5});
+    mean = empty({c.out}, wide);
+    variance = empty({c.out}, wide);
+  }
+};
+
+void report(const Case& c, const char* pass, const bench::Pairs& apart, int runs) {
+  fmt::print("{:24} {:9} {:8.2f} {:8.2f} ({:.2f} to {:.2f})", c.name(), pass,
+             apart.first_seconds / runs * 1e3, apart.ratio.median, apart.ratio.low,
+             apart.ratio.high);
+}
+
+void compare_forward(const Case& c, const Buffers& b, int runs) {
   const auto on_the_way = [&] {
-    launch(kernel::normalized_conv2d, Dtype::float32,
-           {x, gain, shift, given_mean, given_variance, weight, Tensor()}, {y, mean, variance},
-           {c.window(), norm});
+    launch(kernel::normalized_conv2d,
+           {b.x, b.gain, b.shift, b.known_mean, b.known_variance, b.weight, Tensor()},
+           {b.y, b.mean, b.variance}, {c.window(), {.activation = c.activation}});
   };
   const auto convolution = [&] {
-    launch(kernel::conv2d_with_statistics, Dtype::float32, {between, weight, Tensor()},
-           {y, mean, variance}, c.window());
+    launch(kernel::conv2d_with_statistics, {b.between, b.weight, Tensor()},
+           {b.y, b.mean, b.variance}, c.window());
   };
-  const auto in_two = [&] {
-    launch(kernel::batch_norm, {x, gain, shift, given_mean, given_variance, Tensor()}, {between},
-           norm);
+  const auto apart = [&] {
+    launch(kernel::batch_norm, {b.x, b.gain, b.shift, b.known_mean, b.known_variance, Tensor()},
+           {b.between}, {.activation = c.activation});
     convolution();
   };
-  on_the_way(), in_two();
-  const bench::Pairs two = bench::in_pairs(runs, on_the_way, in_two);
-  const bench::Pairs alone = bench::in_pairs(runs, on_the_way, convolution);
-  fmt::print("{:24} {:8.2f} {:8.2f} ({:.2f} to {:.2f}) {:8.2f}\n", c.name(),
-             two.first_seconds / runs * 1e3, two.ratio.median, two.ratio.low, two.ratio.high,
-             alone.ratio.median);
+  on_the_way(), apart();
+  report(c, "forward", bench::in_pairs(runs, on_the_way, apart), runs);
+  fmt::print(" {:8.2f}\n", bench::in_pairs(runs, on_the_way, convolution).ratio.median);
+}
+
+void compare_backward(const Case& c, const Buffers& b, int runs) {
+  const auto at_once = [&] {
+    launch(kernel::normalized_depthwise_backward,
+           {b.x, b.gain, b.shift, b.known_mean, b.known_variance, b.dy, b.weight},
+           {b.gradient, b.dgain, b.dshift, b.dweight}, {c.window(), {.activation = c.activation}});
+  };
+  const auto apart = [&] {
+    launch(kernel::conv2d_backward_weight, {b.between, b.dy}, {b.dweight}, c.window());
+    launch(kernel::conv2d_backward_data, {b.dy, b.weight}, {b.gradient}, c.window());
+    launch(kernel::batch_norm_backward,
+           {b.gradient, b.x, b.gain, b.known_mean, b.known_variance, b.shift, Tensor(), Tensor()},
+           {b.gradient, b.dgain, b.dshift, Tensor()}, {.activation = c.activation});
+  };
+  at_once(), apart();
+  report(c, "backward", bench::in_pairs(runs, at_once, apart), runs);
+  fmt::print("\n");
 }
 
 }  // namespace
@@ -94,7 +130,12 @@ void compare(const Case& c, int runs) {
 int main(int argc, char** argv) {
   const int runs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 15;
   const std::string part = argc > 2 ? argv[2] : "";
-  fmt::print("{:24} {:>8} {:>8} {:14} {:>8}\n", "shape", "ms", "two x", "", "alone x");
-  for (const brim::Case& c : brim::kCases)
-    if (c.name().find(part) != std::string::npos) brim::compare(c, runs);
+  fmt::print("{:24} {:9} {:>8} {:>8} {:14} {:>8}\n", "shape", "pass", "ms", "apart x", "",
+             "alone x");
+  for (const brim::Case& c : brim::kCases) {
+    if (c.name().find(part) == std::string::npos) continue;
+    const brim::Buffers buffers(c);
+    brim::compare_forward(c, buffers, runs);
+    if (c.depthwise) brim::compare_backward(c, buffers, runs);
+  }
 }

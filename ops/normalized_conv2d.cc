@@ -93,9 +93,17 @@ class NormalizedConv2d final : public autograd::Op {
       launch(kernel::bias_gradient, {dy}, {grads[kBias]});
     const Shape &x = call.input_info(0).shape, &weight = call.input_info(kWeight).shape;
     const ConvShape shape(x, weight, dy.shape(), options_);
-    if (call.needs(kWeight)) backward_weight(shape, norm_inputs, dy, grads[kWeight]);
-    if (needs_norm([&](int i) { return call.needs(i); }))
-      backward_norm(call, dy, norm_inputs, grads);
+    const bool into_norm = needs_norm([&](int i) { return call.needs(i); });
+    if (into_norm && shape.is_depthwise() && has_kernel_for(dy.dtype(), shape)) {
+      backward_depthwise(call, dy, norm_inputs, grads);
+      return grads;
+    }
+    if (call.needs(kWeight))
+      launch_backward_weight(
+          shape, options_, WeightGradientInput::x,
+          NormalizedImages(norm_, norm_inputs, has_slices(shape, call.input_info(0))), dy,
+          grads[kWeight]);
+    if (into_norm) backward_norm(call, dy, norm_inputs, grads);
     return grads;
   }
 
@@ -117,24 +125,27 @@ class NormalizedConv2d final : public autograd::Op {
     return needs(BatchNormOp::kX) || needs(BatchNormOp::kWeight) || needs(BatchNormOp::kBias);
   }
 
-  void backward_weight(const ConvShape& shape, const Tensors& in, const Tensor& dy,
-                       const Tensor& dweight) const {
-    if (shape.is_depthwise() && has_kernel_for(dy.dtype(), shape))
-      launch(kernel::normalized_conv2d_backward_weight, {in[0], in[1], in[2], in[3], in[4], dy},
-             {dweight}, {options_, norm_.attributes()});
-    else
-      launch_backward_weight(
-          shape, options_, WeightGradientInput::x,
-          NormalizedImages(norm_, in, has_slices(shape, autograd::infos_of(in).front())), dy,
-          dweight);
+  /// For dx, if it is wanted: it is made in any case.
+  static Tensor take_dx(const autograd::BackwardCall& call, Tensors& grads) {
+    const autograd::TensorInfo& info = call.input_info(BatchNormOp::kX);
+    Tensor dx = empty(info.shape, info.options());
+    if (call.needs(BatchNormOp::kX)) grads[BatchNormOp::kX] = dx;
+    return dx;
+  }
+
+  void backward_depthwise(const autograd::BackwardCall& call, const Tensor& dy, const Tensors& in,
+                          Tensors& grads) const {
+    const Tensor dx = take_dx(call, grads);
+    launch(kernel::normalized_depthwise_backward,
+           {in[0], in[1], in[2], in[3], in[4], dy, contiguous(call.input(kWeight))},
+           {dx, grads[BatchNormOp::kWeight], grads[BatchNormOp::kBias], grads[kWeight]},
+           {options_, norm_.attributes()});
   }
 
   void backward_norm(const autograd::BackwardCall& call, const Tensor& dy, const Tensors& in,
                      Tensors& grads) const {
-    const autograd::TensorInfo& info = call.input_info(BatchNormOp::kX);
-    const Tensor dx = empty(info.shape, info.options());
+    const Tensor dx = take_dx(call, grads);
     launch(kernel::conv2d_backward_data, {dy, contiguous(call.input(kWeight))}, {dx}, options_);
-    if (call.needs(BatchNormOp::kX)) grads[BatchNormOp::kX] = dx;
     launch(
         kernel::batch_norm_backward, dx.dtype(),
         {dx, in[BatchNormOp::kX], in[BatchNormOp::kWeight], in[BatchNormOp::kGivenMean],

@@ -22,13 +22,15 @@ struct BatchNormArguments {
 bool normalizes_on_the_way(const Tensor& x, const BatchNormArguments& norm, const Tensor& weight,
                            const Conv2dOptions& options = {});
 
-/// `conv2d_with_statistics(batch_norm(x, ...), weight, bias, options)`, to the bit, and so are the
-/// gradients and what becomes of the running statistics.
+/// `conv2d_with_statistics(batch_norm(x, ...), weight, bias, options)`: y, its statistics and what
+/// becomes of the running ones to the bit, the gradients too, but for those of depthwise ones where
+/// it `normalizes_on_the_way`: they are summed in another order.
 ///
 /// On the CPU, with the statistics of the batch given and no residual, one op does it: it saves x,
-/// the norm's weight, bias and statistics, and the weight; what was normalised is made again for
-/// the weight's gradient, some images at a time. Elsewhere, and under autocast, it is those two
-/// calls. Throws what they throw.
+/// the norm's weight, bias and statistics, and the weight. What was normalised is made again for
+/// the weight's gradient: some rows of an image at a time, in one sweep with all other gradients,
+/// of a depthwise one, else some images. Elsewhere, and under autocast, it is those two calls.
+/// Throws what they throw.
 Conv2dWithStatistics normalized_conv2d(Tensor x, BatchNormArguments norm, Tensor weight,
                                        Tensor bias, const Conv2dOptions& options = {},
                                        Where where = Where::current());
@@ -43,10 +45,11 @@ struct NormalizedConv2dAttributes {
 /// and variance (biased) of its channels, float64 [K]. Contiguous. On the CPU, of float32, and of
 /// sizes that it has a way for (`normalizes_on_the_way`).
 inline constexpr Kernel<NormalizedConv2dAttributes> normalized_conv2d{"normalized_conv2d"};
-/// in: x, the norm's weight, bias, mean and variance, dy; out: dweight, with the bits of
-/// `conv2d_backward_weight`. Of depthwise ones.
-inline constexpr Kernel<NormalizedConv2dAttributes> normalized_conv2d_backward_weight{
-    "normalized_conv2d_backward_weight"};
+/// Backward of a depthwise one. Bits do not depend on the number of threads. in: x, the norm's
+/// weight, bias, mean and variance, dy, weight; out: dx, the gradients of the norm's weight and
+/// bias, dweight, of which all but the first may be absent.
+inline constexpr Kernel<NormalizedConv2dAttributes> normalized_depthwise_backward{
+    "normalized_depthwise_backward"};
 
 }  // namespace kernel
 

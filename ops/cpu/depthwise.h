@@ -46,10 +46,5 @@ int64_t depthwise_backward_weight_scratch(const ConvShape& shape);
 template <class T>
 void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, Compute<T>* dweight,
                                void* scratch);
-/// The same of an input that goes through `norm` on the way.
-int64_t normalized_depthwise_backward_weight_scratch(const ConvShape& shape, const InputNorm& norm);
-void normalized_depthwise_backward_weight(const ConvShape& shape, const InputNorm& norm,
-                                          const float* x, const float* dy, float* dweight,
-                                          void* scratch);
 
 }  // namespace brim::cpu

@@ -13,6 +13,24 @@
 
 namespace brim::cpu {
 
+/// Room for the weights in blocks.
+template <class T>
+inline Compute<T>* take_weights(const ConvShape& shape, ScratchCursor& scratch) {
+  return scratch.take<Compute<T>>(shape.r * shape.s * shape.c);
+}
+
+/// The weights in blocks of channels; `flip` reverses both R and S.
+template <class T>
+void reorder_weights(const ConvShape& shape, const T* weight, bool flip, Compute<T>* to) {
+  int64_t taps = shape.r * shape.s;
+  for (int64_t c = 0; c < shape.c; ++c) {
+    ChannelBlock<Compute<T>> block(c, shape.c);
+    for (int64_t tap = 0; tap < taps; ++tap)
+      to[block.at(c, flip ? taps - 1 - tap : tap, taps)] =
+          convert<Compute<T>>(weight[c * taps + tap]);
+  }
+}
+
 /// One pixel under any window: the sum over the taps that meet something. kColumns is
 /// columns.count, or 0.
 template <int kColumns, class T, class Statistics>
@@ -193,25 +211,31 @@ struct Sweep {
 
   /// Correlation with a window that has a fast path.
   template <class Window>
-  void correlate(Window) const {
-    constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
-    Interior inside(to_width, from_width, kTaps, kStride, padding.w);
-    bool streaming = streams();
+  void correlate(Window window) const {
+    const bool streaming = streams();
     run([&](const Plane<T>& in, int64_t y, T* out, const auto& of_row) {
-      Meeting rows = rows_under(y);
-      // What is inside comes first: pixels at the border are unlike the others, and no good shift.
-      const auto statistics = of_row.starting_at(inside.begin < inside.end ? inside.begin : 0);
-      for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
-        const T* x = in.at(rows.at, q * kStride - padding.w);
-        T* tile = out + q * shape.c;
-        const auto of_tile = statistics.of_pixel(q);
-        if (rows.count < kTaps)
-          return edge_tile<Window, kWidth>(in, x, rows, weight, bias, tile, of_tile);
-        inner_tile<Window, kWidth>(in, x, weight, bias, tile, streaming, of_tile);
-      });
-      pixels(in, rows, 0, inside.begin, out, statistics);
-      pixels(in, rows, inside.end, to_width, out, statistics);
+      correlate_row(window, in, y, out, streaming, of_row);
     });
+  }
+  /// Row y of it.
+  template <class Window, class Statistics>
+  void correlate_row(Window, const Plane<T>& in, int64_t y, T* out, bool streaming,
+                     const Statistics& of_row) const {
+    constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
+    const Interior inside(to_width, from_width, kTaps, kStride, padding.w);
+    const Meeting rows = rows_under(y);
+    // What is inside comes first: pixels at the border are unlike the others, and no good shift.
+    const auto statistics = of_row.starting_at(inside.begin < inside.end ? inside.begin : 0);
+    for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
+      const T* x = in.at(rows.at, q * kStride - padding.w);
+      T* tile = out + q * shape.c;
+      const auto of_tile = statistics.of_pixel(q);
+      if (rows.count < kTaps)
+        return edge_tile<Window, kWidth>(in, x, rows, weight, bias, tile, of_tile);
+      inner_tile<Window, kWidth>(in, x, weight, bias, tile, streaming, of_tile);
+    });
+    pixels(in, rows, 0, inside.begin, out, statistics);
+    pixels(in, rows, inside.end, to_width, out, statistics);
   }
 };
 

@@ -2,35 +2,13 @@
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/depthwise.h"
-#include "brim/ops/cpu/depthwise_tiles.h"
-#include "brim/ops/cpu/input_norm.h"
+#include "brim/ops/cpu/depthwise_weight_sweep.h"
 
 namespace brim::cpu {
 namespace {
 
-constexpr int64_t kFlushPixels = 256;  // pixels whose sum may be in T, to the end of a row
-
-/// The sums that one thread keeps, in blocks of channels as the weights: in T, emptied into double.
-template <class T>
-struct WeightSums {
-  T* sums;
-  double* totals;
-  int64_t size, pixels = 0;
-
-  void clear() {
-    std::fill_n(sums, size, T(0));
-    std::fill_n(totals, size, 0.0);
-  }
-  void note(int64_t count) {
-    pixels += count;
-    if (pixels >= kFlushPixels) flush();
-  }
-  void flush() {
-    for (int64_t i = 0; i < size; ++i) totals[i] += static_cast<double>(sums[i]);
-    std::fill_n(sums, size, T(0));
-    pixels = 0;
-  }
-};
+using weight_sweep::WeightSums;
+using weight_sweep::WeightSweep;
 
 template <class T>
 struct WeightScratch {
@@ -43,173 +21,27 @@ struct WeightScratch {
         totals(cursor.take<double>(step * num_threads())) {}
 };
 
-template <class T>
-void one_pixel(const Plane<T>& x, const Meeting& rows, const Meeting& columns,
-               const ConvShape& shape, const T* dy, Compute<T>* sums) {
-  for_lanes_and_halves<Compute<T>>(shape.c, [&]<class V>(int64_t c) {
-    V gradient = load<V>(dy + c);
-    for (int64_t i = 0; i < rows.count; ++i)
-      for (int64_t j = 0; j < columns.count; ++j) {
-        int64_t tap = (rows.first + i * rows.step) * shape.s + columns.first + j * columns.step;
-        Compute<T>* sum = sums + shape.r * shape.s * c + tap * kLanes<V>;
-        V in = load<V>(x.at(rows.at + i * rows.at_step, columns.at + j * columns.at_step) + c);
-        store(sum, fma(gradient, in, load<V>(sum)));
-      }
-  });
-}
-
-/// Adds kWidth pixels to one row of a window's sums.
-template <class Window, int kWidth, class V, class T>
-inline void add_row(const T* x, int64_t channels, const V (&gradient)[kWidth], Compute<T>* sums) {
-  constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
-  V sum[kTaps];
-#pragma GCC unroll 8
-  for (int s = 0; s < kTaps; ++s) sum[s] = load<V>(sums + s * kLanes<V>);
-#pragma GCC unroll 24
-  for (int j = 0; j < kStride * (kWidth - 1) + kTaps; ++j) {
-    // Input j meets tap s of output (j - s) / kStride.
-    V in = load<V>(x + j * channels);
-#pragma GCC unroll 8
-    for (int s = 0; s < kTaps; ++s)
-      if (meets<kStride, kWidth>(j - s)) sum[s] = fma(gradient[(j - s) / kStride], in, sum[s]);
-  }
-#pragma GCC unroll 8
-  for (int s = 0; s < kTaps; ++s) store(sums + s * kLanes<V>, sum[s]);
-}
-
-/// kWidth pixels of dy, whose rows are `dy_row` elements long, whose windows lie inside. `x` is the
-/// first input.
-template <class Window, int kWidth, class T>
-void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, Compute<T>* sums) {
-  constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
-  int64_t channels = plane.channels, row_step = plane.width * channels;
-  const T* ahead = plane.source_of(x);
-  for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
-    V gradient[kWidth];
-    const T* from = opaque(dy + c);
-#pragma GCC unroll 16
-    for (int j = 0; j < kWidth; ++j) gradient[j] = load<V>(from + j * channels);
-    Compute<T>* sum = opaque(sums + kTaps * kTaps * c);
-#pragma GCC unroll 8
-    for (int r = 0; r < kTaps; ++r)
-      add_row<Window>(opaque(x + r * row_step + c), channels, gradient,
-                      sum + r * kTaps * kLanes<V>);
-    // The rows below.
-    if constexpr (is_vector<V>) {
-      prefetch(dy + dy_row + c * kWidth, kWidth * kLanes<V>);
-      for (int r = kTaps; r < kTaps + kStride; ++r)
-        prefetch(ahead + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+/// Each thread sums its own rows, by `add(in, i, sums)`; the threads' totals are added in order.
+template <class T, class Add>
+void sum_rows(const WeightSweep<T>& sweep, const Add& add, Compute<T>* dweight, void* scratch) {
+  const ConvShape& shape = sweep.shape;
+  const int64_t rows = shape.n * shape.p, image = shape.h * shape.w * shape.c;
+  const int64_t pieces = std::clamp<int64_t>(shape.pixels() * shape.c / kDepthwiseGrain, 1,
+                                             std::clamp<int64_t>(rows, 1, num_threads()));
+  ScratchCursor cursor(scratch);
+  WeightScratch<Compute<T>> parts(cursor, shape);
+  std::fill_n(parts.totals, parts.step * pieces, 0.0);
+  parallel_pieces(rows, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
+    WeightSums<Compute<T>> mine{parts.sums + piece * parts.step, parts.totals + piece * parts.step,
+                                shape.r * shape.s * shape.c};
+    mine.clear();
+    for (int64_t i = begin; i < end; ++i) {
+      add(Plane<T>{sweep.x + i / shape.p * image, shape.w, shape.c}, i, mine.sums);
+      mine.note(shape.q);
     }
+    mine.flush();
   });
-}
-
-/// The same where only the rows of `rows` exist; `x` is in the first of them.
-template <class Window, int kWidth, class T>
-void edge_tile(const Plane<T>& plane, const T* x, const Meeting& rows, const T* dy,
-               Compute<T>* sums) {
-  constexpr int kTaps = Window::kTaps;
-  int64_t channels = plane.channels, row_step = plane.width * channels;
-  for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
-    V gradient[kWidth];
-#pragma GCC unroll 16
-    for (int j = 0; j < kWidth; ++j) gradient[j] = load<V>(dy + j * channels + c);
-    for (int64_t r = 0; r < rows.count; ++r)
-      add_row<Window>(opaque(x + r * row_step + c), channels, gradient,
-                      sums + kTaps * kTaps * c + (rows.first + r) * kTaps * kLanes<V>);
-  });
-}
-
-template <class T>
-struct WeightSweep {
-  const ConvShape& shape;
-  const T *x, *dy;
-  OnTheWay way = {};
-
-  void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end, const T* dy_row,
-              Compute<T>* sums) const {
-    for (int64_t q = begin; q < end; ++q) {
-      Meeting columns =
-          inputs_under(q, shape.w, shape.s, shape.stride.w, shape.padding.w, shape.dilation.w);
-      one_pixel(in, rows, columns, shape, dy_row + q * shape.c, sums);
-    }
-  }
-
-  Meeting rows_under(int64_t i) const {
-    return inputs_under(i % shape.p, shape.h, shape.r, shape.stride.h, shape.padding.h,
-                        shape.dilation.h);
-  }
-
-  /// Row i of dy over the batch, under any window; `in` has what is under it.
-  void row(const Plane<T>& in, int64_t i, Compute<T>* sums) const {
-    pixels(in, rows_under(i), 0, shape.q, dy + i * shape.q * shape.c, sums);
-  }
-  /// Under one that has a fast path.
-  template <class Window>
-  void row(Window, const Plane<T>& in, int64_t i, Compute<T>* sums) const {
-    constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
-    const T* dy_row = dy + i * shape.q * shape.c;
-    const Meeting rows = rows_under(i);
-    const Interior inside(shape.q, shape.w, kTaps, kStride, shape.padding.w);
-    pixels(in, rows, 0, inside.begin, dy_row, sums);
-    for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
-      const T* first = in.at(rows.at, q * kStride - shape.padding.w);
-      if (rows.count == kTaps)
-        inner_tile<Window, kWidth>(in, first, dy_row + q * shape.c, shape.q * shape.c, sums);
-      else
-        edge_tile<Window, kWidth>(in, first, rows, dy_row + q * shape.c, sums);
-    });
-    pixels(in, rows, inside.end, shape.q, dy_row, sums);
-  }
-
-  int64_t rows() const { return shape.n * shape.p; }
-  int64_t pieces() const {
-    return std::clamp<int64_t>(shape.pixels() * shape.c / kDepthwiseGrain, 1,
-                               std::clamp<int64_t>(rows(), 1, num_threads()));
-  }
-
-  /// Each thread sums its own rows, by `add(in, i, sums)`; the threads' totals are added in order.
-  template <class Add>
-  void run(const Add& add, Compute<T>* dweight, void* scratch) const {
-    const int64_t taps = shape.r * shape.s, pieces = this->pieces();
-    ScratchCursor cursor(scratch);
-    WeightScratch<Compute<T>> parts(cursor, shape);
-    std::fill_n(parts.totals, parts.step * pieces, 0.0);
-    parallel_pieces(rows(), pieces, [&](int64_t piece, int64_t begin, int64_t end) {
-      InputRows<T> in(shape, x, way, piece);
-      WeightSums<Compute<T>> mine{parts.sums + piece * parts.step,
-                                  parts.totals + piece * parts.step, taps * shape.c};
-      mine.clear();
-      for (int64_t i = begin; i < end; ++i) {
-        add(in.under(i / shape.p, rows_under(i)), i, mine.sums);
-        mine.note(shape.q);
-      }
-      mine.flush();
-    });
-    for (int64_t c = 0; c < shape.c; ++c) {
-      ChannelBlock<Compute<T>> block(c, shape.c);
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        double total = 0;
-        for (int64_t piece = 0; piece < pieces; ++piece)
-          total += parts.totals[piece * parts.step + block.at(c, tap, taps)];
-        dweight[c * taps + tap] = static_cast<Compute<T>>(total);
-      }
-    }
-  }
-};
-
-template <class T>
-void run_sweep(const WeightSweep<T>& sweep, Compute<T>* dweight, void* scratch) {
-  with_window<T>(
-      sweep.shape,
-      [&](auto window) {
-        sweep.run([&](const Plane<T>& in, int64_t i,
-                      Compute<T>* sums) { sweep.row(window, in, i, sums); },
-                  dweight, scratch);
-      },
-      [&] {
-        sweep.run([&](const Plane<T>& in, int64_t i, Compute<T>* sums) { sweep.row(in, i, sums); },
-                  dweight, scratch);
-      });
+  weight_sweep::join_totals(shape, parts.totals, pieces, parts.step, dweight);
 }
 
 }  // namespace
@@ -224,22 +56,22 @@ int64_t depthwise_backward_weight_scratch(const ConvShape& shape) {
 template <class T>
 void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, Compute<T>* dweight,
                                void* scratch) {
-  run_sweep(WeightSweep<T>{shape, x, dy}, dweight, scratch);
-}
-
-int64_t normalized_depthwise_backward_weight_scratch(const ConvShape& shape,
-                                                     const InputNorm& norm) {
-  ScratchCursor cursor(nullptr);
-  OnTheWay(&norm, shape, num_threads(), cursor);
-  return cursor.used() + depthwise_backward_weight_scratch<float>(shape);
-}
-
-void normalized_depthwise_backward_weight(const ConvShape& shape, const InputNorm& norm,
-                                          const float* x, const float* dy, float* dweight,
-                                          void* scratch) {
-  ScratchCursor cursor(scratch);
-  const OnTheWay way(&norm, shape, num_threads(), cursor);
-  run_sweep(WeightSweep<float>{shape, x, dy, way}, dweight, cursor.take<char>(0));
+  const WeightSweep<T> sweep{shape, x, dy};
+  with_window<T>(
+      shape,
+      [&](auto window) {
+        sum_rows(
+            sweep,
+            [&](const Plane<T>& in, int64_t i, Compute<T>* sums) {
+              sweep.row(window, in, i, sums);
+            },
+            dweight, scratch);
+      },
+      [&] {
+        sum_rows(
+            sweep, [&](const Plane<T>& in, int64_t i, Compute<T>* sums) { sweep.row(in, i, sums); },
+            dweight, scratch);
+      });
 }
 
 #define BRIM_INSTANTIATE(T)                                                \

@@ -1,6 +1,5 @@
 #include "brim/ops/cpu/normalized_conv2d.h"
 
-#include "brim/ops/cpu/conv2d_slices.h"
 #include "brim/ops/cpu/depthwise.h"
 #include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/cpu/input_norm.h"
@@ -48,46 +47,6 @@ void forward(const KernelCall& call, const Attributes& attributes) {
            {call.out[1].as<double>(), call.out[2].as<double>()}, by.rest());
 }
 
-/// Slices of the batch, as `kernel::conv2d_backward_weight` has them.
-struct WeightGradient {
-  Normalizer by;
-  ImageSlices slices;
-  int64_t weights;
-  float* part;
-
-  WeightGradient(const KernelCall& call, const Attributes& attributes)
-      : by(call, attributes),
-        slices(
-            of_shape({call.in[0].shape, call.out[0].shape, call.in[5].shape, attributes.window})),
-        weights(call.out[0].numel()),
-        part(slices.several() ? by.cursor.take<float>(weights) : nullptr) {}
-
- private:
-  static ImageSlices of_shape(const ConvShape& shape) { return {shape, images_of_slice(shape)}; }
-};
-
-int64_t backward_weight_scratch(const KernelCall& call, const Attributes& attributes) {
-  const WeightGradient gradient(call, attributes);
-  return gradient.by.cursor.used() + gradient.slices.scratch([&](const ConvShape& shape) {
-    return normalized_depthwise_backward_weight_scratch(shape, gradient.by.norm);
-  });
-}
-
-void backward_weight(const KernelCall& call, const Attributes& attributes) {
-  WeightGradient gradient(call, attributes);
-  gradient.by.set(call, attributes);
-  const float *x = call.in[0].as<float>(), *dy = call.in[5].as<float>();
-  float* sum = call.out[0].as<float>();
-  void* rest = gradient.by.rest();
-  gradient.slices.each([&](const ConvShape& shape, bool first) {
-    normalized_depthwise_backward_weight(shape, gradient.by.norm, x, dy,
-                                         first ? sum : gradient.part, rest);
-    if (!first) add_to(sum, gradient.part, gradient.weights);
-    x += elements_of_x(shape);
-    dy += elements_of_dy(shape);
-  });
-}
-
 }  // namespace
 
 bool normalizes_on_the_way(const ConvShape& shape) {
@@ -98,10 +57,8 @@ bool normalizes_on_the_way(const ConvShape& shape) {
 }
 
 void register_normalized_conv2d() {
-  constexpr DeviceType kCpu = DeviceType::cpu;
-  register_kernel(kernel::normalized_conv2d, kCpu, Dtype::float32, forward, forward_scratch);
-  register_kernel(kernel::normalized_conv2d_backward_weight, kCpu, Dtype::float32, backward_weight,
-                  backward_weight_scratch);
+  register_kernel(kernel::normalized_conv2d, DeviceType::cpu, Dtype::float32, forward,
+                  forward_scratch);
 }
 
 }  // namespace brim::cpu
