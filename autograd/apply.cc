@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "brim/autograd/effects.h"
 #include "brim/autograd/in_place.h"
 #include "brim/autograd/input_rule.h"
 #include "brim/autograd/node.h"
@@ -122,7 +123,7 @@ Tensors apply(std::shared_ptr<const Op> op, Inputs given, Where where) {
                           .line = where.line(),
                           .phase = memory::Phase::forward});
   Tensors outputs = run_forward(*op, inputs, context);
-  op->apply_effects(inputs, outputs);
+  apply_effects(*op, inputs, outputs);
   const int overwritten = input_overwritten(context, inputs, outputs);
   context.overwrite = -1;  // a call that runs again has inputs of its own
   notify({*op, Phase::forward, inputs, outputs, context, where, module, nullptr, overwritten});

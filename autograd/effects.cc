@@ -4,6 +4,7 @@ namespace brim::autograd {
 namespace {
 thread_local const std::vector<std::pair<Tensor, Tensor>>* active = nullptr;
 thread_local EffectShare share;
+thread_local bool applying = false;
 }  // namespace
 
 Tensor effect_target(const Tensor& buffer) {
@@ -14,6 +15,16 @@ Tensor effect_target(const Tensor& buffer) {
 }
 
 EffectShare effect_share() { return share; }
+
+void apply_effects(const Op& op, const Tensors& inputs, const Tensors& outputs) {
+  struct Applying {
+    Applying() { applying = true; }
+    ~Applying() { applying = false; }
+  } scope;
+  op.apply_effects(inputs, outputs);
+}
+
+bool are_effects_applied() { return applying; }
 
 EffectScope::EffectScope(const std::vector<std::pair<Tensor, Tensor>>& shadows,
                          const EffectShare& of_update)

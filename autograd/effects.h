@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "brim/core/tensor.h"
+#include "brim/autograd/op.h"
 
 namespace brim::autograd {
 
@@ -22,6 +22,11 @@ struct EffectShare {
   double before = 0;  ///< of the parts that ran before it, whose effects the shadows have
 };
 EffectShare effect_share();
+
+/// Calls `Op::apply_effects`.
+void apply_effects(const Op& op, const Tensors& inputs, const Tensors& outputs);
+/// Is that under way on this thread? What is launched then is not part of what runs again.
+bool are_effects_applied();
 
 /// Redirects effects of this thread from each first tensor to its second until the scope ends.
 class EffectScope {

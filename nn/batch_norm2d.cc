@@ -68,21 +68,24 @@ BatchNormOptions BatchNorm2d::options_for(Fused fused, const Conv2dWithStatistic
 }
 
 PendingNorm BatchNorm2d::pending(Conv2dWithStatistics x, Activation activation, Where where) {
-  return {std::move(x), this, activation, &autograd::module_path(), where};
+  return {std::move(x), *this, activation, where};
 }
 
-std::optional<BatchNormArguments> BatchNorm2d::arguments_for(const PendingNorm& pending) const {
+std::optional<BatchNormArguments> BatchNorm2d::arguments_for(const PendingNorm& pending) {
   if (unfused_scopes > 0 || is_bypassed() || is_folded() || !training() ||
-      !pending.x.mean.defined() || !autograd::grad_enabled())
+      !pending.x_.mean.defined() || !autograd::grad_enabled())
     return {};
-  return BatchNormArguments{
-      weight, bias, running_mean, running_var,
-      options_for({.residual = {}, .activation = pending.activation}, pending.x)};
+  return call(pending.where_, [&] {
+    return BatchNormArguments{
+        weight, bias, running_mean, running_var,
+        options_for({.residual = {}, .activation = pending.activation_}, pending.x_)};
+  });
 }
 
 Tensor PendingNorm::apply() && {
-  const autograd::ModuleScope scope(module);
-  return (*norm)(std::move(x), {.residual = {}, .activation = activation}, where);
+  if (norm_ == nullptr) return std::move(x_.y);
+  const autograd::ModuleScope scope(module_);
+  return (*norm_)(std::move(x_), {.residual = {}, .activation = activation_}, where_);
 }
 
 Tensor BatchNorm2d::run_unfused(Conv2dWithStatistics x, Fused fused) {

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "brim/nn/module.h"
 #include "brim/ops/batch_norm.h"
@@ -20,16 +21,28 @@ class Conv2d;
 
 /// The result of a convolution whose norm is left to the convolution that reads it, and is applied
 /// on the way into that where it spares passes over memory: `BatchNorm2d::pending` makes it,
-/// `Conv2d::for_norm` takes it. Not longer than the norm lives.
-struct PendingNorm {
-  Conv2dWithStatistics x;
-  BatchNorm2d* norm;
-  Activation activation;
-  const std::string* module;  ///< the path that the norm is below
-  Where where;
+/// `Conv2d::for_norm` takes it, once. Not longer than the norm lives.
+class PendingNorm {
+ public:
+  /// No norm: x as it is.
+  explicit PendingNorm(Tensor x) : x_{std::move(x), {}, {}} {}
+  PendingNorm(PendingNorm&&) = default;
+  PendingNorm& operator=(PendingNorm&&) = default;
 
   /// Calls the norm.
   Tensor apply() &&;
+
+ private:
+  friend BatchNorm2d;
+  friend Conv2d;
+  PendingNorm(Conv2dWithStatistics x, BatchNorm2d& norm, Activation activation, Where where)
+      : x_(std::move(x)), norm_(&norm), activation_(activation), where_(where) {}
+
+  Conv2dWithStatistics x_;
+  BatchNorm2d* norm_ = nullptr;
+  Activation activation_ = Activation::none;
+  const std::string* module_ = &autograd::module_path();  // which the norm is below
+  Where where_;
 };
 
 struct BatchNorm2dOptions {
@@ -56,12 +69,13 @@ class BatchNorm2d final : public Module {
   Tensor operator()(Conv2dWithStatistics x, Fused fused, Where where = Where::current());
   Tensor operator()(Conv2dWithStatistics x, Where where = Where::current());
   /// `conv2.for_norm(bn.pending(conv1.for_norm(x), Activation::relu))` is
-  /// `conv2.for_norm(bn(conv1.for_norm(x), {.activation = Activation::relu}))`, to the bit.
+  /// `conv2.for_norm(bn(conv1.for_norm(x), {.activation = Activation::relu}))`; gradients may be
+  /// summed in another order (ops/normalized_conv2d.h).
   PendingNorm pending(Conv2dWithStatistics x, Activation activation,
                       Where where = Where::current());
   /// For `Conv2d::for_norm`: what `brim::batch_norm` would be called with, or nothing where this is
-  /// not that op, with the statistics of the batch given and a gradient wanted.
-  std::optional<BatchNormArguments> arguments_for(const PendingNorm& pending) const;
+  /// not that op in training, with the statistics of the batch given, while ops are recorded.
+  std::optional<BatchNormArguments> arguments_for(const PendingNorm& pending);
   Tensor forward(Tensor x) override;
   std::string_view kind() const override { return "BatchNorm2d"; }
   double epsilon() const { return options_.epsilon; }

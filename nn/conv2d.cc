@@ -38,14 +38,16 @@ Conv2dWithStatistics Conv2d::for_norm(Tensor x, Where where) {
   });
 }
 
-Conv2dWithStatistics Conv2d::for_norm(PendingNorm x, Where where) {
+Conv2dWithStatistics Conv2d::for_norm(PendingNorm pending, Where where) {
+  Tensor& x = pending.x_.y;
   std::optional<BatchNormArguments> norm;
-  if (!is_bypassed() && training() && !is_folded()) norm = x.norm->arguments_for(x);
-  if (!norm || !normalizes_on_the_way(x.x.y, *norm, weight, options_for(x.x.y)))
-    return for_norm(std::move(x).apply(), where);
+  if (pending.norm_ != nullptr && !is_bypassed() && training() && !is_folded())
+    norm = pending.norm_->arguments_for(pending);
+  if (!norm || !normalizes_on_the_way(x, *norm, weight, options_for(x)))
+    return for_norm(std::move(pending).apply(), where);
   return call(where, [&] {
-    const Conv2dOptions options = options_for(x.x.y);
-    return normalized_conv2d(std::move(x.x.y), std::move(*norm), weight, bias, options, where);
+    const Conv2dOptions options = options_for(x);
+    return normalized_conv2d(std::move(x), std::move(*norm), weight, bias, options, where);
   });
 }
 

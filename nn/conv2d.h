@@ -34,8 +34,10 @@ class Conv2d final : public Module {
   /// `bn(conv.for_norm(x))` is `bn(conv(x))`, with one sweep over the result less. A norm in
   /// evaluation does not use them.
   Conv2dWithStatistics for_norm(Tensor x, Where where = Where::current());
-  /// The same of what a norm would give, which this may do on the way.
-  Conv2dWithStatistics for_norm(PendingNorm x, Where where = Where::current());
+  /// The same of what a norm gives, which is not written where this can read the norm's input and
+  /// normalise it on the way: in training on the CPU, in float32, of depthwise convolutions and
+  /// most of 1x1. Elsewhere the norm is called.
+  Conv2dWithStatistics for_norm(PendingNorm pending, Where where = Where::current());
   std::string_view kind() const override { return "Conv2d"; }
 
   /// For `fold_batch_norms` (nn/fold.h): takes a weight and a bias that have a batch norm in them.

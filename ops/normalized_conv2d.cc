@@ -1,5 +1,7 @@
 #include "brim/ops/normalized_conv2d.h"
 
+#include <span>
+
 #include "brim/autograd/input_rule.h"
 #include "brim/base/stand_in.h"
 #include "brim/ops/batch_norm_op.h"
@@ -47,25 +49,12 @@ class NormalizedConv2d final : public autograd::Op {
   void validate(const Tensors& in) const { norm_.validate(in); }
 
   Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
-    const Tensor &x = in[BatchNormOp::kX], &weight = in[kWeight];
-    require_same_kind(name(), x, weight);
-    const Shape shape = conv2d_shape(x.shape(), weight.shape(), options_);
-    const Tensor bias = has_bias(in.size()) ? contiguous(in[kBias]) : Tensor();
-    if (bias.defined()) require_bias(name(), weight, bias, shape[3]);
-    const TensorOptions statistics{.dtype = Dtype::float64, .device = x.device()};
-    Tensors out{empty(shape, {.dtype = x.dtype(), .device = x.device()}),
-                empty({shape[3]}, statistics), empty({shape[3]}, statistics)};
-    if (has_kernel_for(x.dtype(), ConvShape(x.shape(), weight.shape(), shape, options_)))
-      launch(kernel::normalized_conv2d,
-             {contiguous(x), contiguous(in[BatchNormOp::kWeight]),
-              contiguous(in[BatchNormOp::kBias]), contiguous(in[BatchNormOp::kGivenMean]),
-              contiguous(in[BatchNormOp::kGivenVariance]), contiguous(weight), bias},
-             {out[0], out[1], out[2]}, {options_, norm_.attributes()});
-    else
-      launch(kernel::conv2d_with_statistics, x.dtype(),
-             {norm_.forward(in, {}).front(), contiguous(weight), bias}, {out[0], out[1], out[2]},
-             options_);
-    return out;
+    return run(in, true);
+  }
+  // The norm behind it has the statistics; they are not taken again.
+  Tensors forward_again(const Tensors& in, const Tensors&,
+                        const autograd::ForwardContext&) const override {
+    return run(in, false);
   }
 
   void apply_effects(const Tensors& in, const Tensors&) const override {
@@ -86,7 +75,10 @@ class NormalizedConv2d final : public autograd::Op {
     for (size_t i = 0; i < grads.size(); ++i) {
       const int input = static_cast<int>(i);
       if (input < kWeight) norm_inputs.push_back(contiguous(call.input(input)));
-      if (input != BatchNormOp::kX && call.needs(input))
+      // That of x comes later, and what flows to the statistics is in it.
+      const bool has_own =
+          input == BatchNormOp::kWeight || input == BatchNormOp::kBias || input >= kWeight;
+      if (has_own && call.needs(input))
         grads[i] = empty(call.input_info(input).shape, call.input_info(input).options());
     }
     if (has_bias(grads.size()) && call.needs(kBias))
@@ -123,6 +115,35 @@ class NormalizedConv2d final : public autograd::Op {
   template <class NeedsInput>
   static bool needs_norm(const NeedsInput& needs) {
     return needs(BatchNormOp::kX) || needs(BatchNormOp::kWeight) || needs(BatchNormOp::kBias);
+  }
+
+  Tensors run(const Tensors& in, bool with_statistics) const {
+    const Tensor &x = in[BatchNormOp::kX], &weight = in[kWeight];
+    require_same_kind(name(), x, weight);
+    const Shape shape = conv2d_shape(x.shape(), weight.shape(), options_);
+    const Tensor bias = has_bias(in.size()) ? contiguous(in[kBias]) : Tensor();
+    if (bias.defined()) require_bias(name(), weight, bias, shape[3]);
+    Tensors out{empty(shape, {.dtype = x.dtype(), .device = x.device()}), Tensor(), Tensor()};
+    const TensorOptions statistics{.dtype = Dtype::float64, .device = x.device()};
+    for (int i : {kMean, kVariance})
+      if (with_statistics) out[static_cast<size_t>(i)] = empty({shape[3]}, statistics);
+    if (has_kernel_for(x.dtype(), ConvShape(x.shape(), weight.shape(), shape, options_)))
+      launch(kernel::normalized_conv2d,
+             {contiguous(x), contiguous(in[BatchNormOp::kWeight]),
+              contiguous(in[BatchNormOp::kBias]), contiguous(in[BatchNormOp::kGivenMean]),
+              contiguous(in[BatchNormOp::kGivenVariance]), contiguous(weight), bias},
+             {out[0], out[1], out[2]}, {options_, norm_.attributes()});
+    else
+      convolve({norm_.forward(in, {}).front(), contiguous(weight), bias}, out);
+    return out;
+  }
+
+  /// What is normalised.
+  void convolve(const Tensors& in, const Tensors& out) const {
+    if (out[kMean].defined())
+      launch(kernel::conv2d_with_statistics, out[0].dtype(), in, out, options_);
+    else
+      launch(kernel::conv2d, out[0].dtype(), in, std::span(out).first(1), options_);
   }
 
   /// For dx, if it is wanted: it is made in any case.

@@ -1,5 +1,5 @@
 // A convolution that applies the batch norm of its input, and the activation after it, on the way:
-// what the norm would write for the convolution to read again is never there as a whole. For
+// what the norm would write for the convolution to read again is there some rows at a time. For
 // training on the CPU; for inference `fused_conv2d`, with the norm folded into the weight. See
 // docs/batch_norm.md.
 #pragma once
@@ -28,9 +28,11 @@ bool normalizes_on_the_way(const Tensor& x, const BatchNormArguments& norm, cons
 ///
 /// On the CPU, with the statistics of the batch given and no residual, one op does it: it saves x,
 /// the norm's weight, bias and statistics, and the weight. What was normalised is made again for
-/// the weight's gradient: some rows of an image at a time, in one sweep with all other gradients,
-/// of a depthwise one, else some images. Elsewhere, and under autocast, it is those two calls.
-/// Throws what they throw.
+/// the weight's gradient: of a depthwise one some rows of an image at a time, in one sweep with the
+/// other gradients, else some images at a time, where there are enough of them. Where it does not
+/// normalise on the way, what was normalised is there as a whole while it is read. Elsewhere, and
+/// under autocast, it is those two calls. Throws what they throw; about dtypes and the bias under
+/// the tag normalized_conv2d.
 Conv2dWithStatistics normalized_conv2d(Tensor x, BatchNormArguments norm, Tensor weight,
                                        Tensor bias, const Conv2dOptions& options = {},
                                        Where where = Where::current());
@@ -42,8 +44,8 @@ struct NormalizedConv2dAttributes {
   BatchNormAttributes norm;
 };
 /// in: x, the norm's weight, bias, mean and variance, weight, bias (may be absent); out: y, mean
-/// and variance (biased) of its channels, float64 [K]. Contiguous. On the CPU, of float32, and of
-/// sizes that it has a way for (`normalizes_on_the_way`).
+/// and variance (biased) of its channels, float64 [K], or neither. Contiguous. On the CPU, of
+/// float32, and of sizes that it has a way for (`normalizes_on_the_way`).
 inline constexpr Kernel<NormalizedConv2dAttributes> normalized_conv2d{"normalized_conv2d"};
 /// Backward of a depthwise one. Bits do not depend on the number of threads. in: x, the norm's
 /// weight, bias, mean and variance, dy, weight; out: dx, the gradients of the norm's weight and

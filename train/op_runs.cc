@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "brim/autograd/effects.h"
 #include "brim/autograd/node.h"
 #include "brim/autograd/trace_recorder.h"
 #include "brim/train/device_speed.h"
@@ -70,10 +71,12 @@ OpRun replay_of(const OpCall& call, const OpRun& forward) {
   if (!run.key.empty()) run.key = call.key(Phase::recompute);
   if (call.op->is_one_pass()) {
     run.bytes_moved = bytes_of(call.inputs) + bytes_of(call.outputs);
-  } else {  // what it starts from is not written again
+  } else {  // effects do not happen again, and what it starts from is not written again
+    run.bytes_moved -= run.bytes_of_effects;
     for (int anchor : call.op->anchors())
       run.bytes_moved -= call.outputs[static_cast<size_t>(anchor)].bytes();
   }
+  run.bytes_of_effects = 0;
   return run;
 }
 
@@ -117,7 +120,9 @@ void OpRuns::launched(const LaunchEvent& event) {
   OpRun& run =
       is_of_op ? seen_.runs[current()] : seen_.runs.emplace_back(OpRun{.op = event.kernel});
   const int64_t widened = autograd::bytes_widened(event);
-  run.bytes_moved += autograd::bytes_moved(event) - widened;
+  const int64_t moved = autograd::bytes_moved(event) - widened;
+  run.bytes_moved += moved;
+  if (autograd::are_effects_applied()) run.bytes_of_effects += moved;
   run.bytes_widened += widened;
 }
 

@@ -26,7 +26,8 @@ struct OpRun {
   memory::Phase phase = memory::Phase::other;
   double flops = 0;
   int64_t bytes_moved = 0;
-  int64_t bytes_widened = 0;  ///< besides: float32 copies of halves, passes of their own
+  int64_t bytes_of_effects = 0;  ///< among them: of `Op::apply_effects`
+  int64_t bytes_widened = 0;     ///< besides: float32 copies of halves, passes of their own
   /// Equal for runs that take equally long: op, phase, shapes, FLOPs, and which gradients are
   /// wanted of a backward one. "" without `keeps_calls`, and for kernels outside of ops.
   std::string key;

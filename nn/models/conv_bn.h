@@ -37,14 +37,18 @@ class ConvBn final : public Module {
     return call(where, [&] { return run(std::move(x), std::move(residual)); });
   }
   Tensor operator()(PendingNorm x, Where where = Where::current()) {
+    if (is_bypassed()) return std::move(x).apply();
     return (*this)(std::move(x), Tensor(), where);
   }
   Tensor operator()(PendingNorm x, Tensor residual, Where where = Where::current()) {
     return call(where, [&] { return run(std::move(x), std::move(residual)); });
   }
   /// With the norm left to the convolution that comes next.
-  template <class Input>  // Tensor or PendingNorm
-  PendingNorm pending(Input x, Where where = Where::current()) {
+  PendingNorm pending(Tensor x, Where where = Where::current()) {
+    return pending(PendingNorm(std::move(x)), where);
+  }
+  PendingNorm pending(PendingNorm x, Where where = Where::current()) {
+    if (is_bypassed()) return x;
     return call(where,
                 [&] { return bn.pending(conv.for_norm(std::move(x), where), activation_, where); });
   }

@@ -1,8 +1,6 @@
 // Forward and data gradient of depthwise convolution.
 #include "brim/ops/cpu/depthwise.h"
 
-#include <algorithm>
-
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/depthwise_gradient.h"
@@ -70,7 +68,7 @@ class StatisticsSweep {
     sweep.moments = &moments_;
     sweep.way = way_;
     forward_sweep(sweep);
-    moments_.finish(statistics);
+    if (statistics.are_wanted()) moments_.finish(statistics);
   }
 
  private:
@@ -93,7 +91,8 @@ void depthwise_with_statistics(const ConvShape& shape, const float* x, const flo
   StatisticsSweep(shape, nullptr, scratch).run(x, weight, bias, y, statistics);
 }
 
-int64_t normalized_depthwise_scratch(const ConvShape& shape, const InputNorm& norm) {
+int64_t normalized_depthwise_scratch(const ConvShape& shape, const InputNorm& norm,
+                                     bool /*with_statistics*/) {
   return StatisticsSweep(shape, &norm, nullptr).scratch_bytes();
 }
 

@@ -33,8 +33,10 @@ void depthwise_with_statistics(const ConvShape& shape, const float* x, const flo
                                const float* bias, float* y, const BatchStatistics& statistics,
                                void* scratch);
 
-/// The same of an input that goes through `norm` on the way, rows of it at a time.
-int64_t normalized_depthwise_scratch(const ConvShape& shape, const InputNorm& norm);
+/// The same of an input that goes through `norm` on the way, rows of it at a time; the statistics
+/// may be left out.
+int64_t normalized_depthwise_scratch(const ConvShape& shape, const InputNorm& norm,
+                                     bool with_statistics);
 void normalized_depthwise(const ConvShape& shape, const InputNorm& norm, const float* x,
                           const float* weight, const float* bias, float* y,
                           const BatchStatistics& statistics, void* scratch);

@@ -159,8 +159,9 @@ struct Sweep {
   void run(const Row& row) const {
     int64_t row_size = to_width * shape.c;
     const auto run_row = [&](InputRows<T>& rows, int64_t i, const auto& statistics) {
-      row(rows.under(i / to_height, rows_under(i % to_height)), i % to_height, to + i * row_size,
-          statistics);
+      const int64_t image = i / to_height, y = i % to_height;
+      row(rows.are_normalized() ? rows.under(image, rows_under(y)) : rows.of_image(image), y,
+          to + i * row_size, statistics);
     };
     if constexpr (std::is_same_v<T, float>)
       if (moments != nullptr)

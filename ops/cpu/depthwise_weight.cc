@@ -1,4 +1,6 @@
 // Weight gradient of depthwise convolution.
+#include <algorithm>
+
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/depthwise.h"

@@ -16,7 +16,7 @@ class InputNorm {
   InputNorm(const View& x, Activation activation, ScratchCursor& scratch)
       : rows_(x), by_(scratch, rows_), activation_(activation) {}
 
-  /// Once, before `apply`: float32 [C] or float64.
+  /// Once, before `apply`: [C], mean and variance in float64.
   void set(const View& weight, const View& bias, const View& mean, const View& variance,
            double epsilon) {
     by_.set(rows_, weight, bias, mean, variance, epsilon);
@@ -65,10 +65,12 @@ struct OnTheWay {
   OnTheWay(const InputNorm* norm, const ConvShape& shape, int64_t threads, ScratchCursor& scratch)
       : norm(norm) {
     if (norm == nullptr) return;
-    // Two windows, so that few rows are copied, or what is a small part of a cache.
+    // Two windows, so that few rows are copied, or what is a small part of a cache; never more
+    // than an image has.
     constexpr int64_t kSmall = int64_t{32} << 10;  // floats
-    const int64_t window = (shape.r - 1) * shape.dilation.h + 1, row = shape.w * shape.c;
-    rows = std::max(2 * window, kSmall / row);
+    const int64_t window = (shape.r - 1) * std::min(shape.dilation.h, shape.h) + 1;
+    const int64_t row = shape.w * shape.c;
+    rows = std::min(shape.h, std::max(2 * window, kSmall / row));
     step = rows * row;
     room = scratch.take<float>(threads * step);
   }
@@ -88,11 +90,16 @@ class InputRows {
     if (norm_ != nullptr) room_ = way.room + thread * way.step;
   }
 
-  /// At least those under a window, until the next call; of an image from top to bottom.
-  Plane<T> under(int64_t image, const Meeting& window) {
-    if constexpr (std::is_same_v<T, float>)
-      if (norm_ != nullptr) return normalized(image, window);
+  bool are_normalized() const { return norm_ != nullptr; }
+  /// All, where they lie.
+  Plane<T> of_image(int64_t image) const {
     return {x_ + image * height_ * width_ * channels_, width_, channels_};
+  }
+  /// Normalised, at least those under a window, until the next call; of an image from top to
+  /// bottom.
+  Plane<T> under(int64_t image, const Meeting& window) {
+    if constexpr (std::is_same_v<T, float>) return normalized(image, window);
+    return of_image(image);
   }
 
  private:

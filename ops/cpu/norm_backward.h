@@ -28,8 +28,8 @@ class NormBackward {
   void start();
   // For each piece, each by one thread: `clear`, then `add` for all of its pixels, then `flush`.
   void clear(int64_t piece);
-  /// `dy` of elements [first, first + count) of x, whole pixels. Of dx they have what went into the
-  /// activation from then on.
+  /// `dy` of elements [first, first + count) of x, whole pixels. From then on dx has the gradient
+  /// of what went into the activation there.
   void add(int64_t piece, const float* dy, int64_t first, int64_t count);
   void flush(int64_t piece);
   /// All outputs.

@@ -1,7 +1,6 @@
 #include "brim/ops/cpu/normalized_conv2d.h"
 
 #include "brim/ops/cpu/depthwise.h"
-#include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/cpu/input_norm.h"
 #include "brim/ops/cpu/pointwise.h"
 #include "brim/ops/cpu/register.h"
@@ -34,7 +33,7 @@ int64_t forward_scratch(const KernelCall& call, const Attributes& attributes) {
   const ConvShape shape = forward_shape(call, attributes);
   const auto scratch =
       shape.is_depthwise() ? normalized_depthwise_scratch : pointwise::normalized_forward_scratch;
-  return by.cursor.used() + scratch(shape, by.norm);
+  return by.cursor.used() + scratch(shape, by.norm, call.out[1].present);
 }
 
 void forward(const KernelCall& call, const Attributes& attributes) {
@@ -52,8 +51,9 @@ void forward(const KernelCall& call, const Attributes& attributes) {
 bool normalizes_on_the_way(const ConvShape& shape) {
   constexpr int64_t kWidestVector = 16;  // floats: the answer is the same on all processors
   if (shape.is_depthwise())
-    return shape.c % kWidestVector == 0 && depthwise_gathers_statistics(shape);
-  return !has_few_pixels(shape, kFewPixelsOfOneCall) && pointwise::suits(shape, ConvPass::forward);
+    return shape.c % kWidestVector == 0 && shape.h * shape.w > 0 &&
+           depthwise_gathers_statistics(shape);
+  return pointwise::suits(shape, ConvPass::forward);
 }
 
 void register_normalized_conv2d() {

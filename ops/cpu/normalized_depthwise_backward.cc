@@ -1,6 +1,8 @@
 // All gradients of a depthwise convolution and of the batch norm before it, in two sweeps over x
 // instead of four: while rows of x are in the cache they are normalised for the weight's gradient,
 // and the rows of the convolution's data gradient are summed for the norm's.
+#include <algorithm>
+
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/ops/cpu/depthwise_gradient.h"
@@ -22,6 +24,7 @@ class NormalizedDepthwiseBackward {
       : call_(call),
         epsilon_(attributes.norm.epsilon),
         shape_(call.in[0].shape, call.in[6].shape, call.in[5].shape, attributes.window),
+        weights_{shape_, x(), dy()},
         pieces_(pieces_of(shape_)),
         threads_(std::min<int64_t>(num_threads(), pieces_)),
         weights_step_(round_up(shape_.r * shape_.s * shape_.c + 16, 16)),
@@ -39,7 +42,6 @@ class NormalizedDepthwiseBackward {
 
   void run() {
     const GradientSweep<float> data(shape_, dy(), blocks_, nullptr);
-    const WeightSweep<float> weights{shape_, x(), dy()};
     norm_.set(call_.in[1], call_.in[2], call_.in[3], call_.in[4], epsilon_);
     backward_.start();
     data.order(call_.in[6].as<float>(), blocks_);
@@ -47,13 +49,13 @@ class NormalizedDepthwiseBackward {
         shape_,
         [&](auto window) {
           sweep([&](const Plane<float>& in, int64_t i,
-                    float* sums) { weights.row(window, in, i, sums); },
+                    float* sums) { weights_.row(window, in, i, sums); },
                 [&](const Plane<float>& in, int64_t y, float* to) {
                   data.row(window, in, y, to, /*streaming=*/false);
                 });
         },
         [&] {
-          sweep([&](const Plane<float>& in, int64_t i, float* sums) { weights.row(in, i, sums); },
+          sweep([&](const Plane<float>& in, int64_t i, float* sums) { weights_.row(in, i, sums); },
                 [&](const Plane<float>& in, int64_t y, float* to) { data.row(in, y, to); });
         });
     if (call_.out[3].present)
@@ -88,7 +90,6 @@ class NormalizedDepthwiseBackward {
   template <class WeightRow, class DataRow>
   void sweep_piece(int64_t piece, int64_t thread, InputRows<float>& in, const WeightRow& weight_row,
                    const DataRow& data_row) {
-    const WeightSweep<float> weights{shape_, x(), dy()};
     WeightSums<float> sums{sums_ + thread * weights_step_, totals_ + piece * weights_step_,
                            shape_.r * shape_.s * shape_.c};
     sums.clear();
@@ -96,7 +97,7 @@ class NormalizedDepthwiseBackward {
     const int64_t end = dy_rows() * (piece + 1) / pieces_;
     for (int64_t i = dy_rows() * piece / pieces_; i < end; ++i) {
       if (call_.out[3].present) {
-        weight_row(in.under(i / shape_.p, weights.rows_under(i)), i, sums.sums);
+        weight_row(in.under(i / shape_.p, weights_.rows_under(i)), i, sums.sums);
         sums.note(shape_.q);
       }
       sweep_rows_of(i, piece, row_ + thread * row_step(), data_row);
@@ -119,6 +120,7 @@ class NormalizedDepthwiseBackward {
   const KernelCall& call_;
   double epsilon_;
   ConvShape shape_;
+  WeightSweep<float> weights_;
   int64_t pieces_, threads_, weights_step_;
   ScratchCursor cursor_;
   InputNorm norm_;

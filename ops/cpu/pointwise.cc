@@ -86,7 +86,7 @@ class Panels {
 
 /// Rows that stay in the caches while all columns are computed from them.
 struct Block {
-  const float *a, *in_memory;  ///< the rows, and where they were before a norm; or the same
+  const float *a, *in_memory;  ///< the rows, and the first where they came from
   int64_t begin, rows;  ///< of the result
   bool is_first;        ///< of its unit
 };
@@ -174,8 +174,8 @@ class RowProduct {
     const int64_t end = unit * unit_ + rows_of(unit);
     for (int64_t at = unit * unit_; at < end; at += block_) {
       const int64_t rows = std::min(block_, end - at);
-      const Block block{rows_from(at, rows, part.gathered), in_data_ + at * depth_, at, rows,
-                        at == unit * unit_};
+      const Block block{rows_from(at, rows, part.gathered),
+                        in_data_ + in_.pixels.index(at) * depth_, at, rows, at == unit * unit_};
       for (int64_t panel = 0; panel < panels_.count(); ++panel)
         multiply_panel<tiles::kMostVectors>(block, panel, part.sums);
     }
@@ -343,15 +343,16 @@ void forward(const ConvShape& shape, const float* x, const float* weight, const 
               weight, bias, y, statistics);
 }
 
-int64_t normalized_forward_scratch(const ConvShape& shape, const InputNorm& norm) {
-  return forward_product(shape, &norm, true, num_threads(), nullptr).scratch_bytes();
+int64_t normalized_forward_scratch(const ConvShape& shape, const InputNorm& norm,
+                                   bool with_statistics) {
+  return forward_product(shape, &norm, with_statistics, num_threads(), nullptr).scratch_bytes();
 }
 
 void normalized_forward(const ConvShape& shape, const InputNorm& norm, const float* x,
                         const float* weight, const float* bias, float* y,
                         const BatchStatistics& statistics, void* scratch) {
-  run_forward(forward_product(shape, &norm, true, num_threads(), scratch), x, weight, bias, y,
-              statistics);
+  run_forward(forward_product(shape, &norm, statistics.are_wanted(), num_threads(), scratch), x,
+              weight, bias, y, statistics);
 }
 
 int64_t backward_data_scratch(const ConvShape& shape) {

@@ -28,7 +28,8 @@ int64_t forward_scratch(const ConvShape& shape, bool with_statistics);
 void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
              float* y, const BatchStatistics& statistics, void* scratch);
 /// The same of an input that goes through `norm` on the way, a block of pixels at a time.
-int64_t normalized_forward_scratch(const ConvShape& shape, const InputNorm& norm);
+int64_t normalized_forward_scratch(const ConvShape& shape, const InputNorm& norm,
+                                   bool with_statistics);
 void normalized_forward(const ConvShape& shape, const InputNorm& norm, const float* x,
                         const float* weight, const float* bias, float* y,
                         const BatchStatistics& statistics, void* scratch);
