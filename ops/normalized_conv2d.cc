@@ -191,7 +191,7 @@ bool normalizes_on_the_way(const Tensor& x, const BatchNormArguments& norm, cons
                            const Conv2dOptions& options) {
   if (!is_one_op(x, norm)) return false;
   const Shape y = conv2d_shape(x.shape(), weight.shape(), options);
-  return has_kernel_for(x.dtype(), ConvShape(x.shape(), weight.shape(), y, options));
+  return cpu::normalizes_on_the_way(ConvShape(x.shape(), weight.shape(), y, options));
 }
 
 Conv2dWithStatistics normalized_conv2d(Tensor x, BatchNormArguments norm, Tensor weight,

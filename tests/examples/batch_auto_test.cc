@@ -212,12 +212,12 @@ TEST_CASE("an effective batch comes in parts that are alike, and the line says s
 TEST_CASE("where parts of an update are too small for batch norm, that is no error of its own") {
   const std::string net =
       " --data synthetic --model mobilenet_v2 --size 32 --classes 10 --steps 1 --threads 1 "
-      "--effective-batch 33 --budget 30MiB --recompute off --json - --batch ";
+      "--effective-batch 33 --budget 28MiB --recompute off --json - --batch ";
   for (const char* batch : {"auto", "11"}) {
     Finished run = train(net + batch);
     CAPTURE(run.err);
     CHECK(run.code == 2);
-    CHECK(run.err.find("does not fit the budget of 30 MiB") != std::string::npos);
+    CHECK(run.err.find("does not fit the budget of 28 MiB") != std::string::npos);
     CHECK(events_of(run.out).front()["event"] == "refused");
   }
 }

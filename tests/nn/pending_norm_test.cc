@@ -15,6 +15,7 @@
 #include "brim/nn/layers.h"
 #include "brim/nn/models/conv_bn.h"
 #include "brim/nn/models/registry.h"
+#include "brim/ops/autocast.h"
 #include "brim/tests/support/compare.h"
 
 namespace brim {
@@ -132,12 +133,20 @@ TEST_CASE("a norm is called where the convolution does not take it, under its ow
     direct.freeze("bn2");
     check_same_result(pending, direct);
   }
-  SUBCASE("in float64") {
-    pending.to(Dtype::float64);
-    pending(normal({4, 12, 13, 8}, 1, RandomKey{2}, {.dtype = Dtype::float64}));
+  SUBCASE("in halves") {
+    const Autocast autocast(Dtype::bfloat16);
+    check_same_result(pending, direct);
   }
   CHECK(norms.modules == all);
   CHECK(on_the_way.modules.empty());
+}
+
+TEST_CASE("in float64 a network is made of the ops of float32") {
+  Block pending(true);
+  pending.to(Dtype::float64);
+  Places on_the_way("normalized_conv2d");
+  pending(normal({4, 12, 13, 8}, 1, RandomKey{2}, {.dtype = Dtype::float64}));
+  CHECK(on_the_way.modules == Names{"wide", "down"});
 }
 
 TEST_CASE("a norm that is folded, or bypassed, is as if it were called") {

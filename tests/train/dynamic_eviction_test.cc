@@ -171,7 +171,7 @@ TEST_CASE("each part of an update evicts for itself") {
 
 TEST_CASE("of a graph that stays the same a rehearsal tells the peaks, whatever the planner") {
   for (const TrainingCase& c : {TrainingCase{"resnet20", 32, 4, "sgd", 1},
-                                TrainingCase{"mobilenet_v2", 32, 4, "adamw", 1}}) {
+                                TrainingCase{"mobilenet_v2", 32, 16, "adamw", 1}}) {
     CAPTURE(c.name());
     const StepMemory kept = predicted(c, "direct");
     const int64_t budget = kept.state + share_of(kept.peak_live - kept.state, 0.85);

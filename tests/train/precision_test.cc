@@ -108,16 +108,23 @@ TEST_CASE("mixed precision holds what was predicted, and recomputation keeps its
 }
 
 TEST_CASE("halves take fewer bytes than float32") {
-  for (const TrainingCase& c : {TrainingCase{"resnet20", 32, 64}, {"mobilenet_v2", 64, 16}}) {
-    auto peak = [&](Dtype dtype) {
-      const RehearsalOptions options = rehearsal_for(c, {dtype}, free_recomputation());
+  struct Share {
+    TrainingCase of;
+    double most;
+  };
+  // In float32 most norms of MobileNet V2 are applied on the way into the next convolution, and
+  // what they give is not there.
+  for (const auto& [c, most] :
+       {Share{{"resnet20", 32, 64}, 0.7}, Share{{"mobilenet_v2", 64, 16}, 0.75}}) {
+    auto peak = [&, of = c](Dtype dtype) {
+      const RehearsalOptions options = rehearsal_for(of, {dtype}, free_recomputation());
       return plan_under("arena", [&](const auto& held) { rehearse(options, held); })
           .predicted.peak_reserved;
     };
     const auto wide = static_cast<double>(peak(Dtype::float32));
     const int64_t bfloat16 = peak(Dtype::bfloat16), float16 = peak(Dtype::float16);
-    CHECK(static_cast<double>(bfloat16) < 0.7 * wide);
-    CHECK(static_cast<double>(float16) < 0.7 * wide);
+    CHECK(static_cast<double>(bfloat16) < most * wide);
+    CHECK(static_cast<double>(float16) < most * wide);
     // Where the processor multiplies bfloat16, kernels take other scratch for it.
     if (!has_native_products(Dtype::bfloat16, Device::cpu())) CHECK(float16 == bfloat16);
   }
