@@ -24,7 +24,7 @@ void apply_effects(const Op& op, const Tensors& inputs, const Tensors& outputs) 
   op.apply_effects(inputs, outputs);
 }
 
-bool are_effects_applied() { return applying; }
+bool is_applying_effects() { return applying; }
 
 EffectScope::EffectScope(const std::vector<std::pair<Tensor, Tensor>>& shadows,
                          const EffectShare& of_update)

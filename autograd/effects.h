@@ -26,7 +26,7 @@ EffectShare effect_share();
 /// Calls `Op::apply_effects`.
 void apply_effects(const Op& op, const Tensors& inputs, const Tensors& outputs);
 /// Is that under way on this thread? What is launched then is not part of what runs again.
-bool are_effects_applied();
+bool is_applying_effects();
 
 /// Redirects effects of this thread from each first tensor to its second until the scope ends.
 class EffectScope {

@@ -44,6 +44,7 @@
 #include "brim/ops/mul.h"
 #include "brim/ops/neg.h"
 #include "brim/ops/normalize.h"
+#include "brim/ops/normalized_conv2d.h"
 #include "brim/ops/pad.h"
 #include "brim/ops/permute.h"
 #include "brim/ops/relu.h"

@@ -32,9 +32,6 @@ double roofline_seconds(std::string_view op, Phase phase, double flops, int64_t 
   auto found = speed.of_ops.find(run_name(op, phase));
   if (found == speed.of_ops.end() && phase == Phase::recompute)
     found = speed.of_ops.find(run_name(op, Phase::forward));
-  // Of what has a convolution in it and was not measured.
-  if (found == speed.of_ops.end() && op == "normalized_conv2d")
-    return roofline_seconds("conv2d", phase, flops, bytes_moved, speed);
   if (found == speed.of_ops.end()) return roofline_seconds(flops, bytes_moved, speed);
   return seconds_at(flops, bytes_moved, found->second, speed.seconds_per_op);
 }

@@ -9,6 +9,7 @@
 #include "brim/ops/conv2d.h"
 #include "brim/ops/linear.h"
 #include "brim/ops/max_pool2d.h"
+#include "brim/ops/normalized_conv2d.h"
 #include "brim/ops/relu.h"
 #include "brim/train/measured_ops.h"
 
@@ -42,6 +43,20 @@ Tensor norm(const Shape& shape) {
                     {.activation = Activation::relu});
 }
 
+Tensor normalized_conv(const Shape& x, int64_t outputs, int window, int64_t groups = 1) {
+  const Shape channels{x[3]};
+  const TensorOptions statistics{.dtype = Dtype::float64, .device = Device::meta()};
+  return normalized_conv2d(leaf(x),
+                           {.weight = leaf(channels),
+                            .bias = leaf(channels),
+                            .options = {.activation = Activation::relu,
+                                        .mean = empty(channels, statistics),
+                                        .variance = empty(channels, statistics)}},
+                           leaf({outputs, window, window, x[3] / groups}), {},
+                           {.padding = window / 2, .groups = groups})
+      .y;
+}
+
 /// Layers of networks as they are trained. Arithmetic takes about a millisecond: what is shorter
 /// than a turn of the scheduler is seen undisturbed now and then, on a busy machine too.
 std::vector<Probe> probes() {
@@ -57,6 +72,8 @@ std::vector<Probe> probes() {
   add_probe(Bound::traffic, [=] { return norm(large); });
   add_probe(Bound::traffic, [=] { return max_pool2d(leaf(large), window); });
   add_probe(Bound::traffic, [] { return conv({16, 56, 56, 96}, 96, 3, /*groups=*/96); });
+  add_probe(Bound::traffic, [] { return normalized_conv({16, 56, 56, 96}, 96, 3, /*groups=*/96); });
+  add_probe(Bound::arithmetic, [] { return normalized_conv({2, 28, 28, 512}, 128, 1); });
   add_probe(Bound::arithmetic, [] { return conv({1, 56, 56, 64}, 64, 3); });
   add_probe(Bound::arithmetic, [] { return conv({2, 28, 28, 512}, 128, 1); });
   add_probe(Bound::arithmetic, [] { return conv({2, 14, 14, 256}, 256, 3); });
@@ -151,7 +168,7 @@ class Fit {
     };
     speed_.flops_per_second = median(of(Bound::arithmetic, is_forward));
     speed_.bytes_per_second = median(of(Bound::traffic, is_elementwise));
-    for (const char* op : {"conv2d", "linear", "batch_norm", "max_pool2d"})
+    for (const char* op : {"conv2d", "linear", "batch_norm", "normalized_conv2d", "max_pool2d"})
       for (Phase phase : kPhases) add_rates(op, phase);
     return std::move(speed_);
   }

@@ -122,7 +122,7 @@ void OpRuns::launched(const LaunchEvent& event) {
   const int64_t widened = autograd::bytes_widened(event);
   const int64_t moved = autograd::bytes_moved(event) - widened;
   run.bytes_moved += moved;
-  if (autograd::are_effects_applied()) run.bytes_of_effects += moved;
+  if (autograd::is_applying_effects()) run.bytes_of_effects += moved;
   run.bytes_widened += widened;
 }
 

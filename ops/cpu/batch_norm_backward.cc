@@ -57,14 +57,6 @@ inline V gradient(Form form, const NormCoefficients<Compute<S>>& by, const S* dy
   return activate_backward(form.activation, g, z);
 }
 
-/// Past the caches, if `streaming`.
-template <class S, class V>
-inline void put(S* to, V value, bool streaming) {
-  if constexpr (is_vector<V>)
-    if (streaming) return stream(to, value);
-  store(to, value);
-}
-
 /// Adds `kRows` rows from element `first` to the sums of g and of g * (x - mean); keeps g where it
 /// is the residual's gradient.
 template <int kRows, class Form, class S>
@@ -83,7 +75,10 @@ void add_rows(Form form, const ChannelSums<Compute<S>>& sums, const Buffers<S>& 
       int64_t j = first + r * length + i;
       V x = load<V>(b.x + j);
       V g = gradient(form, by, b.dy + j, x, b.beside + j, i);
-      if (b.dresidual != nullptr) put(b.dresidual + j, g, b.streams_residual);
+      if (b.streams_residual)
+        stream(b.dresidual + j, g);
+      else if (b.dresidual != nullptr)
+        store(b.dresidual + j, g);
       sum_g += g;
       sum_gx = fma(g, x - mean, sum_gx);
     }

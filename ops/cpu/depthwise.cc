@@ -91,8 +91,7 @@ void depthwise_with_statistics(const ConvShape& shape, const float* x, const flo
   StatisticsSweep(shape, nullptr, scratch).run(x, weight, bias, y, statistics);
 }
 
-int64_t normalized_depthwise_scratch(const ConvShape& shape, const InputNorm& norm,
-                                     bool /*with_statistics*/) {
+int64_t normalized_depthwise_scratch(const ConvShape& shape, const InputNorm& norm) {
   return StatisticsSweep(shape, &norm, nullptr).scratch_bytes();
 }
 

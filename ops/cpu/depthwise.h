@@ -35,8 +35,7 @@ void depthwise_with_statistics(const ConvShape& shape, const float* x, const flo
 
 /// The same of an input that goes through `norm` on the way, rows of it at a time; the statistics
 /// may be left out.
-int64_t normalized_depthwise_scratch(const ConvShape& shape, const InputNorm& norm,
-                                     bool with_statistics);
+int64_t normalized_depthwise_scratch(const ConvShape& shape, const InputNorm& norm);
 void normalized_depthwise(const ConvShape& shape, const InputNorm& norm, const float* x,
                           const float* weight, const float* bias, float* y,
                           const BatchStatistics& statistics, void* scratch);

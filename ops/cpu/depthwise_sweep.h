@@ -152,7 +152,7 @@ struct Sweep {
   int64_t from_height, from_width, to_height, to_width;
   Pair padding;
   const RowMoments* moments = nullptr;  ///< gathered, if it is not null
-  OnTheWay way = {};                    ///< with moments
+  OnTheWay way = {};                    ///< of the input; only where moments are gathered
 
   /// Calls row(plane, y, output, statistics) for every row of the result.
   template <class Row>

@@ -33,7 +33,7 @@ int64_t forward_scratch(const KernelCall& call, const Attributes& attributes) {
   const ConvShape shape = forward_shape(call, attributes);
   const auto scratch =
       shape.is_depthwise() ? normalized_depthwise_scratch : pointwise::normalized_forward_scratch;
-  return by.cursor.used() + scratch(shape, by.norm, call.out[1].present);
+  return by.cursor.used() + scratch(shape, by.norm);
 }
 
 void forward(const KernelCall& call, const Attributes& attributes) {

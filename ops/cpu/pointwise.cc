@@ -343,9 +343,8 @@ void forward(const ConvShape& shape, const float* x, const float* weight, const 
               weight, bias, y, statistics);
 }
 
-int64_t normalized_forward_scratch(const ConvShape& shape, const InputNorm& norm,
-                                   bool with_statistics) {
-  return forward_product(shape, &norm, with_statistics, num_threads(), nullptr).scratch_bytes();
+int64_t normalized_forward_scratch(const ConvShape& shape, const InputNorm& norm) {
+  return forward_product(shape, &norm, true, num_threads(), nullptr).scratch_bytes();
 }
 
 void normalized_forward(const ConvShape& shape, const InputNorm& norm, const float* x,

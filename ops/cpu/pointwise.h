@@ -27,9 +27,9 @@ int64_t forward_scratch(const ConvShape& shape, bool with_statistics);
 /// `bias` may be null, and the statistics of y be left out.
 void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
              float* y, const BatchStatistics& statistics, void* scratch);
-/// The same of an input that goes through `norm` on the way, a block of pixels at a time.
-int64_t normalized_forward_scratch(const ConvShape& shape, const InputNorm& norm,
-                                   bool with_statistics);
+/// The same of an input that goes through `norm` on the way, a block of pixels at a time; the
+/// scratch is enough with statistics and without.
+int64_t normalized_forward_scratch(const ConvShape& shape, const InputNorm& norm);
 void normalized_forward(const ConvShape& shape, const InputNorm& norm, const float* x,
                         const float* weight, const float* bias, float* y,
                         const BatchStatistics& statistics, void* scratch);

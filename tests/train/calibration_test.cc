@@ -252,7 +252,7 @@ TEST_CASE("rates follow from seconds: a clock twice as slow shows half of each" 
   CHECK(fast.bytes_per_second == doctest::Approx(2 * slow.bytes_per_second));
   // relu and add move two and three times 24.5 MiB; the larger is the median of two.
   CHECK(fast.bytes_per_second == doctest::Approx(2 * 3 * 24.5 * (1 << 20)));
-  for (const char* op : {"conv2d", "linear", "batch_norm", "max_pool2d"})
+  for (const char* op : {"conv2d", "linear", "batch_norm", "normalized_conv2d", "max_pool2d"})
     for (const char* phase : {"forward", "recompute", "backward"}) {
       const std::string name = std::string(op) + " " + phase;
       CAPTURE(name);

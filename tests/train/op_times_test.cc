@@ -7,6 +7,7 @@
 #include "brim/memory/account.h"
 #include "brim/ops/batch_norm.h"
 #include "brim/ops/conv2d.h"
+#include "brim/ops/normalized_conv2d.h"
 #include "brim/ops/relu.h"
 #include "brim/tests/support/temp_folder.h"
 #include "brim/tests/train/planned_training.h"
@@ -93,6 +94,28 @@ TEST_CASE("a convolution goes back once for each large gradient that is wanted")
     const OpRun replay = replay_of(seen.calls.begin()->second, seen.runs[0]);
     CHECK(replay.bytes_moved == seen.runs[0].bytes_moved);
   }
+}
+
+TEST_CASE("what a call does once, and what it starts from, is no part of what runs again") {
+  const Shape x{4, 16, 16, 32}, weight{24, 1, 1, 32}, y{4, 16, 16, 24}, channels{32};
+  const TensorOptions statistics{.dtype = Dtype::float64, .device = Device::meta()};
+  const SeenRuns seen = runs_of([&] {
+    const BatchNormArguments norm{
+        .weight = leaf(channels),
+        .bias = leaf(channels),
+        .running_mean = leaf(channels, false),
+        .running_var = leaf(channels, false),
+        .options = {.mean = empty(channels, statistics), .variance = empty(channels, statistics)}};
+    return normalized_conv2d(leaf(x), norm, leaf(weight), {}).y;
+  });
+  const OpRun replay = replay_of(seen.calls.begin()->second, seen.runs[0]);
+  // The norm's weight and bias are float32, its mean and variance float64.
+  const int64_t read = bytes(x) + bytes(weight) + 2 * bytes(channels) + 2 * 2 * bytes(channels);
+  CHECK(replay.bytes_moved == read + bytes(y));
+  // Mean and variance of y in float64; those of x again, and both running ones, moved.
+  CHECK(seen.runs[0].bytes_of_effects > 0);
+  CHECK(seen.runs[0].bytes_moved ==
+        replay.bytes_moved + 2 * 2 * bytes({24}) + seen.runs[0].bytes_of_effects);
 }
 
 TEST_CASE("halves that are widened take the time of their copies on top") {
