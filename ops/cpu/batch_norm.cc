@@ -191,7 +191,7 @@ void channel_statistics(const ChannelRows& rows, const S* x, const BatchStatisti
     moments.choose_shift(x + begin, rows, pixels);
     moments.sums.clear(rows);
     for_row_groups<T>(
-        rows, rows.start(first), rows.start(last),
+        rows, first, last,
         [&](auto group, int64_t at, int64_t width) {
           moments.template add<group()>(x + at, rows.length, width);
         },

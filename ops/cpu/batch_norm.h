@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "brim/ops/activation_functors.h"
 #include "brim/ops/batch_norm.h"
@@ -58,6 +59,21 @@ inline V activate(V z) {
   if constexpr (activation == Activation::relu6) return functor::Relu6()(z);
   if constexpr (activation == Activation::hardswish) return functor::Hardswish()(z);
   return z;
+}
+
+/// `body(std::integral_constant<Activation, ...>())`, for loops that are compiled for each.
+template <class Body>
+void with_activation(Activation activation, const Body& body) {
+  switch (activation) {
+    case Activation::none:
+      return body(std::integral_constant<Activation, Activation::none>());
+    case Activation::relu:
+      return body(std::integral_constant<Activation, Activation::relu>());
+    case Activation::relu6:
+      return body(std::integral_constant<Activation, Activation::relu6>());
+    case Activation::hardswish:
+      return body(std::integral_constant<Activation, Activation::hardswish>());
+  }
 }
 
 /// dy times the derivative of the activation at z; relu and relu6 take activate(z) as well.

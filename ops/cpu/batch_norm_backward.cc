@@ -26,7 +26,6 @@ struct Buffers {
   const S *dy, *x;
   const S* beside;  ///< y or the residual, as `At` says
   S *dx, *dresidual;
-  bool streams_residual = false;  ///< past the caches
 };
 
 /// What the compiler knows of a call, for types that networks are trained in.
@@ -75,25 +74,13 @@ void add_rows(Form form, const ChannelSums<Compute<S>>& sums, const Buffers<S>& 
       int64_t j = first + r * length + i;
       V x = load<V>(b.x + j);
       V g = gradient(form, by, b.dy + j, x, b.beside + j, i);
-      if (b.streams_residual)
-        stream(b.dresidual + j, g);
-      else if (b.dresidual != nullptr)
-        store(b.dresidual + j, g);
+      if (b.dresidual != nullptr) store(b.dresidual + j, g);
       sum_g += g;
       sum_gx = fma(g, x - mean, sum_gx);
     }
     sums.add(i, sum_g, sum_gx);
   });
 }
-
-/// dx = g * scale + (x - mean) * slope + level
-template <class T>
-struct GradientCoefficients {
-  T *slope, *level;
-
-  GradientCoefficients(ScratchCursor& scratch, const ChannelRows& rows)
-      : slope(rows.take_row<T>(scratch)), level(rows.take_row<T>(scratch)) {}
-};
 
 template <class T>
 struct Scratch {
@@ -112,16 +99,11 @@ struct Scratch {
   int64_t pieces;
 };
 
-/// With sums of so many pieces.
-template <class T>
-int64_t scratch_bytes(const ChannelRows& rows, int64_t pieces) {
-  return Scratch<T>(nullptr, rows).pieces + pieces * Scratch<T>::bytes_of_sums(rows);
-}
-
 template <class S>
 int64_t backward_scratch(const KernelCall& call, const BatchNormAttributes&) {
-  const ChannelRows rows(call.in[0]);
-  return scratch_bytes<Compute<S>>(rows, rows.pieces());
+  using T = Compute<S>;
+  ChannelRows rows(call.in[0]);
+  return Scratch<T>(nullptr, rows).pieces + rows.pieces() * Scratch<T>::bytes_of_sums(rows);
 }
 
 template <class S, class Form>
@@ -140,52 +122,21 @@ class Backward {
   void run() {
     bool x = call_.out[0].present, weight = call_.out[1].present, bias = call_.out[2].present;
     bool residual = call_.out[3].present;
-    start();
-    if (weight || bias || residual || (x && attributes_.training)) {
-      sum();
-      finish_sums(pieces());
-    }
-    if (x) write_dx();
-  }
-
-  // The parts of it, for who brings dy to the sums itself.
-
-  void start() {
     if (call_.in[3].present && call_.in[2].present)
       scratch_.forward.set(rows_, call_.in[2], call_.in[5], call_.in[3], call_.in[4],
                            attributes_.epsilon);
     else
       set_mean_only();
-  }
-  void clear(int64_t piece) { sums_of(piece).clear(rows_); }
-  void flush(int64_t piece) { sums_of(piece).flush(rows_); }
-  /// Adds elements from `first` on, of which `dy` is the gradient; `pending` are the rows added
-  /// since the last flush.
-  void add(int64_t piece, const S* dy, int64_t first, int64_t count, int64_t& pending) {
-    constexpr int64_t kMost = kFlushRows / 2;
-    const ChannelSums<T> sums = sums_of(piece);
-    const int64_t rows = ceil_div(count, rows_.length);
-    Buffers<S> b = buffers_;
-    b.dy = dy;
-    b.x += first;
-    b.dresidual += first;
-    b.streams_residual = worth_streaming(rows_, buffers_.dresidual);
-    for_row_groups<T>(
-        rows_, 0, count,
-        [&](auto group, int64_t at, int64_t width) {
-          add_rows<group()>(form_, sums, b, scratch_.forward, at, rows_.length, width);
-        },
-        [&] {
-          if (rows > kMost) sums.flush(rows_);
-        });
-    if (rows > kMost || (pending += rows) <= kMost) return;
-    sums.flush(rows_);
-    pending = 0;
-  }
-  /// From the sums of so many pieces.
-  void finish(int64_t pieces) {
-    finish_sums(pieces);
-    write_dx();
+    if (weight || bias || residual || (x && attributes_.training)) {
+      sum();
+      finish_sums();
+    }
+    if (!x) return;
+    // What the first sweep stored has gone through the activation already.
+    if (residual)
+      write(Known<At::nothing, Activation::none>(), buffers_.dresidual);
+    else
+      write(form_, buffers_.dy);
   }
 
  private:
@@ -195,14 +146,6 @@ class Backward {
     return ChannelSums<T>(cursor, rows_);
   }
   int64_t pieces() const { return std::min(rows_.pieces(), rows_.count); }
-
-  void write_dx() {
-    // What the first sweep stored has gone through the activation already.
-    if (call_.out[3].present)
-      write(Known<At::nothing, Activation::none>(), buffers_.dresidual);
-    else
-      write(form_, buffers_.dy);
-  }
 
   // Without the weight nobody asks for more than sums.
   void set_mean_only() {
@@ -217,7 +160,7 @@ class Backward {
       ChannelSums<T> sums = sums_of(piece);
       sums.clear(rows_);
       for_row_groups<T>(
-          rows_, rows_.start(first), rows_.start(last),
+          rows_, first, last,
           [&](auto group, int64_t first_of_group, int64_t width) {
             add_rows<group()>(form_, sums, buffers_, scratch_.forward, first_of_group, rows_.length,
                               width);
@@ -227,10 +170,10 @@ class Backward {
   }
 
   // Adds the pieces up in the first one, in order.
-  ChannelSums<T> total(int64_t pieces) {
+  ChannelSums<T> total() {
     ChannelSums<T> all = sums_of(0);
     if (rows_.count == 0) all.clear(rows_);
-    for (int64_t piece = 1; piece < pieces; ++piece) {
+    for (int64_t piece = 1; piece < pieces(); ++piece) {
       ChannelSums<T> one = sums_of(piece);
       for (int64_t c = 0; c < rows_.channels; ++c) {
         all.total_first[c] += one.total_first[c];
@@ -240,27 +183,11 @@ class Backward {
     return all;
   }
 
-  void finish_sums(int64_t pieces) {
-    const ChannelSums<T> sums = total(pieces);
-    auto n = static_cast<double>(std::max<int64_t>(rows_.pixels, 1));
-    const View &mean = call_.in[3], &variance = call_.in[4];
-    T *slope = scratch_.backward.slope, *level = scratch_.backward.level;
-    for (int64_t c = 0; c < rows_.channels; ++c) {
-      const NormSums of{sums.total_first[c], sums.total_second[c]};
-      if (call_.out[2].present) set_element(call_.out[2], c, of.g);
-      if (!mean.present) continue;
-      const double m = mean.as<double>()[c], v = variance.as<double>()[c];
-      const T rounded = scratch_.forward.mean[c];
-      const double dweight = weight_gradient(of, m, rounded, v, attributes_.epsilon);
-      if (call_.out[1].present) set_element(call_.out[1], c, dweight);
-      if (!call_.in[2].present) continue;
-      const NormGradient<T> gradient = norm_gradient(
-          of, dweight, m, rounded, v, element(call_.in[2], c), attributes_.epsilon, n);
-      slope[c] = gradient.slope;
-      level[c] = gradient.level;
-    }
-    rows_.repeat(slope);
-    rows_.repeat(level);
+  void finish_sums() {
+    const ChannelSums<T> sums = total();
+    finish_norm_sums(rows_, sums.total_first, sums.total_second,
+                     {call_.in[2], call_.in[3], call_.in[4], attributes_.epsilon}, call_.out[1],
+                     call_.out[2], scratch_.backward);
   }
 
   template <class From>
@@ -276,7 +203,8 @@ class Backward {
         V x = load<V>(b.x + j), scale = load<V>(by.scale + i);
         V value = scale * gradient(from, by, dy + j, x, b.beside + j, i);
         if (training)
-          value += fma(x - load<V>(by.mean + i), load<V>(to.slope + i), load<V>(to.level + i));
+          value =
+              tilted(value, x - load<V>(by.mean + i), load<V>(to.slope + i), load<V>(to.level + i));
         return value;
       });
     });
@@ -326,50 +254,6 @@ void backward(const KernelCall& call, const BatchNormAttributes& attributes) {
 }
 
 }  // namespace
-
-NormBackward::NormBackward(const Inputs& in, const Outputs& out,
-                           const BatchNormAttributes& attributes, int64_t pieces,
-                           ScratchCursor& scratch)
-    : in_{out.dx, in.x, in.weight, in.mean, in.variance, in.bias, View(), View()},
-      out_{out.dx, out.dweight, out.dbias, out.dx},
-      attributes_(attributes),
-      pieces_(pieces),
-      pending_(scratch.take<int64_t>(pieces)),
-      scratch_(scratch.take<char>(scratch_bytes<float>(ChannelRows(in.x), pieces))) {}
-
-template <class Use>
-void NormBackward::with_backward(const Use& use) {
-  const KernelCall call{.in = in_, .out = out_, .scratch = scratch_};
-  const auto run = [&](auto form) {
-    Backward<float, decltype(form)> backward(form, call, attributes_);
-    use(backward);
-  };
-  if (attributes_.activation == Activation::none)
-    run(Known<At::nothing, Activation::none>());
-  else
-    with_known<At::x>(attributes_.activation, run);
-}
-
-void NormBackward::start() {
-  with_backward([](auto& backward) { backward.start(); });
-}
-
-void NormBackward::clear(int64_t piece) {
-  pending_[piece] = 0;
-  with_backward([&](auto& backward) { backward.clear(piece); });
-}
-
-void NormBackward::add(int64_t piece, const float* dy, int64_t first, int64_t count) {
-  with_backward([&](auto& backward) { backward.add(piece, dy, first, count, pending_[piece]); });
-}
-
-void NormBackward::flush(int64_t piece) {
-  with_backward([&](auto& backward) { backward.flush(piece); });
-}
-
-void NormBackward::finish() {
-  with_backward([&](auto& backward) { backward.finish(pieces_); });
-}
 
 void register_batch_norm_backward() {
   auto add = []<class S>(S) {

@@ -63,10 +63,12 @@ void for_row_groups(int64_t begin, int64_t end, int64_t length, const Body& body
   }
 }
 template <class T, class Body, class Flush>
-void for_row_groups(const ChannelRows& rows, int64_t begin, int64_t end, const Body& body,
+void for_row_groups(const ChannelRows& rows, int64_t first, int64_t last, const Body& body,
                     const Flush& flush) {
   // Addresses 4096 bytes apart compete for the same eight lines of the nearest cache.
-  if (rows.length * static_cast<int64_t>(sizeof(T)) % 4096 == 0)
+  bool collide = rows.length * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
+  int64_t begin = rows.start(first), end = rows.start(last);
+  if (collide)
     for_row_groups<2>(begin, end, rows.length, body, flush);
   else
     for_row_groups<4>(begin, end, rows.length, body, flush);

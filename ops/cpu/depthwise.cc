@@ -19,8 +19,7 @@ Sweep<T> sweep_of(const ConvShape& shape, const T* x, const Compute<T>* weights,
 
 template <class T>
 void forward_sweep(const Sweep<T>& sweep) {
-  with_window<T>(
-      sweep.shape, [&](auto window) { sweep.correlate(window); }, [&] { sweep.correlate(); });
+  with_window<T>(sweep.shape, [&](auto window) { sweep.correlate(window); });
 }
 
 }  // namespace

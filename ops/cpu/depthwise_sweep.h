@@ -31,17 +31,64 @@ void reorder_weights(const ConvShape& shape, const T* weight, bool flip, Compute
   }
 }
 
+/// Stores neighbouring pixels, V: so many channels of each, from `to` on; vectors past the caches,
+/// if `streaming`.
+template <class V, int kCount, class T>
+[[gnu::always_inline]] inline void put_pixels(const V (&values)[kCount], T* to, int64_t channels,
+                                              bool streaming) {
+  to = opaque(to);
+#pragma GCC unroll 16
+  for (int j = 0; j < kCount; ++j) {
+    if (streaming && is_vector<V>)
+      stream(to + j * channels, values[j]);
+    else
+      store(to + j * channels, values[j]);
+  }
+}
+
+/// What a sweep puts a row of its result into, a tile at a time: memory, and statistics. A kernel
+/// that wants no more than to use a result once has a sink of its own.
+template <class T, class Statistics = NoStatistics>
+struct RowSink {
+  static constexpr bool kWholeVectors = false;  ///< other channels too
+
+  T* row;
+  int64_t channels;
+  bool streaming;  ///< past the caches
+  Statistics statistics = {};
+
+  /// The pixel that comes first.
+  RowSink starting_at(int64_t pixel) const {
+    return {row, channels, streaming, statistics.starting_at(pixel)};
+  }
+  /// Neighbours from `pixel` on; V: so many channels from `channel` on.
+  template <class V, int kCount>
+  [[gnu::always_inline]] void operator()(const V (&values)[kCount], int64_t pixel,
+                                         int64_t channel) const {
+    put_pixels(values, row + pixel * channels + channel, channels, streaming);
+    statistics.of_pixel(pixel)(values, channel);
+  }
+};
+
+/// `body<V>(c)` for all channels, of vectors and of what is left; of a sink that takes none but
+/// whole vectors, no more.
+template <class T, class Sink, class Body>
+inline void for_channels(int64_t channels, const Body& body) {
+  if constexpr (!Sink::kWholeVectors) return for_lanes_and_halves<T>(channels, body);
+  for (int64_t c = 0; c < channels; c += kLanes<Vector<T>>) body.template operator()<Vector<T>>(c);
+}
+
 /// One pixel under any window: the sum over the taps that meet something. kColumns is
 /// columns.count, or 0.
-template <int kColumns, class T, class Statistics>
+template <int kColumns, class T, class Sink>
 void sum_taps(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
-              const ConvShape& shape, const Compute<T>* weight, const T* bias, T* to,
-              const Statistics& statistics) {
+              const ConvShape& shape, const Compute<T>* weight, const T* bias, int64_t pixel,
+              const Sink& sink) {
   int64_t count = kColumns == 0 ? columns.count : kColumns;
   int64_t x_row = rows.at_step * from.width * shape.c, x_step = columns.at_step * shape.c;
   const T* x0 = rows.count == 0 ? nullptr : from.at(rows.at, columns.at);
   int64_t tap = rows.first * shape.s + columns.first;
-  for_lanes_and_halves<Compute<T>>(shape.c, [&]<class V>(int64_t c) {
+  for_channels<Compute<T>, Sink>(shape.c, [&]<class V>(int64_t c) {
     V sum = bias == nullptr ? V{} : load<V>(bias + c);
     for (int64_t i = 0; i < rows.count; ++i) {
       const T* x = x0 + i * x_row + c;
@@ -51,25 +98,24 @@ void sum_taps(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
       for (int64_t j = 0; j < count; ++j)
         sum = fma(load<V>(w + j * columns.step * kLanes<V>), load<V>(x + j * x_step), sum);
     }
-    store(to + c, sum);
     const V one[1] = {sum};
-    statistics(one, c);
+    sink(one, pixel, c);
   });
 }
 
-template <class T, class Statistics = NoStatistics>
+template <class T, class Sink>
 void one_pixel(const Plane<T>& from, const Meeting& rows, const Meeting& columns,
-               const ConvShape& shape, const Compute<T>* weight, const T* bias, T* to,
-               const Statistics& statistics = {}) {
+               const ConvShape& shape, const Compute<T>* weight, const T* bias, int64_t pixel,
+               const Sink& sink) {
   switch (columns.count) {
     case 1:
-      return sum_taps<1>(from, rows, columns, shape, weight, bias, to, statistics);
+      return sum_taps<1>(from, rows, columns, shape, weight, bias, pixel, sink);
     case 2:
-      return sum_taps<2>(from, rows, columns, shape, weight, bias, to, statistics);
+      return sum_taps<2>(from, rows, columns, shape, weight, bias, pixel, sink);
     case 3:
-      return sum_taps<3>(from, rows, columns, shape, weight, bias, to, statistics);
+      return sum_taps<3>(from, rows, columns, shape, weight, bias, pixel, sink);
     default:
-      return sum_taps<0>(from, rows, columns, shape, weight, bias, to, statistics);
+      return sum_taps<0>(from, rows, columns, shape, weight, bias, pixel, sink);
   }
 }
 
@@ -92,13 +138,13 @@ inline void add_row(const T* x, int64_t channels, const Compute<T>* w, V (&sums)
 }
 
 /// kWidth neighbouring outputs whose windows lie inside. `x` is the first input.
-template <class Window, int kWidth, class T, class Statistics>
-void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, const T* bias, T* to,
-                bool streaming, const Statistics& statistics) {
+template <class Window, int kWidth, class T, class Sink>
+void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, const T* bias,
+                int64_t pixel, const Sink& sink) {
   constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
   int64_t channels = from.channels, row_step = from.width * channels;
   const T* ahead = from.source_of(x);
-  for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
+  for_channels<Compute<T>, Sink>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) sums[j] = bias == nullptr ? V{} : load<V>(bias + c);
@@ -110,34 +156,24 @@ void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, cons
     if constexpr (is_vector<V>)
       for (int r = kTaps; r < kTaps + kStride; ++r)
         prefetch(ahead + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
-    T* out = opaque(to + c);
-#pragma GCC unroll 16
-    for (int j = 0; j < kWidth; ++j) {
-      if (streaming && is_vector<V>)
-        stream(out + j * channels, sums[j]);
-      else
-        store(out + j * channels, sums[j]);
-    }
-    statistics(sums, c);
+    sink(sums, pixel, c);
   });
 }
 
 /// The same where only the rows of `rows` exist; `x` is in the first of them.
-template <class Window, int kWidth, class T, class Statistics>
+template <class Window, int kWidth, class T, class Sink>
 void edge_tile(const Plane<T>& from, const T* x, const Meeting& rows, const Compute<T>* weight,
-               const T* bias, T* to, const Statistics& statistics) {
+               const T* bias, int64_t pixel, const Sink& sink) {
   constexpr int kTaps = Window::kTaps;
   int64_t channels = from.channels, row_step = from.width * channels;
-  for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
+  for_channels<Compute<T>, Sink>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
     for (int j = 0; j < kWidth; ++j) sums[j] = bias == nullptr ? V{} : load<V>(bias + c);
     for (int64_t r = 0; r < rows.count; ++r)
       add_row<Window>(opaque(x + r * row_step + c), channels,
                       weight + kTaps * kTaps * c + (rows.first + r) * kTaps * kLanes<V>, sums);
-#pragma GCC unroll 16
-    for (int j = 0; j < kWidth; ++j) store(to + j * channels + c, sums[j]);
-    statistics(sums, c);
+    sink(sums, pixel, c);
   });
 }
 
@@ -154,14 +190,15 @@ struct Sweep {
   const RowMoments* moments = nullptr;  ///< gathered, if it is not null
   OnTheWay way = {};                    ///< of the input; only where moments are gathered
 
-  /// Calls row(plane, y, output, statistics) for every row of the result.
+  /// Calls row(plane, y, sink) for every row of the result.
   template <class Row>
   void run(const Row& row) const {
-    int64_t row_size = to_width * shape.c;
+    const int64_t row_size = to_width * shape.c;
+    const bool streaming = streams();
     const auto run_row = [&](InputRows<T>& rows, int64_t i, const auto& statistics) {
       const int64_t image = i / to_height, y = i % to_height;
       row(rows.are_normalized() ? rows.under(image, rows_under(y)) : rows.of_image(image), y,
-          to + i * row_size, statistics);
+          RowSink{to + i * row_size, shape.c, streaming, statistics});
     };
     if constexpr (std::is_same_v<T, float>)
       if (moments != nullptr)
@@ -187,56 +224,47 @@ struct Sweep {
     return inputs_under(y, from_height, shape.r, shape.stride.h, padding.h, shape.dilation.h);
   }
 
-  template <class Statistics>
-  void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end, T* out,
-              const Statistics& statistics) const {
+  template <class Sink>
+  void pixels(const Plane<T>& in, const Meeting& rows, int64_t begin, int64_t end,
+              const Sink& sink) const {
     for (int64_t q = begin; q < end; ++q) {
       Meeting columns =
           inputs_under(q, from_width, shape.s, shape.stride.w, padding.w, shape.dilation.w);
-      one_pixel(in, rows, columns, shape, weight, bias, out + q * shape.c, statistics.of_pixel(q));
+      one_pixel(in, rows, columns, shape, weight, bias, q, sink);
     }
   }
 
-  /// Correlation with any window.
-  void correlate() const {
-    // The middle comes first: pixels at the border are unlike the others, and no good shift.
-    const int64_t middle = to_width / 2;
-    run([&](const Plane<T>& in, int64_t y, T* out, const auto& of_row) {
-      const Meeting rows = rows_under(y);
-      const auto statistics = of_row.starting_at(middle);
-      pixels(in, rows, middle, std::min(middle + 1, to_width), out, statistics);
-      pixels(in, rows, 0, middle, out, statistics);
-      pixels(in, rows, middle + 1, to_width, out, statistics);
-    });
-  }
-
-  /// Correlation with a window that has a fast path.
+  /// Correlation, row by row.
   template <class Window>
   void correlate(Window window) const {
-    const bool streaming = streams();
-    run([&](const Plane<T>& in, int64_t y, T* out, const auto& of_row) {
-      correlate_row(window, in, y, out, streaming, of_row);
+    run([&](const Plane<T>& in, int64_t y, const auto& sink) {
+      correlate_row(window, in, y, sink);
     });
   }
-  /// Row y of it.
-  template <class Window, class Statistics>
-  void correlate_row(Window, const Plane<T>& in, int64_t y, T* out, bool streaming,
-                     const Statistics& of_row) const {
+  // Row y. What is inside comes first: pixels at the border are unlike the others, and no good
+  // shift for statistics.
+  template <class Sink>
+  void correlate_row(AnyWindow, const Plane<T>& in, int64_t y, const Sink& to_sink) const {
+    const int64_t middle = to_width / 2;
+    const Meeting rows = rows_under(y);
+    const auto sink = to_sink.starting_at(middle);
+    pixels(in, rows, middle, std::min(middle + 1, to_width), sink);
+    pixels(in, rows, 0, middle, sink);
+    pixels(in, rows, middle + 1, to_width, sink);
+  }
+  template <class Window, class Sink>
+  void correlate_row(Window, const Plane<T>& in, int64_t y, const Sink& to_sink) const {
     constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
     const Interior inside(to_width, from_width, kTaps, kStride, padding.w);
     const Meeting rows = rows_under(y);
-    // What is inside comes first: pixels at the border are unlike the others, and no good shift.
-    const auto statistics = of_row.starting_at(inside.begin < inside.end ? inside.begin : 0);
+    const auto sink = to_sink.starting_at(inside.begin < inside.end ? inside.begin : 0);
     for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
       const T* x = in.at(rows.at, q * kStride - padding.w);
-      T* tile = out + q * shape.c;
-      const auto of_tile = statistics.of_pixel(q);
-      if (rows.count < kTaps)
-        return edge_tile<Window, kWidth>(in, x, rows, weight, bias, tile, of_tile);
-      inner_tile<Window, kWidth>(in, x, weight, bias, tile, streaming, of_tile);
+      if (rows.count < kTaps) return edge_tile<Window, kWidth>(in, x, rows, weight, bias, q, sink);
+      inner_tile<Window, kWidth>(in, x, weight, bias, q, sink);
     });
-    pixels(in, rows, 0, inside.begin, out, statistics);
-    pixels(in, rows, inside.end, to_width, out, statistics);
+    pixels(in, rows, 0, inside.begin, sink);
+    pixels(in, rows, inside.end, to_width, sink);
   }
 };
 

@@ -73,18 +73,22 @@ struct Window {
   static constexpr int kTaps = taps, kStride = stride;
 };
 
+/// One that has none.
+struct AnyWindow {};
+
 /// `body(Window<...>())` where the window is 3x3 or 5x5 and dense, with one stride of 1 or 2;
-/// otherwise, and always in float64, which nobody waits for, `other()`.
-template <class T, class Body, class Other>
-void with_window(const ConvShape& shape, const Body& body, const Other& other) {
+/// otherwise, and always in float64, which nobody waits for, `body(AnyWindow())`.
+template <class T, class Body>
+void with_window(const ConvShape& shape, const Body& body) {
   if constexpr (dtype_of<T> != Dtype::float64) {
     const bool is_square = shape.r == shape.s && shape.stride.h == shape.stride.w;
-    if (!is_square || shape.dilation != Pair(1) || shape.stride.h > 2) return other();
-    const bool by_one = shape.stride.h == 1;
-    if (shape.r == 3) return by_one ? body(Window<3, 1>()) : body(Window<3, 2>());
-    if (shape.r == 5) return by_one ? body(Window<5, 1>()) : body(Window<5, 2>());
+    if (is_square && shape.dilation == Pair(1) && shape.stride.h <= 2) {
+      const bool by_one = shape.stride.h == 1;
+      if (shape.r == 3) return by_one ? body(Window<3, 1>()) : body(Window<3, 2>());
+      if (shape.r == 5) return by_one ? body(Window<5, 1>()) : body(Window<5, 2>());
+    }
   }
-  other();
+  body(AnyWindow());
 }
 
 /// Weights [C,R,S] are reordered into blocks of as many channels as a vector has lanes: tap t of

@@ -9,7 +9,7 @@
 namespace brim::cpu {
 namespace {
 
-using weight_sweep::WeightSums;
+using weight_sweep::PixelSums;
 using weight_sweep::WeightSweep;
 
 template <class T>
@@ -23,9 +23,9 @@ struct WeightScratch {
         totals(cursor.take<double>(step * num_threads())) {}
 };
 
-/// Each thread sums its own rows, by `add(in, i, sums)`; the threads' totals are added in order.
-template <class T, class Add>
-void sum_rows(const WeightSweep<T>& sweep, const Add& add, Compute<T>* dweight, void* scratch) {
+/// Each thread sums its own rows; the threads' totals are added in order.
+template <class T, class Window>
+void sum_rows(Window window, const WeightSweep<T>& sweep, Compute<T>* dweight, void* scratch) {
   const ConvShape& shape = sweep.shape;
   const int64_t rows = shape.n * shape.p, image = shape.h * shape.w * shape.c;
   const int64_t pieces = std::clamp<int64_t>(shape.pixels() * shape.c / kDepthwiseGrain, 1,
@@ -34,11 +34,11 @@ void sum_rows(const WeightSweep<T>& sweep, const Add& add, Compute<T>* dweight, 
   WeightScratch<Compute<T>> parts(cursor, shape);
   std::fill_n(parts.totals, parts.step * pieces, 0.0);
   parallel_pieces(rows, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
-    WeightSums<Compute<T>> mine{parts.sums + piece * parts.step, parts.totals + piece * parts.step,
-                                shape.r * shape.s * shape.c};
+    PixelSums<Compute<T>> mine{parts.sums + piece * parts.step, parts.totals + piece * parts.step,
+                               shape.r * shape.s * shape.c};
     mine.clear();
     for (int64_t i = begin; i < end; ++i) {
-      add(Plane<T>{sweep.x + i / shape.p * image, shape.w, shape.c}, i, mine.sums);
+      sweep.row(window, Plane<T>{sweep.x + i / shape.p * image, shape.w, shape.c}, i, mine.sums);
       mine.note(shape.q);
     }
     mine.flush();
@@ -59,21 +59,7 @@ template <class T>
 void depthwise_backward_weight(const ConvShape& shape, const T* x, const T* dy, Compute<T>* dweight,
                                void* scratch) {
   const WeightSweep<T> sweep{shape, x, dy};
-  with_window<T>(
-      shape,
-      [&](auto window) {
-        sum_rows(
-            sweep,
-            [&](const Plane<T>& in, int64_t i, Compute<T>* sums) {
-              sweep.row(window, in, i, sums);
-            },
-            dweight, scratch);
-      },
-      [&] {
-        sum_rows(
-            sweep, [&](const Plane<T>& in, int64_t i, Compute<T>* sums) { sweep.row(in, i, sums); },
-            dweight, scratch);
-      });
+  with_window<T>(shape, [&](auto window) { sum_rows(window, sweep, dweight, scratch); });
 }
 
 #define BRIM_INSTANTIATE(T)                                                \

@@ -10,9 +10,10 @@ namespace brim::cpu::weight_sweep {
 
 inline constexpr int64_t kFlushPixels = 256;  // pixels whose sum may be in T, to the end of a row
 
-/// The sums that one thread keeps, in blocks of channels as the weights: in T, emptied into double.
+/// Sums over pixels that one thread keeps: in T, emptied into double. Those of weights are in
+/// blocks of channels as the weights.
 template <class T>
-struct WeightSums {
+struct PixelSums {
   T* sums;
   double* totals;
   int64_t size, pixels = 0;
@@ -127,11 +128,10 @@ struct WeightSweep {
                         shape.dilation.h);
   }
 
-  /// Row i of dy over the batch, under any window; `in` has what is under it.
-  void row(const Plane<T>& in, int64_t i, Compute<T>* sums) const {
+  /// Row i of dy over the batch; `in` has what is under it.
+  void row(AnyWindow, const Plane<T>& in, int64_t i, Compute<T>* sums) const {
     pixels(in, rows_under(i), 0, shape.q, dy + i * shape.q * shape.c, sums);
   }
-  /// Under one that has a fast path.
   template <class Window>
   void row(Window, const Plane<T>& in, int64_t i, Compute<T>* sums) const {
     constexpr int kTaps = Window::kTaps, kStride = Window::kStride;

@@ -24,17 +24,11 @@ class InputNorm {
 
   /// activation((x - mean) * scale + shift) of some pixels, to `to`, which may be x.
   void apply(const float* x, int64_t pixels, float* to) const {
-    switch (activation_) {
-      case Activation::none:
-        return apply_with<Activation::none>(x, pixels, to);
-      case Activation::relu:
-        return apply_with<Activation::relu>(x, pixels, to);
-      case Activation::relu6:
-        return apply_with<Activation::relu6>(x, pixels, to);
-      case Activation::hardswish:
-        return apply_with<Activation::hardswish>(x, pixels, to);
-    }
+    with_activation(activation_, [&](auto activation) { apply_with<activation()>(x, pixels, to); });
   }
+
+  const NormCoefficients<float>& coefficients() const { return by_; }
+  Activation activation() const { return activation_; }
 
  private:
   template <Activation activation>

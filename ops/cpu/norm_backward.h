@@ -1,50 +1,59 @@
-// The backward pass of batch norm around a kernel that makes dy itself, some pixels at a time: the
-// sums that it wants are taken, and dy goes through the activation, while it is in the cache
-// (ops/cpu/normalized_depthwise_backward.cc). For a dy in memory launch
-// `kernel::batch_norm_backward`.
+// What the backward passes of batch norm share: from sums over the pixels to gradients of weight
+// and bias, and to the coefficients of dx. The sums are of g, the gradient of what went into the
+// activation, and of g * (x - mean); who takes them is batch_norm_backward.cc, for a dy in memory,
+// or a kernel that makes dy itself (normalized_depthwise_backward.cc).
 #pragma once
 
-#include <array>
+#include <algorithm>
 
-#include "brim/core/launch.h"
-#include "brim/ops/batch_norm.h"
+#include "brim/ops/cpu/batch_norm.h"
 
 namespace brim::cpu {
 
-/// Of float32; in training, without a residual.
-class NormBackward {
- public:
-  struct Inputs {
-    View x, weight, bias, mean, variance;
-  };
-  struct Outputs {
-    View dx, dweight, dbias;  ///< the last two may be absent
-  };
-  /// Sums are kept for `pieces` of the pixels apart, and added up in order.
-  NormBackward(const Inputs& in, const Outputs& out, const kernel::BatchNormAttributes& attributes,
-               int64_t pieces, ScratchCursor& scratch);
+/// dx = g * scale + (x - mean) * slope + level, with the scale of `NormCoefficients`.
+template <class T>
+struct GradientCoefficients {
+  T *slope, *level;  ///< repeated to the length of a row
 
-  /// Once, first.
-  void start();
-  // For each piece, each by one thread: `clear`, then `add` for all of its pixels, then `flush`.
-  void clear(int64_t piece);
-  /// `dy` of elements [first, first + count) of x, whole pixels. From then on dx has the gradient
-  /// of what went into the activation there.
-  void add(int64_t piece, const float* dy, int64_t first, int64_t count);
-  void flush(int64_t piece);
-  /// All outputs.
-  void finish();
-
- private:
-  template <class Use>
-  void with_backward(const Use& use);
-
-  std::array<View, 8> in_;
-  std::array<View, 4> out_;
-  kernel::BatchNormAttributes attributes_;
-  int64_t pieces_;
-  int64_t* pending_;  ///< rows of each piece since its sums were emptied
-  void* scratch_;
+  GradientCoefficients(ScratchCursor& scratch, const ChannelRows& rows)
+      : slope(rows.take_row<T>(scratch)), level(rows.take_row<T>(scratch)) {}
 };
+
+/// dx without the coefficients of the forward pass.
+template <class V>
+inline V tilted(V value, V x_less_mean, V slope, V level) {
+  return value + fma(x_less_mean, slope, level);
+}
+
+/// Of a norm: without a weight nobody wants dx, without a mean only dbias. [C], float64 but for the
+/// weight.
+struct NormViews {
+  View weight, mean, variance;
+  double epsilon;
+};
+
+/// Sets what is wanted from the sums over all pixels, [C]; dweight and dbias may be absent.
+template <class T>
+void finish_norm_sums(const ChannelRows& rows, const double* sum_g, const double* sum_gx,
+                      const NormViews& norm, const View& dweight, const View& dbias,
+                      const GradientCoefficients<T>& to) {
+  const auto n = static_cast<double>(std::max<int64_t>(rows.pixels, 1));
+  for (int64_t c = 0; c < rows.channels; ++c) {
+    const NormSums of{sum_g[c], sum_gx[c]};
+    if (dbias.present) set_element(dbias, c, of.g);
+    if (!norm.mean.present) continue;
+    const double m = norm.mean.as<double>()[c], v = norm.variance.as<double>()[c];
+    const T rounded = static_cast<T>(m);  // as in the forward pass
+    const double by_weight = weight_gradient(of, m, rounded, v, norm.epsilon);
+    if (dweight.present) set_element(dweight, c, by_weight);
+    if (!norm.weight.present) continue;
+    const NormGradient<T> gradient =
+        norm_gradient(of, by_weight, m, rounded, v, element(norm.weight, c), norm.epsilon, n);
+    to.slope[c] = gradient.slope;
+    to.level[c] = gradient.level;
+  }
+  rows.repeat(to.slope);
+  rows.repeat(to.level);
+}
 
 }  // namespace brim::cpu
