@@ -18,11 +18,16 @@
 namespace brim {
 namespace {
 
+/// What one kernel makes of the gradients.
+enum class Backward { apart, at_once_but_weight, at_once };
+
 struct Case {
   int64_t batch, in, out, size, stride = 1;
   bool depthwise = false;
   Activation activation = Activation::relu6;
+  Backward of_1x1 = Backward::apart;
 
+  Backward backward() const { return depthwise ? Backward::at_once : of_1x1; }
   std::string name() const {
     if (depthwise) return fmt::format("{}@{} depthwise /{}", in, size, stride);
     return fmt::format("{}-{}@{}", in, out, size);
@@ -35,6 +40,8 @@ struct Case {
   }
 };
 
+constexpr Activation kRelu = Activation::relu, kRelu6 = Activation::relu6;
+
 const Case kCases[] = {{32, 96, 96, 112, 2, true},
                        {32, 144, 144, 56, 1, true},
                        {32, 144, 144, 56, 2, true},
@@ -42,18 +49,18 @@ const Case kCases[] = {{32, 96, 96, 112, 2, true},
                        {32, 384, 384, 14, 1, true},
                        {32, 576, 576, 14, 2, true},
                        {32, 960, 960, 7, 1, true},
-                       {32, 32, 16, 112},
-                       {32, 96, 24, 56},
-                       {32, 144, 24, 56},
-                       {32, 144, 32, 28},
-                       {32, 192, 32, 28},
+                       {32, 32, 16, 112, 1, false, kRelu6, Backward::at_once},
+                       {32, 96, 24, 56, 1, false, kRelu6, Backward::at_once},
+                       {32, 144, 24, 56, 1, false, kRelu6, Backward::at_once},
+                       {32, 144, 32, 28, 1, false, kRelu6, Backward::at_once},
+                       {32, 192, 32, 28, 1, false, kRelu6, Backward::at_once},
                        {32, 384, 64, 14},
                        {32, 576, 96, 14},
                        {32, 960, 160, 7},
-                       {16, 64, 256, 56, 1, false, Activation::relu},
-                       {16, 128, 512, 28, 1, false, Activation::relu},
-                       {16, 256, 1024, 14, 1, false, Activation::relu},
-                       {16, 512, 2048, 7, 1, false, Activation::relu}};
+                       {16, 64, 256, 56, 1, false, kRelu, Backward::at_once},
+                       {16, 128, 512, 28, 1, false, kRelu, Backward::at_once_but_weight},
+                       {16, 256, 1024, 14, 1, false, kRelu},
+                       {16, 512, 2048, 7, 1, false, kRelu}};
 
 struct Buffers {
   Tensor x, between, weight, dweight, gain, dgain, shift, dshift, known_mean, known_variance;
@@ -107,13 +114,16 @@ void compare_forward(const Case& c, const Buffers& b, int runs) {
 }
 
 void compare_backward(const Case& c, const Buffers& b, int runs) {
+  const bool with_weight = c.backward() == Backward::at_once;
   const auto at_once = [&] {
-    launch(kernel::normalized_depthwise_backward,
+    launch(kernel::normalized_conv2d_backward,
            {b.x, b.gain, b.shift, b.known_mean, b.known_variance, b.dy, b.weight},
-           {b.gradient, b.dgain, b.dshift, b.dweight}, {c.window(), {.activation = c.activation}});
+           {b.gradient, b.dgain, b.dshift, with_weight ? b.dweight : Tensor()},
+           {c.window(), {.activation = c.activation}});
   };
   const auto apart = [&] {
-    launch(kernel::conv2d_backward_weight, {b.between, b.dy}, {b.dweight}, c.window());
+    if (with_weight)
+      launch(kernel::conv2d_backward_weight, {b.between, b.dy}, {b.dweight}, c.window());
     launch(kernel::conv2d_backward_data, {b.dy, b.weight}, {b.gradient}, c.window());
     launch(kernel::batch_norm_backward,
            {b.gradient, b.x, b.gain, b.known_mean, b.known_variance, b.shift, Tensor(), Tensor()},
@@ -136,6 +146,6 @@ int main(int argc, char** argv) {
     if (c.name().find(part) == std::string::npos) continue;
     const brim::Buffers buffers(c);
     brim::compare_forward(c, buffers, runs);
-    if (c.depthwise) brim::compare_backward(c, buffers, runs);
+    if (c.backward() != brim::Backward::apart) brim::compare_backward(c, buffers, runs);
   }
 }

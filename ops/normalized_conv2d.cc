@@ -86,16 +86,18 @@ class NormalizedConv2d final : public autograd::Op {
     const Shape &x = call.input_info(0).shape, &weight = call.input_info(kWeight).shape;
     const ConvShape shape(x, weight, dy.shape(), options_);
     const bool into_norm = needs_norm([&](int i) { return call.needs(i); });
-    if (into_norm && shape.is_depthwise() && has_kernel_for(dy.dtype(), shape)) {
-      backward_depthwise(call, dy, norm_inputs, grads);
-      return grads;
-    }
-    if (call.needs(kWeight))
+    const bool as_one =
+        into_norm && dy.dtype() == Dtype::float32 && cpu::has_normalized_backward(shape);
+    const bool with_weight = as_one && cpu::has_normalized_weight(shape);
+    if (call.needs(kWeight) && !with_weight)
       launch_backward_weight(
           shape, options_, WeightGradientInput::x,
           NormalizedImages(norm_, norm_inputs, has_slices(shape, call.input_info(0))), dy,
           grads[kWeight]);
-    if (into_norm) backward_norm(call, dy, norm_inputs, grads);
+    if (as_one)
+      backward_as_one(call, dy, norm_inputs, with_weight, grads);
+    else if (into_norm)
+      backward_norm(call, dy, norm_inputs, grads);
     return grads;
   }
 
@@ -154,12 +156,13 @@ class NormalizedConv2d final : public autograd::Op {
     return dx;
   }
 
-  void backward_depthwise(const autograd::BackwardCall& call, const Tensor& dy, const Tensors& in,
-                          Tensors& grads) const {
+  void backward_as_one(const autograd::BackwardCall& call, const Tensor& dy, const Tensors& in,
+                       bool with_weight, Tensors& grads) const {
     const Tensor dx = take_dx(call, grads);
-    launch(kernel::normalized_depthwise_backward,
+    launch(kernel::normalized_conv2d_backward,
            {in[0], in[1], in[2], in[3], in[4], dy, contiguous(call.input(kWeight))},
-           {dx, grads[BatchNormOp::kWeight], grads[BatchNormOp::kBias], grads[kWeight]},
+           {dx, grads[BatchNormOp::kWeight], grads[BatchNormOp::kBias],
+            with_weight ? grads[kWeight] : Tensor()},
            {options_, norm_.attributes()});
   }
 

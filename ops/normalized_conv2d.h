@@ -24,16 +24,15 @@ bool normalizes_on_the_way(const Tensor& x, const BatchNormArguments& norm, cons
                            const Conv2dOptions& options = {});
 
 /// `conv2d_with_statistics(batch_norm(x, ...), weight, bias, options)`: y, its statistics and what
-/// becomes of the running ones to the bit, the gradients too, but for those of depthwise ones where
-/// it `normalizes_on_the_way`: they are summed in another order.
+/// becomes of the running ones to the bit, the gradients too, but for those that one kernel makes
+/// at once (`kernel::normalized_conv2d_backward`): they are summed in another order.
 ///
 /// On the CPU, with the statistics of the batch given and no residual, one op does it: it saves x,
 /// the norm's weight, bias and statistics, and the weight. What was normalised is made again for
-/// the weight's gradient: of a depthwise one some rows of an image at a time, in one sweep with the
-/// other gradients, else some images at a time, where there are enough of them. Where it does not
-/// normalise on the way, what was normalised is there as a whole while it is read. Elsewhere, and
-/// under autocast, it is those two calls. Throws what they throw; about dtypes and the bias under
-/// the tag normalized_conv2d.
+/// the weight's gradient: by that kernel some pixels at a time, else some images, where there are
+/// enough of them. Where it does not normalise on the way, what was normalised is there as a whole
+/// while it is read. Elsewhere, and under autocast, it is those two calls. Throws what they throw;
+/// about dtypes and the bias under the tag normalized_conv2d.
 Conv2dWithStatistics normalized_conv2d(Tensor x, BatchNormArguments norm, Tensor weight,
                                        Tensor bias, const Conv2dOptions& options = {},
                                        Where where = Where::current());
@@ -48,11 +47,11 @@ struct NormalizedConv2dAttributes {
 /// and variance (biased) of its channels, float64 [K], or neither. Contiguous. On the CPU, of
 /// float32, and of sizes that it has a way for (`normalizes_on_the_way`).
 inline constexpr Kernel<NormalizedConv2dAttributes> normalized_conv2d{"normalized_conv2d"};
-/// Backward of a depthwise one. Bits do not depend on the number of threads. in: x, the norm's
-/// weight, bias, mean and variance, dy, weight; out: dx, the gradients of the norm's weight and
-/// bias, dweight, of which all but the first may be absent.
-inline constexpr Kernel<NormalizedConv2dAttributes> normalized_depthwise_backward{
-    "normalized_depthwise_backward"};
+/// Backward. Bits do not depend on the number of threads. in: x, the norm's weight, bias, mean and
+/// variance, dy, weight; out: dx, the gradients of the norm's weight and bias, dweight, of which
+/// all but the first may be absent. Of sizes that it has a way for (ops/cpu/normalized_conv2d.h).
+inline constexpr Kernel<NormalizedConv2dAttributes> normalized_conv2d_backward{
+    "normalized_conv2d_backward"};
 
 }  // namespace kernel
 

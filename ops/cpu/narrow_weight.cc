@@ -7,6 +7,7 @@
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/bfloat16_pairs.h"
+#include "brim/ops/cpu/input_norm.h"
 #include "brim/ops/cpu/tile_product.h"
 #include "brim/ops/cpu/vector.h"
 #include "brim/ops/cpu/window_rows.h"
@@ -96,7 +97,8 @@ class NarrowWeight {
   using Number = typename By::Number;
 
  public:
-  NarrowWeight(const ConvShape& shape, void* scratch)
+  /// x goes through `norm`, if it is not null: of float32, and one by one.
+  NarrowWeight(const ConvShape& shape, const InputNorm* norm, void* scratch)
       : shape_(shape),
         sides_(shape),
         pixels_(shape.pixels()),
@@ -104,19 +106,27 @@ class NarrowWeight {
         narrow_(sides_.narrow),
         pieces_(std::clamp<int64_t>(pixels_ / kPixelsOfPiece, 1, kMostPieces)),
         cursor_(scratch),
-        totals_(cursor_.take<double>(pieces_ * wide_ * narrow_)) {}
+        norm_(norm),
+        totals_(cursor_.take<double>(pieces_ * wide_ * narrow_)),
+        rooms_(norm == nullptr ? nullptr : cursor_.take<S>(pieces_ * kBlock * shape.c)) {}
 
   int64_t scratch_bytes() const { return cursor_.used(); }
 
   void run(const S* x, const S* dy, T* dweight) const {
-    const S *wide = sides_.x_is_wide ? x : dy, *narrow = sides_.x_is_wide ? dy : x;
     parallel_pieces(pixels_, pieces_, [&](int64_t piece, int64_t begin, int64_t end) {
       double* totals = of_piece(piece, 0);
       std::fill_n(totals, wide_ * narrow_, 0.0);
       for (int64_t at = begin; at < end; at += kBlock) {
         const int64_t pixels = std::min(kBlock, end - at);
         Number room[kBlock / By::kPixels * kMostNarrow];
-        add_block(wide + at * wide_, numbers(narrow, at, pixels, room), pixels, totals);
+        const S *of_dy = dy + at * shape_.k, *of_x = normalized(x, at, pixels, piece);
+        if (sides_.by_windows)
+          add_block({of_dy, of_dy}, windows(x, at, pixels, room), pixels, totals);
+        else if (sides_.x_is_wide)
+          add_block({of_x, x + at * wide_}, By::numbers(of_dy, pixels, narrow_, room), pixels,
+                    totals);
+        else
+          add_block({of_dy, of_dy}, By::numbers(of_x, pixels, narrow_, room), pixels, totals);
       }
     });
     // Not those of zeros behind windows.
@@ -133,14 +143,27 @@ class NarrowWeight {
   /// Pixels whose sums are in T, and which the caches keep.
   static constexpr int64_t kBlock = sizeof(S) == 2 ? 128 : 64;
 
-  /// The narrow side of pixels from `at` on, perhaps in `room`.
-  const Number* numbers(const S* narrow, int64_t at, int64_t pixels, Number* room) const {
+  /// Rows of the wide side, and where they came from: what follows there is fetched ahead.
+  struct Wide {
+    const S *rows, *in_memory;
+  };
+
+  /// The windows of pixels from `at` on.
+  const Number* windows(const S* x, int64_t at, int64_t pixels, Number* room) const {
     if constexpr (std::is_same_v<S, Number>)
-      if (sides_.by_windows) {
-        WindowRows<S>(shape_, narrow_).copy(narrow, at, pixels, room);
+      WindowRows<S>(shape_, narrow_).copy(x, at, pixels, room);
+    return room;
+  }
+  /// Pixels of x from `at` on, where they lie or in the room of a piece.
+  const S* normalized(const S* x, int64_t at, int64_t pixels, int64_t piece) const {
+    const S* from = x + at * shape_.c;
+    if constexpr (std::is_same_v<S, float>)
+      if (norm_ != nullptr) {
+        S* room = rooms_ + piece * kBlock * shape_.c;
+        norm_->apply(from, pixels, room);
         return room;
       }
-    return By::numbers(narrow + at * narrow_, pixels, narrow_, room);
+    return from;
   }
 
   double* of_piece(int64_t piece, int64_t n) const {
@@ -158,17 +181,17 @@ class NarrowWeight {
       dweight[sides_.x_is_wide ? n * wide_ + w : w * window + n] = static_cast<T>(sums[w]);
   }
 
-  void add_block(const S* wide, const Number* numbers, int64_t pixels, double* totals) const {
+  void add_block(const Wide& wide, const Number* numbers, int64_t pixels, double* totals) const {
     for (int64_t w = 0; w < wide_;) {
       const int64_t vectors = vectors_of_tile((wide_ - w) / kLanes<V>);
       for (int64_t n = 0; n < narrow_; n += kNarrow) {
         double* to = totals + n * wide_ + w;
         if (vectors == kVectors)
-          add_tile<kVectors>(wide + w, numbers + n, pixels, to);
+          add_tile<kVectors>(wide, w, numbers + n, pixels, to);
         else if (vectors == 2)
-          add_tile<2>(wide + w, numbers + n, pixels, to);
+          add_tile<2>(wide, w, numbers + n, pixels, to);
         else
-          add_tile<1>(wide + w, numbers + n, pixels, to);
+          add_tile<1>(wide, w, numbers + n, pixels, to);
       }
       w += vectors * kLanes<V>;
     }
@@ -179,12 +202,14 @@ class NarrowWeight {
   }
 
   template <int kV>
-  void add_tile(const S* wide, const Number* numbers, int64_t pixels, double* totals) const {
+  void add_tile(const Wide& rows, int64_t column, const Number* numbers, int64_t pixels,
+                double* totals) const {
+    const S *wide = rows.rows + column, *ahead = rows.in_memory + column + kBlock * wide_;
     V sums[kNarrow][kV] = {};
     for (int64_t m = 0; m < pixels; m += By::kPixels) {
       // What the next block wants, while this one has the time.
       for (int64_t next = 0; next < By::kPixels; ++next)
-        prefetch(wide + (kBlock + next) * wide_, kV * kLanes<V>);
+        prefetch(ahead + next * wide_, kV * kLanes<V>);
       typename By::Column columns[kV];
       tiles::unrolled<1, kV>([&](int, int v) {
         columns[v] = By::column(wide + v * kLanes<V>, wide_, m + 1 < pixels);
@@ -192,6 +217,7 @@ class NarrowWeight {
       tiles::unrolled<kNarrow, kV>(
           [&](int n, int v) { sums[n][v] = By::add(sums[n][v], numbers[n], columns[v]); });
       wide += By::kPixels * wide_;
+      ahead += By::kPixels * wide_;
       numbers += narrow_;
     }
     T stored[kNarrow][kV * kLanes<V>];
@@ -206,7 +232,9 @@ class NarrowWeight {
   Sides sides_;
   int64_t pixels_, wide_, narrow_, pieces_;
   ScratchCursor cursor_;
+  const InputNorm* norm_;
   double* totals_;  // [pieces][narrow][wide]
+  S* rooms_;        // [pieces][kBlock][channels]
 };
 
 #ifdef __AVX512BW__
@@ -220,9 +248,9 @@ template <class S, class Body>
 auto with_narrow_weight(const ConvShape& shape, void* scratch, const Body& body) {
 #ifdef __AVX512BW__
   if constexpr (std::is_same_v<S, BFloat16>)
-    if (onednn::has_bfloat16()) return body(NarrowWeight<S, TwoByTwo>(shape, scratch));
+    if (onednn::has_bfloat16()) return body(NarrowWeight<S, TwoByTwo>(shape, nullptr, scratch));
 #endif
-  return body(NarrowWeight<S, OneByOne<S>>(shape, scratch));
+  return body(NarrowWeight<S, OneByOne<S>>(shape, nullptr, scratch));
 }
 
 }  // namespace
@@ -257,6 +285,15 @@ template <class S>
 void narrow_backward_weight(const ConvShape& shape, const S* x, const S* dy, Compute<S>* dweight,
                             void* scratch) {
   with_narrow_weight<S>(shape, scratch, [&](const auto& weight) { weight.run(x, dy, dweight); });
+}
+
+int64_t normalized_narrow_weight_scratch(const ConvShape& shape, const InputNorm& norm) {
+  return NarrowWeight<float, OneByOne<float>>(shape, &norm, nullptr).scratch_bytes();
+}
+
+void normalized_narrow_weight(const ConvShape& shape, const InputNorm& norm, const float* x,
+                              const float* dy, float* dweight, void* scratch) {
+  NarrowWeight<float, OneByOne<float>>(shape, &norm, scratch).run(x, dy, dweight);
 }
 
 #define BRIM_INSTANTIATE(S)                                             \

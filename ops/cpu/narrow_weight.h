@@ -11,6 +11,8 @@
 
 namespace brim::cpu {
 
+class InputNorm;  // input_norm.h
+
 /// S: float, double, or halves, whose gradient is in float32: with the processor's instructions for
 /// bfloat16 where it has them.
 template <class S>
@@ -23,5 +25,10 @@ int64_t narrow_backward_weight_scratch(const ConvShape& shape);
 template <class S>
 void narrow_backward_weight(const ConvShape& shape, const S* x, const S* dy, Compute<S>* dweight,
                             void* scratch);
+
+/// The same of an x that goes through `norm` on the way, a block of pixels at a time; to the bit.
+int64_t normalized_narrow_weight_scratch(const ConvShape& shape, const InputNorm& norm);
+void normalized_narrow_weight(const ConvShape& shape, const InputNorm& norm, const float* x,
+                              const float* dy, float* dweight, void* scratch);
 
 }  // namespace brim::cpu

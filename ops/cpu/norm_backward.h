@@ -1,7 +1,7 @@
 // What the backward passes of batch norm share: from sums over the pixels to gradients of weight
 // and bias, and to the coefficients of dx. The sums are of g, the gradient of what went into the
 // activation, and of g * (x - mean); who takes them is batch_norm_backward.cc, for a dy in memory,
-// or a kernel that makes dy itself (normalized_depthwise_backward.cc).
+// or a kernel that makes dy itself (normalized_backward.h).
 #pragma once
 
 #include <algorithm>
@@ -54,6 +54,21 @@ void finish_norm_sums(const ChannelRows& rows, const double* sum_g, const double
   }
   rows.repeat(to.slope);
   rows.repeat(to.level);
+}
+
+/// dx, from the g that is in its place; from the last pixel to the first.
+template <class T>
+void finish_norm_gradient(const ChannelRows& rows, const NormCoefficients<T>& norm,
+                          const GradientCoefficients<T>& by, const T* x, T* dx) {
+  for_rows_backwards(rows, [&](int64_t at, int64_t width) {
+    put_row(dx, at, width, false, [&]<class V>(int64_t i) {
+      prefetch_ahead(x + at + i);
+      prefetch_ahead(dx + at + i);
+      return tilted(load<V>(norm.scale + i) * load<V>(dx + at + i),
+                    load<V>(x + at + i) - load<V>(norm.mean + i), load<V>(by.slope + i),
+                    load<V>(by.level + i));
+    });
+  });
 }
 
 }  // namespace brim::cpu

@@ -2,6 +2,8 @@
 
 #include "brim/ops/cpu/depthwise.h"
 #include "brim/ops/cpu/input_norm.h"
+#include "brim/ops/cpu/narrow_weight.h"
+#include "brim/ops/cpu/normalized_backward.h"
 #include "brim/ops/cpu/pointwise.h"
 #include "brim/ops/cpu/register.h"
 #include "brim/ops/normalized_conv2d.h"
@@ -46,6 +48,23 @@ void forward(const KernelCall& call, const Attributes& attributes) {
            {call.out[1].as<double>(), call.out[2].as<double>()}, by.rest());
 }
 
+ConvShape backward_shape(const KernelCall& call, const Attributes& attributes) {
+  return {call.in[0].shape, call.in[6].shape, call.in[5].shape, attributes.window};
+}
+
+int64_t backward_scratch(const KernelCall& call, const Attributes& attributes) {
+  const auto scratch = backward_shape(call, attributes).is_depthwise()
+                           ? normalized_depthwise_backward_scratch
+                           : normalized_pointwise_backward_scratch;
+  return scratch(call, attributes);
+}
+
+void backward(const KernelCall& call, const Attributes& attributes) {
+  const auto run = backward_shape(call, attributes).is_depthwise() ? normalized_depthwise_backward
+                                                                   : normalized_pointwise_backward;
+  run(call, attributes);
+}
+
 }  // namespace
 
 bool normalizes_on_the_way(const ConvShape& shape) {
@@ -56,9 +75,19 @@ bool normalizes_on_the_way(const ConvShape& shape) {
   return pointwise::suits(shape, ConvPass::forward);
 }
 
+bool has_normalized_backward(const ConvShape& shape) {
+  return normalizes_on_the_way(shape) && (shape.is_depthwise() || pointwise::goes_into_norm(shape));
+}
+
+bool has_normalized_weight(const ConvShape& shape) {
+  return shape.is_depthwise() || (shape.is_pointwise() && has_narrow_weight<float>(shape));
+}
+
 void register_normalized_conv2d() {
   register_kernel(kernel::normalized_conv2d, DeviceType::cpu, Dtype::float32, forward,
                   forward_scratch);
+  register_kernel(kernel::normalized_conv2d_backward, DeviceType::cpu, Dtype::float32, backward,
+                  backward_scratch);
 }
 
 }  // namespace brim::cpu

@@ -9,4 +9,12 @@ namespace brim::cpu {
 /// products of pixels (ops/cpu/pointwise.h).
 bool normalizes_on_the_way(const ConvShape& shape);
 
+// Of those, `kernel::normalized_conv2d_backward`:
+
+/// Has it a way for them? For depthwise ones, and for those of 1x1 whose data gradient is done as a
+/// product of pixels.
+bool has_normalized_backward(const ConvShape& shape);
+/// Does it make the weight's gradient too? Of 1x1 where that is small (ops/cpu/narrow_weight.h).
+bool has_normalized_weight(const ConvShape& shape);
+
 }  // namespace brim::cpu

@@ -10,8 +10,7 @@
 #include "brim/ops/cpu/depthwise_gradient.h"
 #include "brim/ops/cpu/depthwise_weight_sweep.h"
 #include "brim/ops/cpu/norm_backward.h"
-#include "brim/ops/cpu/register.h"
-#include "brim/ops/normalized_conv2d.h"
+#include "brim/ops/cpu/normalized_backward.h"
 
 namespace brim::cpu {
 namespace {
@@ -47,15 +46,13 @@ struct NormRow {
 };
 
 /// A sink of tiles (depthwise_sweep.h): sums of g and, behind them, of g * (x - mean). It puts g
-/// into the row of dx, if kKeeps.
+/// into a row, if kKeeps.
 template <Activation activation, bool kKeeps>
 struct SumSink {
   static constexpr bool kWholeVectors = true;
 
   NormRow<activation> row;
-  float* sums;
-  float* dx;
-  bool streaming;
+  float *sums, *kept;
 
   SumSink starting_at(int64_t) const { return *this; }
   template <int kCount>
@@ -63,7 +60,7 @@ struct SumSink {
                                          int64_t c) const {
     V g[kCount], off[kCount], sum_g{}, sum_gx{};
     row.take(gradient, pixel, c, g, off);
-    if constexpr (kKeeps) put_pixels(g, dx + pixel * row.channels + c, row.channels, streaming);
+    if constexpr (kKeeps) put_pixels(g, kept + pixel * row.channels + c, row.channels, false);
 #pragma GCC unroll 16
     for (int j = 0; j < kCount; ++j) {
       sum_g += g[j];
@@ -72,33 +69,6 @@ struct SumSink {
     float *of_g = sums + c, *of_gx = of_g + row.channels;
     store(of_g, load<V>(of_g) + sum_g);
     store(of_gx, load<V>(of_gx) + sum_gx);
-  }
-};
-
-/// Another: a row of dx.
-template <Activation activation>
-struct GradientSink {
-  static constexpr bool kWholeVectors = true;
-
-  NormRow<activation> row;
-  const GradientCoefficients<float>& by;
-  int64_t row_elements;
-  float* dx;
-  bool streaming;
-
-  GradientSink starting_at(int64_t) const { return *this; }
-  template <int kCount>
-  [[gnu::always_inline]] void operator()(const V (&gradient)[kCount], int64_t pixel,
-                                         int64_t c) const {
-    V g[kCount], off[kCount], values[kCount];
-    row.take(gradient, pixel, c, g, off);
-    const V scale = load<V>(row.by.scale + c), slope = load<V>(by.slope + c),
-            level = load<V>(by.level + c);
-#pragma GCC unroll 16
-    for (int j = 0; j < kCount; ++j) values[j] = tilted(scale * g[j], off[j], slope, level);
-    put_pixels(values, dx + pixel * row.channels + c, row.channels, streaming);
-    // Of the row below.
-    prefetch(row.x + row_elements + pixel * row.channels + c * kCount, kCount * kLanes<V>);
   }
 };
 
@@ -124,6 +94,7 @@ class NormalizedDepthwiseBackward {
         by_(cursor_, rows_),
         way_(&norm_, shape_, threads_, cursor_),
         blocks_(take_weights<float>(shape_, cursor_)),
+        row_(cursor_.take<float>(threads_ * row_step())),
         of_norm_(cursor_, 2 * shape_.c, threads_, pieces_),
         of_weight_(cursor_, shape_.r * shape_.s * shape_.c, threads_, pieces_) {}
 
@@ -140,7 +111,7 @@ class NormalizedDepthwiseBackward {
         if constexpr (kMakesAgain<decltype(window)>)
           write<activation()>(window, data);
         else
-          write();
+          finish_norm_gradient(rows_, norm_.coefficients(), by_, x(), dx_row(0));
       });
     });
   }
@@ -172,6 +143,8 @@ class NormalizedDepthwiseBackward {
   const float* x() const { return call_.in[0].as<float>(); }
   const float* dy() const { return call_.in[5].as<float>(); }
   int64_t row_elements() const { return shape_.w * shape_.c; }
+  int64_t row_step() const { return round_up(row_elements() + 16, 16); }
+  float* row_of(int64_t thread) const { return row_ + thread * row_step(); }
   template <Activation activation>
   NormRow<activation> norm_row(int64_t i) const {
     return {norm_.coefficients(), x() + i * row_elements(), shape_.c};
@@ -195,10 +168,12 @@ class NormalizedDepthwiseBackward {
             of_weight.note(shape_.q);
           }
           for_rows_of(i, [&](const Plane<float>& of_dy, int64_t y, int64_t row) {
+            constexpr bool kKeeps = !kMakesAgain<Window>;
+            float* kept = streaming_ ? row_of(thread) : dx_row(row);
             data.row(window, of_dy, y,
-                     SumSink<activation, !kMakesAgain<Window>>{
-                         norm_row<activation>(row), of_norm.sums, dx_row(row), streaming_});
+                     SumSink<activation, kKeeps>{norm_row<activation>(row), of_norm.sums, kept});
             of_norm.note(shape_.w);
+            if (kKeeps && streaming_) stream_row(kept, dx_row(row));
           });
         }
         of_norm.flush();
@@ -221,34 +196,41 @@ class NormalizedDepthwiseBackward {
                                 call_.out[3].as<float>());
   }
 
+  /// In order: stores of tiles would leave lines half written.
+  void stream_row(const float* from, float* to) const {
+    for (int64_t i = 0; i < row_elements(); i += kLanes<V>) stream(to + i, load<V>(from + i));
+  }
+
   /// dx, with g made again; from the last piece to the first, whose rows are still in the cache.
   template <Activation activation, class Window>
   void write(Window window, const GradientSweep<float>& data) {
     const int64_t rows = shape_.n * shape_.p;
-    parallel_pieces(pieces_, threads_, [&](int64_t, int64_t first, int64_t last) {
+    parallel_pieces(pieces_, threads_, [&](int64_t thread, int64_t first, int64_t last) {
+      float* gradient = row_of(thread);
       for (int64_t piece = last; piece-- > first;)
         for (int64_t i = rows * piece / pieces_; i < rows * (piece + 1) / pieces_; ++i)
           for_rows_of(i, [&](const Plane<float>& of_dy, int64_t y, int64_t row) {
-            data.row(window, of_dy, y,
-                     GradientSink<activation>{norm_row<activation>(row), by_, row_elements(),
-                                              dx_row(row), streaming_});
+            data.row(window, of_dy, y, RowSink<float>{gradient, shape_.c, false});
+            for (int64_t at = 0; at < row_elements(); at += shape_.c)
+              write_pixel<activation>(gradient + at, row * row_elements() + at);
           });
       stream_fence();
     });
   }
 
-  /// dx, from the g that is in its place.
-  void write() {
-    const NormCoefficients<float>& norm = norm_.coefficients();
-    for_rows_backwards(rows_, [&](int64_t first, int64_t width) {
-      const float *x_row = x() + first, *g = dx_row(0) + first;
-      put_row(dx_row(0), first, width, false, [&]<class Lanes>(int64_t i) {
-        prefetch_ahead(x_row + i);
-        prefetch_ahead(g + i);
-        return tilted(load<Lanes>(norm.scale + i) * load<Lanes>(g + i),
-                      load<Lanes>(x_row + i) - load<Lanes>(norm.mean + i),
-                      load<Lanes>(by_.slope + i), load<Lanes>(by_.level + i));
-      });
+  /// dx of the one from element `at` on, with `gradient` that of what comes out of the activation.
+  template <Activation activation>
+  void write_pixel(const float* gradient, int64_t at) const {
+    const NormCoefficients<float>& by = norm_.coefficients();
+    const float* from = x() + at;
+    put_row(dx_row(0), at, shape_.c, streaming_, [&]<class Lanes>(int64_t i) {
+      prefetch_ahead(from + i);
+      const Lanes value = load<Lanes>(from + i), mean = load<Lanes>(by.mean + i),
+                  scale = load<Lanes>(by.scale + i);
+      const Lanes g = activate_backward(activation, load<Lanes>(gradient + i),
+                                        normalized(value, mean, scale, load<Lanes>(by.shift + i)));
+      return tilted(scale * g, value - mean, load<Lanes>(by_.slope + i),
+                    load<Lanes>(by_.level + i));
     });
   }
 
@@ -273,22 +255,19 @@ class NormalizedDepthwiseBackward {
   GradientCoefficients<float> by_;
   OnTheWay way_;
   float* blocks_;
+  float* row_;  ///< of each thread
   Sums of_norm_, of_weight_;
 };
 
-int64_t scratch(const KernelCall& call, const Attributes& attributes) {
+}  // namespace
+
+int64_t normalized_depthwise_backward_scratch(const KernelCall& call,
+                                              const Attributes& attributes) {
   return NormalizedDepthwiseBackward(call, attributes).scratch_bytes();
 }
 
-void run(const KernelCall& call, const Attributes& attributes) {
+void normalized_depthwise_backward(const KernelCall& call, const Attributes& attributes) {
   NormalizedDepthwiseBackward(call, attributes).run();
-}
-
-}  // namespace
-
-void register_normalized_depthwise_backward() {
-  register_kernel(kernel::normalized_depthwise_backward, DeviceType::cpu, Dtype::float32, run,
-                  scratch);
 }
 
 }  // namespace brim::cpu

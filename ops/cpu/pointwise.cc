@@ -9,80 +9,15 @@
 #include "brim/ops/cpu/affordable.h"
 #include "brim/ops/cpu/channel_rows.h"
 #include "brim/ops/cpu/input_norm.h"
+#include "brim/ops/cpu/pointwise_panels.h"
 #include "brim/ops/cpu/pointwise_pixels.h"
 #include "brim/ops/cpu/tile_product.h"
-#include "brim/ops/cpu/transpose.h"
 
 namespace brim::cpu::pointwise {
 namespace {
 
 using V = Vector<float>;
 constexpr int64_t kWidth = kLanes<V>;
-
-/// B [depth, outputs] in panels of columns, [panel][depth][column], zeros beyond the last output.
-class Panels {
- public:
-  Panels(int64_t depth, int64_t outputs, ScratchCursor& scratch)
-      : depth_(depth),
-        outputs_(outputs),
-        vectors_(ceil_div(outputs, kWidth)),
-        count_(ceil_div(vectors_, int64_t{tiles::kMostVectors})),
-        data_(scratch.take<float>(depth * padded_outputs())) {}
-
-  int64_t count() const { return count_; }
-  int64_t padded_outputs() const { return vectors_ * kWidth; }
-  int64_t begin(int64_t panel) const { return vectors_ * panel / count_ * kWidth; }
-  int64_t width(int64_t panel) const { return begin(panel + 1) - begin(panel); }
-  float* of(int64_t panel) const { return data_ + begin(panel) * depth_; }
-
-  /// From rows of B.
-  void pack(const float* b) const {
-    parallel_for(count_ * depth_, kGrain / tiles::kPanel, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) {
-        const int64_t panel = i / depth_, row = i % depth_;
-        const int64_t at = begin(panel), count = std::min(width(panel), outputs_ - at);
-        float* to = of(panel) + row * width(panel);
-        std::copy_n(b + row * outputs_ + at, count, to);
-        std::fill(to + count, to + width(panel), 0.0f);
-      }
-    });
-  }
-
-  /// From its columns: weight [output][depth].
-  void pack_transposed(const float* weight) const {
-    parallel_for(vectors_, kGrain / (depth_ * kWidth) + 1, [&](int64_t first, int64_t last) {
-      for (int64_t v = first; v < last; ++v)
-        for (int64_t row = 0; row < depth_; row += kWidth) pack_square(weight, v * kWidth, row);
-    });
-  }
-
- private:
-  static constexpr int64_t kGrain = 16384;  ///< floats that repay a thread
-
-  void pack_square(const float* weight, int64_t output, int64_t row) const {
-    const int64_t count = std::min(kWidth, depth_ - row);
-    V square[kWidth] = {};
-    for (int64_t i = 0; i < std::min(kWidth, outputs_ - output); ++i) {
-      const float* from = weight + (output + i) * depth_ + row;
-      if (count == kWidth)
-        square[i] = load<V>(from);
-      else
-        for (int64_t j = 0; j < count; ++j) square[i][j] = from[j];
-    }
-    transpose(square);
-    const int64_t panel = panel_of(output);
-    float* to = of(panel) + row * width(panel) + output - begin(panel);
-    for (int64_t j = 0; j < count; ++j) store(to + j * width(panel), square[j]);
-  }
-  int64_t panel_of(int64_t output) const {
-    int64_t panel = output / (tiles::kMostVectors * kWidth);
-    while (begin(panel + 1) <= output) ++panel;
-    return panel;
-  }
-
-  int64_t depth_, outputs_, vectors_, count_;
-  float* data_;
-};
 
 /// Rows that stay in the caches while all columns are computed from them.
 struct Block {
@@ -98,12 +33,15 @@ struct Input {
   bool is_read_in_place() const { return pixels.is_dense() && norm == nullptr; }
 };
 
+/// What is summed of a result while it is in registers.
+enum class Gathers { nothing, statistics, norm_sums };
+
 /// out [pixels, outputs] = in [pixels, depth] B + bias. One of the two may be spread over an image,
 /// as `Pixels` says.
 class RowProduct {
  public:
   RowProduct(int64_t rows, int64_t depth, int64_t outputs, const Input& in, const Pixels& out,
-             bool with_statistics, int64_t threads, void* scratch)
+             Gathers gathers, int64_t threads, void* scratch)
       : rows_(rows),
         depth_(depth),
         outputs_(outputs),
@@ -113,10 +51,11 @@ class RowProduct {
         units_(ceil_div(rows, unit_)),
         threads_(std::min(threads, units_)),
         block_(block_rows(unit_, depth)),
-        with_statistics_(with_statistics),
+        gathers_(gathers),
         cursor_(scratch),
         panels_(depth, outputs, cursor_) {
-    if (with_statistics) moments_ = PartMoments(units_, outputs, cursor_);
+    if (gathers == Gathers::statistics) moments_ = PartMoments(units_, outputs, cursor_);
+    if (gathers == Gathers::norm_sums) totals_ = cursor_.take<double>(units_ * 2 * outputs);
     parts_ = cursor_.take<char>(threads_ * part_bytes());
   }
 
@@ -130,8 +69,37 @@ class RowProduct {
   }
 
   void run(const float* in, const float* bias, float* out, const BatchStatistics& to) {
-    in_data_ = in;
     bias_ = bias;
+    multiply(in, out);
+    if (gathers_ == Gathers::statistics)
+      join_moments(
+          moments_, [&](int64_t unit) { return rows_of(unit); }, to);
+  }
+
+  /// in B is the gradient of what `norm` gave of x: out gets that of what went into the activation,
+  /// and [outputs] its sums and those of its product with x - mean.
+  void run_into(const InputNorm& norm, const float* x, const float* in, float* out, double* sum_g,
+                double* sum_gx) {
+    into_ = &norm;
+    into_x_ = x;
+    multiply(in, out);
+    parallel_for(outputs_, kGrain / units_ + 1, [&](int64_t begin, int64_t end) {
+      std::fill(sum_g + begin, sum_g + end, 0.0);
+      std::fill(sum_gx + begin, sum_gx + end, 0.0);
+      for (int64_t unit = 0; unit < units_; ++unit)
+        for (int64_t c = begin; c < end; ++c) {
+          sum_g[c] += totals_of(unit)[c];
+          sum_gx[c] += totals_of(unit)[outputs_ + c];
+        }
+    });
+  }
+
+ private:
+  static constexpr int64_t kBlockFloats = 32 << 10;  ///< of a block of `in`
+  static constexpr int64_t kGrain = 16384;           ///< sums that repay a thread
+
+  void multiply(const float* in, float* out) {
+    in_data_ = in;
     out_data_ = out;
     streams_ = !adds_ && outputs_ % kWidth == 0 && worth_streaming(out, rows_ * outputs_);
     parallel_pieces(units_, threads_, [&](int64_t thread, int64_t begin, int64_t end) {
@@ -139,13 +107,9 @@ class RowProduct {
       for (int64_t unit = begin; unit < end; ++unit) run_unit(unit, part);
       stream_fence();
     });
-    if (with_statistics_)
-      join_moments(
-          moments_, [&](int64_t unit) { return rows_of(unit); }, to);
   }
 
- private:
-  static constexpr int64_t kBlockFloats = 32 << 10;  ///< of a block of `in`
+  double* totals_of(int64_t unit) const { return totals_ + unit * 2 * outputs_; }
 
   /// A divisor of the unit, and a multiple of the rows of all tiles.
   static int64_t block_rows(int64_t unit, int64_t depth) {
@@ -162,7 +126,7 @@ class RowProduct {
   };
   Part part_of(void* base) const {
     ScratchCursor cursor(base);
-    PartSums sums(with_statistics_ ? panels_.padded_outputs() : 0, cursor);
+    PartSums sums(gathers_ == Gathers::nothing ? 0 : panels_.padded_outputs(), cursor);
     float* gathered = in_.is_read_in_place() ? nullptr : cursor.take<float>(block_ * depth_);
     return {sums, gathered, cursor.used()};
   }
@@ -172,6 +136,8 @@ class RowProduct {
 
   void run_unit(int64_t unit, const Part& part) const {
     const int64_t end = unit * unit_ + rows_of(unit);
+    if (gathers_ == Gathers::norm_sums)
+      for (float* sum : {part.sums.sum, part.sums.square}) std::fill_n(sum, outputs_, 0.0f);
     for (int64_t at = unit * unit_; at < end; at += block_) {
       const int64_t rows = std::min(block_, end - at);
       const Block block{rows_from(at, rows, part.gathered),
@@ -179,7 +145,11 @@ class RowProduct {
       for (int64_t panel = 0; panel < panels_.count(); ++panel)
         multiply_panel<tiles::kMostVectors>(block, panel, part.sums);
     }
-    if (with_statistics_) part.sums.finish(moments_, unit, rows_of(unit), 0, outputs_);
+    if (gathers_ == Gathers::statistics)
+      part.sums.finish(moments_, unit, rows_of(unit), 0, outputs_);
+    if (gathers_ == Gathers::norm_sums)
+      std::copy_n(part.sums.square, outputs_,
+                  std::copy_n(part.sums.sum, outputs_, totals_of(unit)));
   }
 
   /// Where they lie, or in `gathered`.
@@ -214,6 +184,8 @@ class RowProduct {
       to[i] = out_data_ + out_.index(block.begin + row + i) * outputs_ + column;
       if (!streams_)
         for (int v = 0; v < kVectors; ++v) __builtin_prefetch(to[i] + v * kWidth, 1);
+      // Of the next tile.
+      if (into_ != nullptr) __builtin_prefetch(into_x_ + (to[i] - out_data_) + kRows * outputs_);
     }
     V tile[kRows][kVectors] = {};
     const tiles::Product<float> product{
@@ -229,11 +201,14 @@ class RowProduct {
     } else {
       tiles::sum_tile(product, a, b, tile);
     }
-    const bool is_first = block.is_first && row == 0;
-    if (column + kVectors * kWidth <= outputs_) return finish(tile, to, column, is_first, sums);
+    const bool is_first = block.is_first && row == 0, fits = column + kVectors * kWidth <= outputs_;
+    if (fits && into_ == nullptr) return finish(tile, to, column, is_first, sums);
     V stored[kRows][kVectors];
     tiles::unrolled<kRows, kVectors>([&](int i, int v) { stored[i][v] = tile[i][v]; });
-    finish_ragged(stored, to, column, is_first, sums);
+    if (into_ != nullptr)
+      finish_into_norm(stored, to, column, sums);
+    else
+      finish_ragged(stored, to, column, is_first, sums);
   }
 
   /// A tile that lies in registers: calls in here would have them saved during the sums too.
@@ -243,7 +218,7 @@ class RowProduct {
     const auto each = [](const auto& body) { tiles::unrolled<kRows, kVectors>(body); };
     if (bias_ != nullptr)
       each([&](int i, int v) { tile[i][v] += load<V>(bias_ + column + v * kWidth); });
-    if (with_statistics_) add_statistics(tile, column, is_first, sums);
+    if (gathers_ == Gathers::statistics) add_statistics(tile, column, is_first, sums);
     if (streams_)
       each([&](int i, int v) { stream(to[i] + v * kWidth, tile[i][v]); });
     else if (adds_)
@@ -269,9 +244,38 @@ class RowProduct {
     };
     const auto each = [](const auto& body) { tiles::unrolled<kRows, kVectors>(body); };
     if (bias_ != nullptr) each([&](int i, int v) { tile[i][v] += columns(bias_ + column, v); });
-    if (with_statistics_) add_statistics(tile, column, is_first, sums);
+    if (gathers_ == Gathers::statistics) add_statistics(tile, column, is_first, sums);
     if (adds_) each([&](int i, int v) { tile[i][v] += columns(to[i], v); });
     each([&](int i, int v) { std::memcpy(to[i] + v * kWidth, &tile[i][v], bytes(v)); });
+  }
+
+  /// One that goes through the norm's activation, of outputs that fill vectors.
+  template <int kRows, int kVectors>
+  [[gnu::noinline]] void finish_into_norm(const V (&tile)[kRows][kVectors],
+                                          float* const (&to)[kRows], int64_t column,
+                                          const PartSums& sums) const {
+    const NormCoefficients<float>& by = into_->coefficients();
+    with_activation(into_->activation(), [&](auto activation) {
+      V sum_g[kVectors] = {}, sum_gx[kVectors] = {};
+      tiles::unrolled<kRows, kVectors>([&](int i, int v) {
+        const int64_t c = column + v * kWidth;
+        const V mean = load<V>(by.mean + c),
+                x = load<V>(into_x_ + (to[i] - out_data_) + v * kWidth);
+        const V z = normalized(x, mean, load<V>(by.scale + c), load<V>(by.shift + c));
+        const V g = activate_backward(activation(), tile[i][v], z);
+        if (streams_)
+          stream(to[i] + v * kWidth, g);
+        else
+          store(to[i] + v * kWidth, g);
+        sum_g[v] += g;
+        sum_gx[v] = fma(g, x - mean, sum_gx[v]);
+      });
+      tiles::unrolled<1, kVectors>([&](int, int v) {
+        float *g = sums.sum + column + v * kWidth, *gx = sums.square + column + v * kWidth;
+        store(g, load<V>(g) + sum_g[v]);
+        store(gx, load<V>(gx) + sum_gx[v]);
+      });
+    });
   }
 
   template <int kRows, int kVectors>
@@ -289,24 +293,31 @@ class RowProduct {
   Pixels out_;
   int64_t unit_, units_;  ///< of rows, each with sums of its own
   int64_t threads_, block_;
-  bool with_statistics_, streams_ = false, adds_ = false;
+  Gathers gathers_;
+  bool streams_ = false, adds_ = false;
   ScratchCursor cursor_;
   Panels panels_;
   PartMoments moments_;
+  double* totals_ = nullptr;  ///< of each unit: the sums of g, and of g * (x - mean)
   char* parts_;
   const float *in_data_ = nullptr, *bias_ = nullptr;
   float* out_data_ = nullptr;
+  const InputNorm* into_ = nullptr;
+  const float* into_x_ = nullptr;
 };
 
 RowProduct forward_product(const ConvShape& shape, const InputNorm* norm, bool with_statistics,
                            int64_t threads, void* scratch) {
   const Input in{Pixels::under_windows(shape), norm};
-  return {shape.pixels(), shape.c, shape.k, in, Pixels(), with_statistics, threads, scratch};
+  return {shape.pixels(), shape.c,
+          shape.k,        in,
+          Pixels(),       with_statistics ? Gathers::statistics : Gathers::nothing,
+          threads,        scratch};
 }
 
-RowProduct data_product(const ConvShape& shape, int64_t threads, void* scratch) {
+RowProduct data_product(const ConvShape& shape, Gathers gathers, int64_t threads, void* scratch) {
   return {shape.pixels(), shape.k, shape.c, Input(), Pixels::under_windows(shape),
-          false,          threads, scratch};
+          gathers,        threads, scratch};
 }
 
 void run_forward(RowProduct product, const float* x, const float* weight, const float* bias,
@@ -329,7 +340,7 @@ bool suits(const ConvShape& shape, ConvPass pass) {
   const int64_t scratch =
       pass == ConvPass::forward
           ? forward_product(shape, nullptr, false, kThreadsOfChoice, nullptr).scratch_bytes()
-          : data_product(shape, kThreadsOfChoice, nullptr).scratch_bytes();
+          : data_product(shape, Gathers::nothing, kThreadsOfChoice, nullptr).scratch_bytes();
   return is_affordable(shape, scratch);
 }
 
@@ -355,20 +366,38 @@ void normalized_forward(const ConvShape& shape, const InputNorm& norm, const flo
 }
 
 int64_t backward_data_scratch(const ConvShape& shape) {
-  return data_product(shape, num_threads(), nullptr).scratch_bytes();
+  return data_product(shape, Gathers::nothing, num_threads(), nullptr).scratch_bytes();
 }
 
 void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                    void* scratch) {
-  RowProduct product = data_product(shape, num_threads(), scratch);
+  RowProduct product = data_product(shape, Gathers::nothing, num_threads(), scratch);
   product.panels().pack(weight);
   product.run(dy, nullptr, dx, {});
   Pixels::under_windows(shape).clear_others(dx, shape.c);
 }
 
+bool goes_into_norm(const ConvShape& shape) {
+  constexpr int64_t kWidestVector = 16;  // floats: the answer is the same on all processors
+  return suits(shape, ConvPass::backward_data) && shape.c % kWidestVector == 0;
+}
+
+int64_t backward_into_norm_scratch(const ConvShape& shape) {
+  return data_product(shape, Gathers::norm_sums, num_threads(), nullptr).scratch_bytes();
+}
+
+void backward_into_norm(const ConvShape& shape, const InputNorm& norm, const float* x,
+                        const float* dy, const float* weight, float* g, double* sum_g,
+                        double* sum_gx, void* scratch) {
+  RowProduct product = data_product(shape, Gathers::norm_sums, num_threads(), scratch);
+  product.panels().pack(weight);
+  product.run_into(norm, x, dy, g, sum_g, sum_gx);
+  Pixels::under_windows(shape).clear_others(g, shape.c);
+}
+
 void add_backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                        void* scratch) {
-  RowProduct product = data_product(shape, num_threads(), scratch);
+  RowProduct product = data_product(shape, Gathers::nothing, num_threads(), scratch);
   product.panels().pack(weight);
   product.add(dy, dx);
 }

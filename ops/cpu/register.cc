@@ -13,7 +13,6 @@ bool register_kernels() {
     register_conv2d_half();
     register_fused_conv2d();
     register_normalized_conv2d();
-    register_normalized_depthwise_backward();
     register_linear();
     register_matmul();
     register_batch_norm();

@@ -18,7 +18,6 @@ void register_conv2d();
 void register_conv2d_half();
 void register_fused_conv2d();
 void register_normalized_conv2d();
-void register_normalized_depthwise_backward();
 void register_linear();
 void register_matmul();
 void register_dropout();
