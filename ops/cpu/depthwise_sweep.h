@@ -137,13 +137,13 @@ inline void add_row(const T* x, int64_t channels, const Compute<T>* w, V (&sums)
   }
 }
 
-/// kWidth neighbouring outputs whose windows lie inside. `x` is the first input.
+/// kWidth neighbouring outputs whose windows lie inside. `x` is the first input, in memory
+/// `source`.
 template <class Window, int kWidth, class T, class Sink>
-void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, const T* bias,
-                int64_t pixel, const Sink& sink) {
+void inner_tile(const Plane<T>& from, const T* x, const T* source, const Compute<T>* weight,
+                const T* bias, int64_t pixel, const Sink& sink) {
   constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
-  int64_t channels = from.channels, row_step = from.width * channels;
-  const T* ahead = from.source_of(x);
+  const int64_t channels = from.channels, row_step = from.width * channels;
   for_channels<Compute<T>, Sink>(channels, [&]<class V>(int64_t c) {
     V sums[kWidth];
 #pragma GCC unroll 16
@@ -155,7 +155,7 @@ void inner_tile(const Plane<T>& from, const T* x, const Compute<T>* weight, cons
     // The rows that the outputs below will need beyond these.
     if constexpr (is_vector<V>)
       for (int r = kTaps; r < kTaps + kStride; ++r)
-        prefetch(ahead + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+        prefetch(source + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
     sink(sums, pixel, c);
   });
 }
@@ -261,7 +261,8 @@ struct Sweep {
     for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
       const T* x = in.at(rows.at, q * kStride - padding.w);
       if (rows.count < kTaps) return edge_tile<Window, kWidth>(in, x, rows, weight, bias, q, sink);
-      inner_tile<Window, kWidth>(in, x, weight, bias, q, sink);
+      const T* source = in.source(rows.at, q * kStride - padding.w);
+      inner_tile<Window, kWidth>(in, x, source, weight, bias, q, sink);
     });
     pixels(in, rows, 0, inside.begin, sink);
     pixels(in, rows, inside.end, to_width, sink);

@@ -60,6 +60,7 @@ inline Meeting outputs_over(int64_t i, int64_t size, int64_t taps, int64_t strid
 /// Outputs [begin, end) of an axis whose inputs, one for each tap, all exist.
 struct Interior {
   int64_t begin, end;
+  explicit Interior(int64_t outputs) : begin(0), end(outputs) {}
   Interior(int64_t outputs, int64_t inputs, int64_t taps, int64_t stride, int64_t padding) {
     begin = std::clamp<int64_t>((padding + stride - 1) / stride, 0, outputs);
     int64_t last = inputs - taps + padding;  // the largest o * stride
@@ -134,13 +135,17 @@ struct Plane {
   const T* data;
   int64_t width, channels;
   int64_t first_row = 0;         ///< that of `data`
+  bool has_margins = false;      ///< zeros beside each row, as far as windows reach
   const T* in_memory = nullptr;  ///< where `data` was made from, if not null
+  int64_t memory_width = 0;
+
   const T* at(int64_t row, int64_t column) const {
     return data + ((row - first_row) * width + column) * channels;
   }
-  /// What memory has for an element of `data`, or will have for one beyond.
-  const T* source_of(const T* element) const {
-    return in_memory == nullptr ? element : in_memory + (element - data);
+  /// What memory has there, or will have for rows beyond: to be fetched ahead.
+  const T* source(int64_t row, int64_t column) const {
+    if (in_memory == nullptr) return at(row, column);
+    return in_memory + ((row - first_row) * memory_width + column) * channels;
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "brim/base/parallel.h"
 #include "brim/ops/cpu/depthwise_tiles.h"
 
 namespace brim::cpu::weight_sweep {
@@ -68,12 +69,12 @@ inline void add_row(const T* x, int64_t channels, const V (&gradient)[kWidth], C
 }
 
 /// kWidth pixels of dy, whose rows are `dy_row` elements long, whose windows lie inside. `x` is the
-/// first input.
+/// first input, in memory `source`.
 template <class Window, int kWidth, class T>
-void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, Compute<T>* sums) {
+void inner_tile(const Plane<T>& plane, const T* x, const T* source, const T* dy, int64_t dy_row,
+                Compute<T>* sums) {
   constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
-  int64_t channels = plane.channels, row_step = plane.width * channels;
-  const T* ahead = plane.source_of(x);
+  const int64_t channels = plane.channels, row_step = plane.width * channels;
   for_lanes_and_halves<Compute<T>>(channels, [&]<class V>(int64_t c) {
     V gradient[kWidth];
     const T* from = opaque(dy + c);
@@ -88,7 +89,7 @@ void inner_tile(const Plane<T>& plane, const T* x, const T* dy, int64_t dy_row, 
     if constexpr (is_vector<V>) {
       prefetch(dy + dy_row + c * kWidth, kWidth * kLanes<V>);
       for (int r = kTaps; r < kTaps + kStride; ++r)
-        prefetch(ahead + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+        prefetch(source + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
     }
   });
 }
@@ -137,12 +138,16 @@ struct WeightSweep {
     constexpr int kTaps = Window::kTaps, kStride = Window::kStride;
     const T* dy_row = dy + i * shape.q * shape.c;
     const Meeting rows = rows_under(i);
-    const Interior inside(shape.q, shape.w, kTaps, kStride, shape.padding.w);
+    const Interior inside = in.has_margins
+                                ? Interior(shape.q)
+                                : Interior(shape.q, shape.w, kTaps, kStride, shape.padding.w);
     pixels(in, rows, 0, inside.begin, dy_row, sums);
     for_tiles<kTilePixels>(inside.begin, inside.end, [&]<int kWidth>(int64_t q) {
-      const T* first = in.at(rows.at, q * kStride - shape.padding.w);
+      const int64_t column = q * kStride - shape.padding.w;
+      const T* first = in.at(rows.at, column);
       if (rows.count == kTaps)
-        inner_tile<Window, kWidth>(in, first, dy_row + q * shape.c, shape.q * shape.c, sums);
+        inner_tile<Window, kWidth>(in, first, in.source(rows.at, column), dy_row + q * shape.c,
+                                   shape.q * shape.c, sums);
       else
         edge_tile<Window, kWidth>(in, first, rows, dy_row + q * shape.c, sums);
     });
@@ -154,16 +159,19 @@ struct WeightSweep {
 template <class T>
 void join_totals(const ConvShape& shape, const double* totals, int64_t parts, int64_t step,
                  T* dweight) {
+  constexpr int64_t kGrain = 16384;  // totals that repay a thread
   const int64_t taps = shape.r * shape.s;
-  for (int64_t c = 0; c < shape.c; ++c) {
-    const ChannelBlock<T> block(c, shape.c);
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      double total = 0;
-      for (int64_t part = 0; part < parts; ++part)
-        total += totals[part * step + block.at(c, tap, taps)];
-      dweight[c * taps + tap] = static_cast<T>(total);
+  parallel_for(shape.c, kGrain / (taps * parts) + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      const ChannelBlock<T> block(c, shape.c);
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        double total = 0;
+        for (int64_t part = 0; part < parts; ++part)
+          total += totals[part * step + block.at(c, tap, taps)];
+        dweight[c * taps + tap] = static_cast<T>(total);
+      }
     }
-  }
+  });
 }
 
 }  // namespace brim::cpu::weight_sweep

@@ -54,16 +54,25 @@ struct OnTheWay {
   int64_t rows = 0;  ///< that a thread keeps
   int64_t step = 0;  ///< floats from one thread's to the next's
   float* room = nullptr;
+  bool has_margins = false;     ///< zeros beside each row, as far as windows reach
+  int64_t left = 0, right = 0;  ///< columns of them
 
   OnTheWay() = default;
-  OnTheWay(const InputNorm* norm, const ConvShape& shape, int64_t threads, ScratchCursor& scratch)
+  /// With margins, if they are wanted and no wider than a window.
+  OnTheWay(const InputNorm* norm, const ConvShape& shape, int64_t threads, ScratchCursor& scratch,
+           bool margins = false)
       : norm(norm) {
     if (norm == nullptr) return;
+    if (margins && shape.dilation.w == 1 && shape.padding.w < shape.s) {
+      left = shape.padding.w;
+      right = std::max<int64_t>((shape.q - 1) * shape.stride.w + shape.s - left - shape.w, 0);
+      has_margins = true;
+    }
     // Two windows, so that few rows are copied, or what is a small part of a cache; never more
     // than an image has.
     constexpr int64_t kSmall = int64_t{32} << 10;  // floats
     const int64_t window = (shape.r - 1) * std::min(shape.dilation.h, shape.h) + 1;
-    const int64_t row = shape.w * shape.c;
+    const int64_t row = (left + shape.w + right) * shape.c;
     rows = std::min(shape.h, std::max(2 * window, kSmall / row));
     step = rows * row;
     room = scratch.take<float>(threads * step);
@@ -81,7 +90,17 @@ class InputRows {
       : InputRows(x, shape.h, shape.w, shape.c) {
     norm_ = way.norm;
     capacity_ = way.rows;
-    if (norm_ != nullptr) room_ = way.room + thread * way.step;
+    if (norm_ == nullptr) return;
+    room_ = way.room + thread * way.step;
+    has_margins_ = way.has_margins;
+    left_ = way.left;
+    right_ = way.right;
+    if constexpr (std::is_same_v<T, float>)
+      for (int64_t row = 0; row < capacity_; ++row) {
+        float* at = room_ + row * room_row();
+        std::fill_n(at, left_ * channels_, 0.0f);
+        std::fill_n(at + (left_ + width_) * channels_, right_ * channels_, 0.0f);
+      }
   }
 
   bool are_normalized() const { return norm_ != nullptr; }
@@ -98,7 +117,7 @@ class InputRows {
 
  private:
   Plane<float> normalized(int64_t image, const Meeting& window) {
-    const int64_t begin = window.at, row = width_ * channels_;
+    const int64_t begin = window.at, row = room_row();
     const int64_t end = window.count == 0 ? begin : begin + (window.count - 1) * window.at_step + 1;
     if (image != image_ || begin < begin_ || begin > end_) {
       image_ = image;
@@ -109,15 +128,25 @@ class InputRows {
       begin_ = begin;
     }
     if (end > end_) {
-      norm_->apply(x_ + (image * height_ + end_) * row, (end - end_) * width_,
-                   room_ + (end_ - begin_) * row);
+      fill(image, end_, end);
       end_ = end;
     }
-    return {.data = room_,
-            .width = width_,
+    return {.data = room_ + left_ * channels_,
+            .width = left_ + width_ + right_,
             .channels = channels_,
             .first_row = begin_,
-            .in_memory = x_ + (image * height_ + begin_) * row};
+            .has_margins = has_margins_,
+            .in_memory = x_ + (image * height_ + begin_) * width_ * channels_,
+            .memory_width = width_};
+  }
+
+  int64_t room_row() const { return (left_ + width_ + right_) * channels_; }
+  void fill(int64_t image, int64_t begin, int64_t end) {
+    const float* from = x_ + (image * height_ + begin) * width_ * channels_;
+    float* to = room_ + (begin - begin_) * room_row() + left_ * channels_;
+    if (left_ + right_ == 0) return norm_->apply(from, (end - begin) * width_, to);
+    for (; begin < end; ++begin, from += width_ * channels_, to += room_row())
+      norm_->apply(from, width_, to);
   }
 
   const T* x_;
@@ -125,6 +154,8 @@ class InputRows {
   const InputNorm* norm_ = nullptr;
   int64_t capacity_ = 0;
   float* room_ = nullptr;
+  bool has_margins_ = false;
+  int64_t left_ = 0, right_ = 0;              ///< columns of zeros
   int64_t image_ = -1, begin_ = 0, end_ = 0;  ///< rows that are there
 };
 

@@ -92,7 +92,7 @@ class NormalizedDepthwiseBackward {
         cursor_(call.scratch),
         norm_(call.in[0], attributes.norm.activation, cursor_),
         by_(cursor_, rows_),
-        way_(&norm_, shape_, threads_, cursor_),
+        way_(&norm_, shape_, threads_, cursor_, /*margins=*/true),
         blocks_(take_weights<float>(shape_, cursor_)),
         row_(cursor_.take<float>(threads_ * row_step())),
         of_norm_(cursor_, 2 * shape_.c, threads_, pieces_),
