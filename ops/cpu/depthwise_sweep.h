@@ -74,8 +74,11 @@ struct RowSink {
 /// whole vectors, no more.
 template <class T, class Sink, class Body>
 inline void for_channels(int64_t channels, const Body& body) {
-  if constexpr (!Sink::kWholeVectors) return for_lanes_and_halves<T>(channels, body);
-  for (int64_t c = 0; c < channels; c += kLanes<Vector<T>>) body.template operator()<Vector<T>>(c);
+  if constexpr (Sink::kWholeVectors)
+    for (int64_t c = 0; c < channels; c += kLanes<Vector<T>>)
+      body.template operator()<Vector<T>>(c);
+  else
+    for_lanes_and_halves<T>(channels, body);
 }
 
 /// One pixel under any window: the sum over the taps that meet something. kColumns is
@@ -155,7 +158,8 @@ void inner_tile(const Plane<T>& from, const T* x, const T* source, const Compute
     // The rows that the outputs below will need beyond these.
     if constexpr (is_vector<V>)
       for (int r = kTaps; r < kTaps + kStride; ++r)
-        prefetch(source + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+        prefetch(source + r * from.source_row() + c * kStride * kWidth,
+                 kStride * kWidth * kLanes<V>);
     sink(sums, pixel, c);
   });
 }
@@ -198,7 +202,8 @@ struct Sweep {
     const auto run_row = [&](InputRows<T>& rows, int64_t i, const auto& statistics) {
       const int64_t image = i / to_height, y = i % to_height;
       row(rows.are_normalized() ? rows.under(image, rows_under(y)) : rows.of_image(image), y,
-          RowSink{to + i * row_size, shape.c, streaming, statistics});
+          RowSink<T, std::remove_cvref_t<decltype(statistics)>>{to + i * row_size, shape.c,
+                                                                streaming, statistics});
     };
     if constexpr (std::is_same_v<T, float>)
       if (moments != nullptr)

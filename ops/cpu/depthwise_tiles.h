@@ -147,6 +147,8 @@ struct Plane {
     if (in_memory == nullptr) return at(row, column);
     return in_memory + ((row - first_row) * memory_width + column) * channels;
   }
+  /// Elements there from a row to the next.
+  int64_t source_row() const { return (in_memory == nullptr ? width : memory_width) * channels; }
 };
 
 }  // namespace brim::cpu

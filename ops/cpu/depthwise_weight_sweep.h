@@ -89,7 +89,8 @@ void inner_tile(const Plane<T>& plane, const T* x, const T* source, const T* dy,
     if constexpr (is_vector<V>) {
       prefetch(dy + dy_row + c * kWidth, kWidth * kLanes<V>);
       for (int r = kTaps; r < kTaps + kStride; ++r)
-        prefetch(source + r * row_step + c * kStride * kWidth, kStride * kWidth * kLanes<V>);
+        prefetch(source + r * plane.source_row() + c * kStride * kWidth,
+                 kStride * kWidth * kLanes<V>);
     }
   });
 }

@@ -1,8 +1,8 @@
 // All gradients of a depthwise convolution and of the batch norm before it, in two sweeps over x.
 // While rows of it are in the cache the first normalises them for the weight's gradient, and takes
 // the sums that the norm's gradient wants from tiles of the convolution's data gradient, in
-// registers. The second makes dx: of the same tiles once more where dy is smaller than x, else of
-// what the first left in its place.
+// registers. The second makes dx: of the same tiles once more where dy is much smaller than x and
+// the window has fast paths, else of what the first left in its place.
 #include <algorithm>
 
 #include "brim/base/bytes.h"
@@ -92,11 +92,11 @@ class NormalizedDepthwiseBackward {
         cursor_(call.scratch),
         norm_(call.in[0], attributes.norm.activation, cursor_),
         by_(cursor_, rows_),
-        way_(&norm_, shape_, threads_, cursor_, /*margins=*/true),
+        way_(has_weight() ? &norm_ : nullptr, shape_, threads_, cursor_, /*margins=*/true),
         blocks_(take_weights<float>(shape_, cursor_)),
         row_(cursor_.take<float>(threads_ * row_step())),
         of_norm_(cursor_, 2 * shape_.c, threads_, pieces_),
-        of_weight_(cursor_, shape_.r * shape_.s * shape_.c, threads_, pieces_) {}
+        of_weight_(cursor_, has_weight() ? shape_.r * shape_.s * shape_.c : 0, threads_, pieces_) {}
 
   int64_t scratch_bytes() const { return cursor_.used(); }
 
@@ -140,6 +140,7 @@ class NormalizedDepthwiseBackward {
     return std::clamp<int64_t>(shape.pixels() / kPixels, 1, std::min(kMost, shape.n * shape.p));
   }
 
+  bool has_weight() const { return call_.out[3].present; }  ///< is its gradient wanted?
   const float* x() const { return call_.in[0].as<float>(); }
   const float* dy() const { return call_.in[5].as<float>(); }
   int64_t row_elements() const { return shape_.w * shape_.c; }
@@ -163,7 +164,7 @@ class NormalizedDepthwiseBackward {
         of_norm.clear();
         of_weight.clear();
         for (int64_t i = rows * piece / pieces_; i < rows * (piece + 1) / pieces_; ++i) {
-          if (call_.out[3].present) {
+          if (has_weight()) {
             weights_.row(window, in.under(i / shape_.p, weights_.rows_under(i)), i, of_weight.sums);
             of_weight.note(shape_.q);
           }
@@ -191,7 +192,7 @@ class NormalizedDepthwiseBackward {
     finish_norm_sums(rows_, total, total + shape_.c,
                      {call_.in[1], call_.in[3], call_.in[4], epsilon_}, call_.out[1], call_.out[2],
                      by_);
-    if (call_.out[3].present)
+    if (has_weight())
       weight_sweep::join_totals(shape_, of_weight_.totals, pieces_, of_weight_.step,
                                 call_.out[3].as<float>());
   }
