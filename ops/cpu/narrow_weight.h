@@ -11,8 +11,6 @@
 
 namespace brim::cpu {
 
-class InputNorm;  // input_norm.h
-
 /// S: float, double, or halves, whose gradient is in float32: with the processor's instructions for
 /// bfloat16 where it has them.
 template <class S>
@@ -26,9 +24,8 @@ template <class S>
 void narrow_backward_weight(const ConvShape& shape, const S* x, const S* dy, Compute<S>* dweight,
                             void* scratch);
 
-/// The same of an x that goes through `norm` on the way, a block of pixels at a time; to the bit.
-int64_t normalized_narrow_weight_scratch(const ConvShape& shape, const InputNorm& norm);
-void normalized_narrow_weight(const ConvShape& shape, const InputNorm& norm, const float* x,
-                              const float* dy, float* dweight, void* scratch);
+/// Are the sums (ops/cpu/narrow_weight_sums.h) of a 1x1 window possible on any processor, with the
+/// tiles of each? In float32; the answer is the same on all.
+bool has_narrow_weight_everywhere(const ConvShape& shape);
 
 }  // namespace brim::cpu

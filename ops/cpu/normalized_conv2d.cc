@@ -80,7 +80,7 @@ bool has_normalized_backward(const ConvShape& shape) {
 }
 
 bool has_normalized_weight(const ConvShape& shape) {
-  return shape.is_depthwise() || (shape.is_pointwise() && has_narrow_weight<float>(shape));
+  return shape.is_depthwise() || has_narrow_weight_everywhere(shape);
 }
 
 void register_normalized_conv2d() {

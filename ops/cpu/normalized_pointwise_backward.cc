@@ -1,11 +1,12 @@
-// The gradients of a 1x1 convolution and of the batch norm before it. Tiles of the convolution's
-// data gradient go through the activation, and are summed for the norm's gradient, while they are
-// in registers. Where the weight's gradient is small it is summed of blocks of x that are
-// normalised on the way.
+// The gradients of a 1x1 convolution and of the batch norm before it, in two sweeps over x. Tiles
+// of the convolution's data gradient go through the activation, and are summed for the norm's
+// gradient, while they are in registers. Where the weight's gradient is small it is summed in the
+// same sweep, of x normalised a block of pixels at a time. The second sweep makes dx.
 #include <algorithm>
+#include <optional>
 
 #include "brim/ops/cpu/input_norm.h"
-#include "brim/ops/cpu/narrow_weight.h"
+#include "brim/ops/cpu/narrow_weight_sums.h"
 #include "brim/ops/cpu/norm_backward.h"
 #include "brim/ops/cpu/normalized_backward.h"
 #include "brim/ops/cpu/pointwise.h"
@@ -14,6 +15,30 @@ namespace brim::cpu {
 namespace {
 
 using Attributes = kernel::NormalizedConv2dAttributes;
+
+/// The weight's gradient, of units of pixels that the data gradient is about to be made of.
+class WeightOfUnits final : public pointwise::UnitVisitor {
+ public:
+  WeightOfUnits(const ConvShape& shape, const InputNorm& norm, const float* x, const float* dy,
+                void* scratch)
+      : sums_(shape, &norm, Sums::pieces_of(shape, kMostPieces), scratch), x_(x), dy_(dy) {}
+
+  int64_t scratch_bytes() const { return sums_.scratch_bytes(); }
+
+  int64_t pieces() const override { return sums_.pieces(); }
+  void begin(int64_t piece) override { sums_.clear(piece); }
+  void visit(int64_t piece, int64_t begin, int64_t end) override {
+    sums_.add(piece, x_, dy_, begin, end);
+  }
+  void finish(float* dweight) const { sums_.finish(dweight); }
+
+ private:
+  using Sums = narrow::NarrowWeight<float, narrow::OneByOne<float>>;
+  static constexpr int64_t kMostPieces = 32;  // shares of threads
+
+  Sums sums_;
+  const float *x_, *dy_;
+};
 
 class NormalizedPointwiseBackward {
  public:
@@ -27,30 +52,31 @@ class NormalizedPointwiseBackward {
         by_(cursor_, rows_),
         sum_g_(cursor_.take<double>(shape_.c)),
         sum_gx_(cursor_.take<double>(shape_.c)),
-        rest_(cursor_.take<char>(rest_bytes())) {}
+        of_data_(cursor_.take<char>(pointwise::backward_into_norm_scratch(shape_))) {
+    if (!call.out[3].present) return;
+    const auto weight_in = [&](void* scratch) -> WeightOfUnits& {
+      return weight_.emplace(shape_, norm_, x(), dy(), scratch);
+    };
+    const int64_t bytes = weight_in(nullptr).scratch_bytes();
+    weight_in(cursor_.take<char>(bytes));
+  }
 
   int64_t scratch_bytes() const { return cursor_.used(); }
 
   void run() {
-    const float *x = call_.in[0].as<float>(), *dy = call_.in[5].as<float>();
     float* dx = call_.out[0].as<float>();
     norm_.set(call_.in[1], call_.in[2], call_.in[3], call_.in[4], epsilon_);
-    if (call_.out[3].present)
-      normalized_narrow_weight(shape_, norm_, x, dy, call_.out[3].as<float>(), rest_);
-    pointwise::backward_into_norm(shape_, norm_, x, dy, call_.in[6].as<float>(), dx, sum_g_,
-                                  sum_gx_, rest_);
+    pointwise::backward_into_norm(shape_, norm_, x(), dy(), call_.in[6].as<float>(), dx,
+                                  weight_ ? &*weight_ : nullptr, sum_g_, sum_gx_, of_data_);
+    if (weight_) weight_->finish(call_.out[3].as<float>());
     finish_norm_sums(rows_, sum_g_, sum_gx_, {call_.in[1], call_.in[3], call_.in[4], epsilon_},
                      call_.out[1], call_.out[2], by_);
-    finish_norm_gradient(rows_, norm_.coefficients(), by_, x, dx);
+    finish_norm_gradient(rows_, norm_.coefficients(), by_, x(), dx);
   }
 
  private:
-  /// Of the two kernels, one after the other.
-  int64_t rest_bytes() const {
-    const int64_t data = pointwise::backward_into_norm_scratch(shape_);
-    if (!call_.out[3].present) return data;
-    return std::max(data, normalized_narrow_weight_scratch(shape_, norm_));
-  }
+  const float* x() const { return call_.in[0].as<float>(); }
+  const float* dy() const { return call_.in[5].as<float>(); }
 
   const KernelCall& call_;
   double epsilon_;
@@ -60,7 +86,8 @@ class NormalizedPointwiseBackward {
   InputNorm norm_;
   GradientCoefficients<float> by_;
   double *sum_g_, *sum_gx_;
-  char* rest_;
+  char* of_data_;
+  std::optional<WeightOfUnits> weight_;
 };
 
 }  // namespace

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/affordable.h"
 #include "brim/ops/cpu/channel_rows.h"
+#include "brim/ops/cpu/gradient_tiles.h"
 #include "brim/ops/cpu/input_norm.h"
 #include "brim/ops/cpu/pointwise_panels.h"
 #include "brim/ops/cpu/pointwise_pixels.h"
@@ -78,11 +80,10 @@ class RowProduct {
 
   /// in B is the gradient of what `norm` gave of x: out gets that of what went into the activation,
   /// and [outputs] its sums and those of its product with x - mean.
-  void run_into(const InputNorm& norm, const float* x, const float* in, float* out, double* sum_g,
-                double* sum_gx) {
-    into_ = &norm;
-    into_x_ = x;
-    multiply(in, out);
+  void run_into(const InputNorm& norm, const float* x, const float* in, float* out,
+                UnitVisitor* visitor, double* sum_g, double* sum_gx) {
+    into_.emplace(norm, x, out, streams(out));
+    multiply(in, out, visitor);
     parallel_for(outputs_, kGrain / units_ + 1, [&](int64_t begin, int64_t end) {
       std::fill(sum_g + begin, sum_g + end, 0.0);
       std::fill(sum_gx + begin, sum_gx + end, 0.0);
@@ -98,15 +99,27 @@ class RowProduct {
   static constexpr int64_t kBlockFloats = 32 << 10;  ///< of a block of `in`
   static constexpr int64_t kGrain = 16384;           ///< sums that repay a thread
 
-  void multiply(const float* in, float* out) {
+  void multiply(const float* in, float* out, UnitVisitor* visitor = nullptr) {
     in_data_ = in;
     out_data_ = out;
-    streams_ = !adds_ && outputs_ % kWidth == 0 && worth_streaming(out, rows_ * outputs_);
-    parallel_pieces(units_, threads_, [&](int64_t thread, int64_t begin, int64_t end) {
+    streams_ = streams(out);
+    const int64_t pieces = visitor == nullptr ? units_ : visitor->pieces();
+    parallel_pieces(pieces, threads_, [&](int64_t thread, int64_t begin, int64_t end) {
       const Part part = part_of(parts_ + thread * part_bytes());
-      for (int64_t unit = begin; unit < end; ++unit) run_unit(unit, part);
+      for (int64_t piece = begin; piece < end; ++piece) {
+        if (visitor != nullptr) visitor->begin(piece);
+        const int64_t first = units_ * piece / pieces, last = units_ * (piece + 1) / pieces;
+        for (int64_t unit = first; unit < last; ++unit) {
+          if (visitor != nullptr) visitor->visit(piece, unit * unit_, unit * unit_ + rows_of(unit));
+          run_unit(unit, part);
+        }
+      }
       stream_fence();
     });
+  }
+
+  bool streams(const float* out) const {
+    return !adds_ && outputs_ % kWidth == 0 && worth_streaming(out, rows_ * outputs_);
   }
 
   double* totals_of(int64_t unit) const { return totals_ + unit * 2 * outputs_; }
@@ -120,15 +133,18 @@ class RowProduct {
 
   /// What a thread works in.
   struct Part {
-    PartSums sums;
+    PartSums statistics;
+    NormPartSums norm_sums;
     float* gathered;
     int64_t bytes;
   };
   Part part_of(void* base) const {
     ScratchCursor cursor(base);
-    PartSums sums(gathers_ == Gathers::nothing ? 0 : panels_.padded_outputs(), cursor);
+    const PartSums statistics(gathers_ == Gathers::statistics ? panels_.padded_outputs() : 0,
+                              cursor);
+    const NormPartSums norm_sums(gathers_ == Gathers::norm_sums ? outputs_ : 0, cursor);
     float* gathered = in_.is_read_in_place() ? nullptr : cursor.take<float>(block_ * depth_);
-    return {sums, gathered, cursor.used()};
+    return {statistics, norm_sums, gathered, cursor.used()};
   }
   int64_t part_bytes() const { return part_of(nullptr).bytes; }
 
@@ -136,20 +152,17 @@ class RowProduct {
 
   void run_unit(int64_t unit, const Part& part) const {
     const int64_t end = unit * unit_ + rows_of(unit);
-    if (gathers_ == Gathers::norm_sums)
-      for (float* sum : {part.sums.sum, part.sums.square}) std::fill_n(sum, outputs_, 0.0f);
+    part.norm_sums.clear();
     for (int64_t at = unit * unit_; at < end; at += block_) {
       const int64_t rows = std::min(block_, end - at);
       const Block block{rows_from(at, rows, part.gathered),
                         in_data_ + in_.pixels.index(at) * depth_, at, rows, at == unit * unit_};
       for (int64_t panel = 0; panel < panels_.count(); ++panel)
-        multiply_panel<tiles::kMostVectors>(block, panel, part.sums);
+        multiply_panel<tiles::kMostVectors>(block, panel, part);
     }
     if (gathers_ == Gathers::statistics)
-      part.sums.finish(moments_, unit, rows_of(unit), 0, outputs_);
-    if (gathers_ == Gathers::norm_sums)
-      std::copy_n(part.sums.square, outputs_,
-                  std::copy_n(part.sums.sum, outputs_, totals_of(unit)));
+      part.statistics.finish(moments_, unit, rows_of(unit), 0, outputs_);
+    if (gathers_ == Gathers::norm_sums) part.norm_sums.store_to(totals_of(unit));
   }
 
   /// Where they lie, or in `gathered`.
@@ -165,19 +178,19 @@ class RowProduct {
   }
 
   template <int kVectors>
-  void multiply_panel(const Block& block, int64_t panel, const PartSums& sums) const {
+  void multiply_panel(const Block& block, int64_t panel, const Part& part) const {
     if constexpr (kVectors > 1)
       if (panels_.width(panel) < kVectors * kWidth)
-        return multiply_panel<kVectors - 1>(block, panel, sums);
+        return multiply_panel<kVectors - 1>(block, panel, part);
     constexpr int kRows = tiles::tile_rows(tiles::Ends::spare, kVectors);
     int64_t i = 0;
     for (; i + kRows <= block.rows; i += kRows)
-      multiply_tile<kRows, kVectors>(block, i, panel, sums);
-    for (; i < block.rows; ++i) multiply_tile<1, kVectors>(block, i, panel, sums);
+      multiply_tile<kRows, kVectors>(block, i, panel, part);
+    for (; i < block.rows; ++i) multiply_tile<1, kVectors>(block, i, panel, part);
   }
 
   template <int kRows, int kVectors>
-  void multiply_tile(const Block& block, int64_t row, int64_t panel, const PartSums& sums) const {
+  void multiply_tile(const Block& block, int64_t row, int64_t panel, const Part& part) const {
     const int64_t column = panels_.begin(panel);
     float* to[kRows];
     for (int i = 0; i < kRows; ++i) {
@@ -185,7 +198,7 @@ class RowProduct {
       if (!streams_)
         for (int v = 0; v < kVectors; ++v) __builtin_prefetch(to[i] + v * kWidth, 1);
       // Of the next tile.
-      if (into_ != nullptr) __builtin_prefetch(into_x_ + (to[i] - out_data_) + kRows * outputs_);
+      if (into_) __builtin_prefetch(into_->x() + (to[i] - out_data_) + kRows * outputs_);
     }
     V tile[kRows][kVectors] = {};
     const tiles::Product<float> product{
@@ -202,13 +215,13 @@ class RowProduct {
       tiles::sum_tile(product, a, b, tile);
     }
     const bool is_first = block.is_first && row == 0, fits = column + kVectors * kWidth <= outputs_;
-    if (fits && into_ == nullptr) return finish(tile, to, column, is_first, sums);
+    if (fits && !into_) return finish(tile, to, column, is_first, part.statistics);
     V stored[kRows][kVectors];
     tiles::unrolled<kRows, kVectors>([&](int i, int v) { stored[i][v] = tile[i][v]; });
-    if (into_ != nullptr)
-      finish_into_norm(stored, to, column, sums);
+    if (into_)
+      into_->put(stored, to, column, part.norm_sums);
     else
-      finish_ragged(stored, to, column, is_first, sums);
+      finish_ragged(stored, to, column, is_first, part.statistics);
   }
 
   /// A tile that lies in registers: calls in here would have them saved during the sums too.
@@ -249,35 +262,6 @@ class RowProduct {
     each([&](int i, int v) { std::memcpy(to[i] + v * kWidth, &tile[i][v], bytes(v)); });
   }
 
-  /// One that goes through the norm's activation, of outputs that fill vectors.
-  template <int kRows, int kVectors>
-  [[gnu::noinline]] void finish_into_norm(const V (&tile)[kRows][kVectors],
-                                          float* const (&to)[kRows], int64_t column,
-                                          const PartSums& sums) const {
-    const NormCoefficients<float>& by = into_->coefficients();
-    with_activation(into_->activation(), [&](auto activation) {
-      V sum_g[kVectors] = {}, sum_gx[kVectors] = {};
-      tiles::unrolled<kRows, kVectors>([&](int i, int v) {
-        const int64_t c = column + v * kWidth;
-        const V mean = load<V>(by.mean + c),
-                x = load<V>(into_x_ + (to[i] - out_data_) + v * kWidth);
-        const V z = normalized(x, mean, load<V>(by.scale + c), load<V>(by.shift + c));
-        const V g = activate_backward(activation(), tile[i][v], z);
-        if (streams_)
-          stream(to[i] + v * kWidth, g);
-        else
-          store(to[i] + v * kWidth, g);
-        sum_g[v] += g;
-        sum_gx[v] = fma(g, x - mean, sum_gx[v]);
-      });
-      tiles::unrolled<1, kVectors>([&](int, int v) {
-        float *g = sums.sum + column + v * kWidth, *gx = sums.square + column + v * kWidth;
-        store(g, load<V>(g) + sum_g[v]);
-        store(gx, load<V>(gx) + sum_gx[v]);
-      });
-    });
-  }
-
   template <int kRows, int kVectors>
   static void add_statistics(const V (&tile)[kRows][kVectors], int64_t column, bool is_first,
                              const PartSums& sums) {
@@ -302,8 +286,7 @@ class RowProduct {
   char* parts_;
   const float *in_data_ = nullptr, *bias_ = nullptr;
   float* out_data_ = nullptr;
-  const InputNorm* into_ = nullptr;
-  const float* into_x_ = nullptr;
+  std::optional<GradientTiles> into_;
 };
 
 RowProduct forward_product(const ConvShape& shape, const InputNorm* norm, bool with_statistics,
@@ -387,11 +370,11 @@ int64_t backward_into_norm_scratch(const ConvShape& shape) {
 }
 
 void backward_into_norm(const ConvShape& shape, const InputNorm& norm, const float* x,
-                        const float* dy, const float* weight, float* g, double* sum_g,
-                        double* sum_gx, void* scratch) {
+                        const float* dy, const float* weight, float* g, UnitVisitor* visitor,
+                        double* sum_g, double* sum_gx, void* scratch) {
   RowProduct product = data_product(shape, Gathers::norm_sums, num_threads(), scratch);
   product.panels().pack(weight);
-  product.run_into(norm, x, dy, g, sum_g, sum_gx);
+  product.run_into(norm, x, dy, g, visitor, sum_g, sum_gx);
   Pixels::under_windows(shape).clear_others(g, shape.c);
 }
 

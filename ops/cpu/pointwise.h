@@ -36,15 +36,24 @@ void normalized_forward(const ConvShape& shape, const InputNorm& norm, const flo
 int64_t backward_data_scratch(const ConvShape& shape);
 void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                    void* scratch);
+/// Is shown pixels, some hundred at a time, before a product takes them: who reads the same memory
+/// does so once. Those of a piece come in order, by one thread.
+class UnitVisitor {
+ public:
+  virtual ~UnitVisitor() = default;
+  virtual int64_t pieces() const = 0;
+  virtual void begin(int64_t piece) = 0;
+  virtual void visit(int64_t piece, int64_t begin, int64_t end) = 0;
+};
 /// The data gradient on its way into the norm before the convolution: g, of the shape of x, gets
 /// the gradient of what went into the activation. Its sums over all pixels, and those of g * (x -
-/// mean), go to [C]. Only where `goes_into_norm`: where there is a data gradient, of channels that
-/// fill vectors.
+/// mean), go to [C]. `visitor`, of pixels of dy, may be null. Only where `goes_into_norm`: where
+/// there is a data gradient, of channels that fill vectors.
 bool goes_into_norm(const ConvShape& shape);
 int64_t backward_into_norm_scratch(const ConvShape& shape);
 void backward_into_norm(const ConvShape& shape, const InputNorm& norm, const float* x,
-                        const float* dy, const float* weight, float* g, double* sum_g,
-                        double* sum_gx, void* scratch);
+                        const float* dy, const float* weight, float* g, UnitVisitor* visitor,
+                        double* sum_g, double* sum_gx, void* scratch);
 /// dx += the gradient, for a stride of 1; the same scratch.
 void add_backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                        void* scratch);

@@ -49,7 +49,23 @@ const Case kCases[] = {
     {"1x1 stride 2", {3, 45, 51, 40}, {72, 1, 1, 40}, {.stride = 2}, kHardswish},
     {"1x1, slices", {5, 96, 96, 40}, {16, 1, 1, 40}},
     {"1x1, at once", {2, 67, 71, 48}, {16, 1, 1, 48}, {}, kRelu6, true, true, AtOnce::all},
-    {"1x1, at once, narrow", {2, 66, 68, 16}, {40, 1, 1, 16}, {}, kNone, false, true, AtOnce::all},
+    {"1x1, at once, narrow", {2, 66, 68, 16}, {48, 1, 1, 16}, {}, kNone, false, true, AtOnce::all},
+    {"1x1, at once, of no whole tiles",
+     {2, 66, 68, 16},
+     {40, 1, 1, 16},
+     {},
+     kNone,
+     false,
+     true,
+     AtOnce::all_but_weight},
+    {"1x1, at once, of no whole tiles either",
+     {2, 66, 68, 48},
+     {12, 1, 1, 48},
+     {},
+     kRelu,
+     false,
+     true,
+     AtOnce::all_but_weight},
     {"1x1, at once, wide",
      {2, 66, 68, 32},
      {264, 1, 1, 32},
@@ -74,6 +90,14 @@ const Case kCases[] = {
      false,
      true,
      AtOnce::all},
+    {"1x1, at once, stride 2, past the caches",
+     {3, 112, 112, 176},
+     {16, 1, 1, 176},
+     {.stride = 2},
+     kRelu6,
+     false,
+     true,
+     AtOnce::all_but_weight},
     {"depthwise", {3, 31, 29, 32}, {32, 3, 3, 1}, {.padding = 1, .groups = 32}, kRelu6, true},
     {"depthwise stride 2",
      {2, 58, 59, 144},
@@ -110,6 +134,15 @@ const Case kCases[] = {
      {3, 112, 112, 176},
      {176, 3, 3, 1},
      {.padding = 1, .groups = 176}},
+    {"depthwise stride 2, past the caches",
+     {3, 112, 112, 176},
+     {176, 3, 3, 1},
+     {.stride = 2, .padding = 1, .groups = 176}},
+    {"depthwise, dilation, past the caches",
+     {3, 112, 112, 176},
+     {176, 3, 3, 1},
+     {.padding = 2, .dilation = 2, .groups = 176},
+     kHardswish},
     {"depthwise, taps far outside",
      {2, 3, 4, 16},
      {16, 3, 3, 1},
@@ -205,8 +238,9 @@ double relative_distance(const Tensor& a, const Tensor& b) {
   return apart == 0 ? 0 : std::sqrt(apart / all);
 }
 
-/// Of gradients that are summed in another order: up to 256 terms in float32, whose errors of 2^-24
-/// grow as the root of their number, to 2^-20; of one sum and the other.
+/// Of gradients that are summed in another order: up to 256 terms in float32, to the end of a row
+/// of up to 112, whose errors of 2^-24 grow as the root of their number, to 2^-19.7; of one sum and
+/// the other, which are as good as independent.
 constexpr double kOtherOrder = 0x1p-19;
 
 /// To the bit, but for those gradients.
