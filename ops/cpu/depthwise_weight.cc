@@ -5,11 +5,11 @@
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/depthwise.h"
 #include "brim/ops/cpu/depthwise_weight_sweep.h"
+#include "brim/ops/cpu/pixel_sums.h"
 
 namespace brim::cpu {
 namespace {
 
-using weight_sweep::PixelSums;
 using weight_sweep::WeightSweep;
 
 template <class T>

@@ -9,31 +9,6 @@
 
 namespace brim::cpu::weight_sweep {
 
-inline constexpr int64_t kFlushPixels = 256;  // pixels whose sum may be in T, to the end of a row
-
-/// Sums over pixels that one thread keeps: in T, emptied into double. Those of weights are in
-/// blocks of channels as the weights.
-template <class T>
-struct PixelSums {
-  T* sums;
-  double* totals;
-  int64_t size, pixels = 0;
-
-  void clear() {
-    std::fill_n(sums, size, T(0));
-    std::fill_n(totals, size, 0.0);
-  }
-  void note(int64_t count) {
-    pixels += count;
-    if (pixels >= kFlushPixels) flush();
-  }
-  void flush() {
-    for (int64_t i = 0; i < size; ++i) totals[i] += static_cast<double>(sums[i]);
-    std::fill_n(sums, size, T(0));
-    pixels = 0;
-  }
-};
-
 template <class T>
 void one_pixel(const Plane<T>& x, const Meeting& rows, const Meeting& columns,
                const ConvShape& shape, const T* dy, Compute<T>* sums) {

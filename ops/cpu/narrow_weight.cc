@@ -48,17 +48,14 @@ constexpr bool kCanPair = false;
 
 /// `body(NarrowWeight)` of the way that is the fastest.
 template <class S, class Body>
-auto with_narrow_weight(const ConvShape& shape, void* scratch, const Body& body) {
+void with_narrow_weight(const ConvShape& shape, ScratchCursor& scratch, const Body& body) {
   constexpr int64_t kMostPieces = 8;
 #ifdef __AVX512BW__
   if constexpr (std::is_same_v<S, BFloat16>)
-    if (onednn::has_bfloat16()) {
-      using Pairs = NarrowWeight<S, TwoByTwo>;
-      return body(Pairs(shape, nullptr, Pairs::pieces_of(shape, kMostPieces), scratch));
-    }
+    if (onednn::has_bfloat16())
+      return body(NarrowWeight<S, TwoByTwo>(shape, nullptr, kMostPieces, scratch));
 #endif
-  using Single = NarrowWeight<S, OneByOne<S>>;
-  return body(Single(shape, nullptr, Single::pieces_of(shape, kMostPieces), scratch));
+  body(NarrowWeight<S, OneByOne<S>>(shape, nullptr, kMostPieces, scratch));
 }
 
 }  // namespace
@@ -85,27 +82,29 @@ bool has_narrow_weight(const ConvShape& shape) {
 
 template <class S>
 int64_t narrow_backward_weight_scratch(const ConvShape& shape) {
-  return with_narrow_weight<S>(shape, nullptr,
-                               [](const auto& weight) { return weight.scratch_bytes(); });
+  ScratchCursor cursor(nullptr);
+  with_narrow_weight<S>(shape, cursor, [](const auto&) {});
+  return cursor.used();
 }
 
 template <class S>
 void narrow_backward_weight(const ConvShape& shape, const S* x, const S* dy, Compute<S>* dweight,
                             void* scratch) {
-  with_narrow_weight<S>(shape, scratch, [&](const auto& weight) {
+  ScratchCursor cursor(scratch);
+  with_narrow_weight<S>(shape, cursor, [&](const auto& weight) {
     parallel_pieces(shape.pixels(), weight.pieces(),
                     [&](int64_t piece, int64_t begin, int64_t end) {
                       weight.clear(piece);
-                      weight.add(piece, x, dy, begin, end);
+                      weight.add(/*thread=*/0, piece, x, dy, begin, end);
                     });
     weight.finish(dweight);
   });
 }
 
 bool has_narrow_weight_everywhere(const ConvShape& shape) {
-  constexpr int64_t kWidestVector = 16, kMostOfTile = 8;  // floats, and numbers of the narrow side
+  constexpr int64_t kMostOfTile = 8;  // numbers of the narrow side, on any processor
   const Sides sides(shape);
-  return shape.is_pointwise() && sides.wide % kWidestVector == 0 &&
+  return shape.is_pointwise() && sides.wide % kWidestFloats == 0 &&
          sides.narrow % kMostOfTile == 0 && has_narrow_weight<float>(shape);
 }
 

@@ -67,33 +67,28 @@ class NarrowWeight {
   using Number = typename By::Number;
 
  public:
-  /// x goes through `norm`, if it is not null: of float32, and one by one.
-  NarrowWeight(const ConvShape& shape, const InputNorm* norm, int64_t pieces, void* scratch)
+  /// At most so many pieces: how many is a function of the shape. x goes through `norm`, if it is
+  /// not null: of float32, and one by one.
+  NarrowWeight(const ConvShape& shape, const InputNorm* norm, int64_t most_pieces,
+               ScratchCursor& scratch)
       : shape_(shape),
         sides_(shape),
         wide_(sides_.wide),
         narrow_(sides_.narrow),
-        pieces_(pieces),
-        cursor_(scratch),
+        pieces_(std::clamp<int64_t>(shape.pixels() / kPixelsOfPiece, 1, most_pieces)),
         norm_(norm),
-        totals_(cursor_.take<double>(pieces_ * wide_ * narrow_)),
-        rooms_(norm == nullptr ? nullptr : cursor_.take<S>(pieces_ * kBlock * shape.c)) {
+        totals_(scratch.take<double>(pieces_ * wide_ * narrow_)),
+        rooms_(scratch.take<S>(norm == nullptr ? 0 : num_threads() * kBlock * shape.c)) {
     check(wide_ % kLanes<V> == 0 && narrow_ % kNarrow == 0, "both sides fill tiles");
   }
 
-  /// So many pieces are worth their sums; a function of the shape alone.
-  static int64_t pieces_of(const ConvShape& shape, int64_t most) {
-    constexpr int64_t kPixelsOfPiece = 256;
-    return std::clamp<int64_t>(shape.pixels() / kPixelsOfPiece, 1, most);
-  }
-
   int64_t pieces() const { return pieces_; }
-  int64_t scratch_bytes() const { return cursor_.used(); }
 
   void clear(int64_t piece) const { std::fill_n(of_piece(piece, 0), wide_ * narrow_, 0.0); }
 
-  /// Pixels [begin, end) to the sums of a piece.
-  void add(int64_t piece, const S* x, const S* dy, int64_t begin, int64_t end) const {
+  /// Pixels [begin, end) to the sums of a piece. With a norm, no other thread has this number.
+  void add(int64_t thread, int64_t piece, const S* x, const S* dy, int64_t begin,
+           int64_t end) const {
     double* totals = of_piece(piece, 0);
     for (int64_t at = begin; at < end; at += kBlock) {
       const int64_t pixels = std::min(kBlock, end - at);
@@ -103,7 +98,7 @@ class NarrowWeight {
         add_block({of_dy, of_dy}, windows(x, at, pixels, room), pixels, totals);
         continue;
       }
-      const S *in_memory = x + at * shape_.c, *of_x = normalized(in_memory, pixels, piece);
+      const S *in_memory = x + at * shape_.c, *of_x = normalized(in_memory, pixels, thread);
       if (sides_.x_is_wide)
         add_block({of_x, in_memory}, By::numbers(of_dy, pixels, narrow_, room), pixels, totals);
       else
@@ -123,6 +118,7 @@ class NarrowWeight {
 
  private:
   using V = Vector<T>;
+  static constexpr int64_t kPixelsOfPiece = 256;  ///< which repay sums of their own
   /// Pixels whose sums are in T, and which the caches keep.
   static constexpr int64_t kBlock = sizeof(S) == 2 ? 128 : 64;
 
@@ -137,11 +133,11 @@ class NarrowWeight {
       WindowRows<S>(shape_, narrow_).copy(x, at, pixels, room);
     return room;
   }
-  /// Pixels of x, where they lie or in the room of a piece.
-  const S* normalized(const S* from, int64_t pixels, int64_t piece) const {
+  /// Pixels of x, where they lie or in the room of a thread.
+  const S* normalized(const S* from, int64_t pixels, int64_t thread) const {
     if constexpr (std::is_same_v<S, float>)
       if (norm_ != nullptr) {
-        S* room = rooms_ + piece * kBlock * shape_.c;
+        S* room = rooms_ + thread * kBlock * shape_.c;
         norm_->apply(from, pixels, room);
         return room;
       }
@@ -213,10 +209,9 @@ class NarrowWeight {
   const ConvShape& shape_;
   Sides sides_;
   int64_t wide_, narrow_, pieces_;
-  ScratchCursor cursor_;
   const InputNorm* norm_;
   double* totals_;  // [pieces][narrow][wide]
-  S* rooms_;        // [pieces][kBlock][channels]
+  S* rooms_;        // [threads][kBlock][channels]
 };
 
 }  // namespace brim::cpu::narrow

@@ -68,9 +68,8 @@ void backward(const KernelCall& call, const Attributes& attributes) {
 }  // namespace
 
 bool normalizes_on_the_way(const ConvShape& shape) {
-  constexpr int64_t kWidestVector = 16;  // floats: the answer is the same on all processors
   if (shape.is_depthwise())
-    return shape.c % kWidestVector == 0 && shape.h * shape.w > 0 &&
+    return shape.c % kWidestFloats == 0 && shape.h * shape.w > 0 &&
            depthwise_gathers_statistics(shape);
   return pointwise::suits(shape, ConvPass::forward);
 }

@@ -11,12 +11,12 @@
 #include "brim/ops/cpu/depthwise_weight_sweep.h"
 #include "brim/ops/cpu/norm_backward.h"
 #include "brim/ops/cpu/normalized_backward.h"
+#include "brim/ops/cpu/pixel_sums.h"
 
 namespace brim::cpu {
 namespace {
 
 using Attributes = kernel::NormalizedConv2dAttributes;
-using weight_sweep::PixelSums;
 using weight_sweep::WeightSweep;
 
 using V = Vector<float>;  // they fill the channels

@@ -20,23 +20,20 @@ using Attributes = kernel::NormalizedConv2dAttributes;
 class WeightOfUnits final : public pointwise::UnitVisitor {
  public:
   WeightOfUnits(const ConvShape& shape, const InputNorm& norm, const float* x, const float* dy,
-                void* scratch)
-      : sums_(shape, &norm, Sums::pieces_of(shape, kMostPieces), scratch), x_(x), dy_(dy) {}
-
-  int64_t scratch_bytes() const { return sums_.scratch_bytes(); }
+                ScratchCursor& scratch)
+      : sums_(shape, &norm, kMostPieces, scratch), x_(x), dy_(dy) {}
 
   int64_t pieces() const override { return sums_.pieces(); }
   void begin(int64_t piece) override { sums_.clear(piece); }
-  void visit(int64_t piece, int64_t begin, int64_t end) override {
-    sums_.add(piece, x_, dy_, begin, end);
+  void visit(int64_t thread, int64_t piece, int64_t begin, int64_t end) override {
+    sums_.add(thread, piece, x_, dy_, begin, end);
   }
   void finish(float* dweight) const { sums_.finish(dweight); }
 
  private:
-  using Sums = narrow::NarrowWeight<float, narrow::OneByOne<float>>;
   static constexpr int64_t kMostPieces = 32;  // shares of threads
 
-  Sums sums_;
+  narrow::NarrowWeight<float, narrow::OneByOne<float>> sums_;
   const float *x_, *dy_;
 };
 
@@ -53,12 +50,7 @@ class NormalizedPointwiseBackward {
         sum_g_(cursor_.take<double>(shape_.c)),
         sum_gx_(cursor_.take<double>(shape_.c)),
         of_data_(cursor_.take<char>(pointwise::backward_into_norm_scratch(shape_))) {
-    if (!call.out[3].present) return;
-    const auto weight_in = [&](void* scratch) -> WeightOfUnits& {
-      return weight_.emplace(shape_, norm_, x(), dy(), scratch);
-    };
-    const int64_t bytes = weight_in(nullptr).scratch_bytes();
-    weight_in(cursor_.take<char>(bytes));
+    if (call.out[3].present) weight_.emplace(shape_, norm_, x(), dy(), cursor_);
   }
 
   int64_t scratch_bytes() const { return cursor_.used(); }

@@ -11,6 +11,7 @@
 #include "brim/ops/cpu/channel_rows.h"
 #include "brim/ops/cpu/gradient_tiles.h"
 #include "brim/ops/cpu/input_norm.h"
+#include "brim/ops/cpu/pixel_sums.h"
 #include "brim/ops/cpu/pointwise_panels.h"
 #include "brim/ops/cpu/pointwise_pixels.h"
 #include "brim/ops/cpu/tile_product.h"
@@ -57,7 +58,7 @@ class RowProduct {
         cursor_(scratch),
         panels_(depth, outputs, cursor_) {
     if (gathers == Gathers::statistics) moments_ = PartMoments(units_, outputs, cursor_);
-    if (gathers == Gathers::norm_sums) totals_ = cursor_.take<double>(units_ * 2 * outputs);
+    totals_ = cursor_.take<double>(units_ * size_of_norm_sums());
     parts_ = cursor_.take<char>(threads_ * part_bytes());
   }
 
@@ -82,7 +83,7 @@ class RowProduct {
   /// and [outputs] its sums and those of its product with x - mean.
   void run_into(const InputNorm& norm, const float* x, const float* in, float* out,
                 UnitVisitor* visitor, double* sum_g, double* sum_gx) {
-    into_.emplace(norm, x, out, streams(out));
+    into_.emplace(norm, outputs_, x, out);
     multiply(in, out, visitor);
     parallel_for(outputs_, kGrain / units_ + 1, [&](int64_t begin, int64_t end) {
       std::fill(sum_g + begin, sum_g + end, 0.0);
@@ -102,15 +103,15 @@ class RowProduct {
   void multiply(const float* in, float* out, UnitVisitor* visitor = nullptr) {
     in_data_ = in;
     out_data_ = out;
-    streams_ = streams(out);
+    streams_ = !adds_ && outputs_ % kWidth == 0 && worth_streaming(out, rows_ * outputs_);
     const int64_t pieces = visitor == nullptr ? units_ : visitor->pieces();
     parallel_pieces(pieces, threads_, [&](int64_t thread, int64_t begin, int64_t end) {
       const Part part = part_of(parts_ + thread * part_bytes());
       for (int64_t piece = begin; piece < end; ++piece) {
         if (visitor != nullptr) visitor->begin(piece);
-        const int64_t first = units_ * piece / pieces, last = units_ * (piece + 1) / pieces;
-        for (int64_t unit = first; unit < last; ++unit) {
-          if (visitor != nullptr) visitor->visit(piece, unit * unit_, unit * unit_ + rows_of(unit));
+        for (int64_t unit = units_ * piece / pieces; unit < units_ * (piece + 1) / pieces; ++unit) {
+          if (visitor != nullptr)
+            visitor->visit(thread, piece, unit * unit_, unit * unit_ + rows_of(unit));
           run_unit(unit, part);
         }
       }
@@ -118,11 +119,7 @@ class RowProduct {
     });
   }
 
-  bool streams(const float* out) const {
-    return !adds_ && outputs_ % kWidth == 0 && worth_streaming(out, rows_ * outputs_);
-  }
-
-  double* totals_of(int64_t unit) const { return totals_ + unit * 2 * outputs_; }
+  double* totals_of(int64_t unit) const { return totals_ + unit * size_of_norm_sums(); }
 
   /// A divisor of the unit, and a multiple of the rows of all tiles.
   static int64_t block_rows(int64_t unit, int64_t depth) {
@@ -134,7 +131,7 @@ class RowProduct {
   /// What a thread works in.
   struct Part {
     PartSums statistics;
-    NormPartSums norm_sums;
+    float* norm_sums;  ///< of g, and behind them of g * (x - mean)
     float* gathered;
     int64_t bytes;
   };
@@ -142,17 +139,19 @@ class RowProduct {
     ScratchCursor cursor(base);
     const PartSums statistics(gathers_ == Gathers::statistics ? panels_.padded_outputs() : 0,
                               cursor);
-    const NormPartSums norm_sums(gathers_ == Gathers::norm_sums ? outputs_ : 0, cursor);
+    float* norm_sums = cursor.take<float>(size_of_norm_sums());
     float* gathered = in_.is_read_in_place() ? nullptr : cursor.take<float>(block_ * depth_);
     return {statistics, norm_sums, gathered, cursor.used()};
   }
   int64_t part_bytes() const { return part_of(nullptr).bytes; }
+  int64_t size_of_norm_sums() const { return gathers_ == Gathers::norm_sums ? 2 * outputs_ : 0; }
 
   int64_t rows_of(int64_t unit) const { return std::min(unit_, rows_ - unit * unit_); }
 
   void run_unit(int64_t unit, const Part& part) const {
     const int64_t end = unit * unit_ + rows_of(unit);
-    part.norm_sums.clear();
+    PixelSums<float> norm_sums{part.norm_sums, totals_of(unit), size_of_norm_sums()};
+    norm_sums.clear();
     for (int64_t at = unit * unit_; at < end; at += block_) {
       const int64_t rows = std::min(block_, end - at);
       const Block block{rows_from(at, rows, part.gathered),
@@ -162,7 +161,7 @@ class RowProduct {
     }
     if (gathers_ == Gathers::statistics)
       part.statistics.finish(moments_, unit, rows_of(unit), 0, outputs_);
-    if (gathers_ == Gathers::norm_sums) part.norm_sums.store_to(totals_of(unit));
+    norm_sums.flush();
   }
 
   /// Where they lie, or in `gathered`.
@@ -219,7 +218,7 @@ class RowProduct {
     V stored[kRows][kVectors];
     tiles::unrolled<kRows, kVectors>([&](int i, int v) { stored[i][v] = tile[i][v]; });
     if (into_)
-      into_->put(stored, to, column, part.norm_sums);
+      into_->put(stored, to, column, streams_, part.norm_sums);
     else
       finish_ragged(stored, to, column, is_first, part.statistics);
   }
@@ -361,8 +360,7 @@ void backward_data(const ConvShape& shape, const float* dy, const float* weight,
 }
 
 bool goes_into_norm(const ConvShape& shape) {
-  constexpr int64_t kWidestVector = 16;  // floats: the answer is the same on all processors
-  return suits(shape, ConvPass::backward_data) && shape.c % kWidestVector == 0;
+  return suits(shape, ConvPass::backward_data) && shape.c % kWidestFloats == 0;
 }
 
 int64_t backward_into_norm_scratch(const ConvShape& shape) {

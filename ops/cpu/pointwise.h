@@ -37,13 +37,13 @@ int64_t backward_data_scratch(const ConvShape& shape);
 void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                    void* scratch);
 /// Is shown pixels, some hundred at a time, before a product takes them: who reads the same memory
-/// does so once. Those of a piece come in order, by one thread.
+/// does so once. Those of a piece come in order, by one of as many threads as there are.
 class UnitVisitor {
  public:
   virtual ~UnitVisitor() = default;
   virtual int64_t pieces() const = 0;
   virtual void begin(int64_t piece) = 0;
-  virtual void visit(int64_t piece, int64_t begin, int64_t end) = 0;
+  virtual void visit(int64_t thread, int64_t piece, int64_t begin, int64_t end) = 0;
 };
 /// The data gradient on its way into the norm before the convolution: g, of the shape of x, gets
 /// the gradient of what went into the activation. Its sums over all pixels, and those of g * (x -

@@ -23,6 +23,10 @@ inline constexpr int kVectorBytes = 64;
 inline constexpr int kVectorBytes = 32;
 #endif
 
+/// Of the widest of these on any processor: who asks whether channels fill vectors, and must get
+/// the same answer everywhere, asks for these.
+inline constexpr int64_t kWidestFloats = 16;
+
 template <class T>
 struct VectorOf {
   typedef T type __attribute__((vector_size(kVectorBytes)));

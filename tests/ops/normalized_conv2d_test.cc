@@ -26,15 +26,16 @@ constexpr Activation kNone = Activation::none, kRelu = Activation::relu, kRelu6 
 
 /// Which gradients one kernel makes together.
 enum class AtOnce { none, all_but_weight, all };
+constexpr AtOnce kNotAtOnce = AtOnce::none, kData = AtOnce::all_but_weight, kAll = AtOnce::all;
 
 struct Case {
   std::string name;
   Shape x, weight;
   Conv2dOptions window = {};
   Activation activation = kRelu6;
+  AtOnce of_1x1 = AtOnce::none;
   bool bias = false;
   bool on_the_way = true;  ///< is there a kernel for it?
-  AtOnce of_1x1 = AtOnce::none;
 
   AtOnce at_once() const {
     const bool depthwise = window.groups > 1;
@@ -44,61 +45,30 @@ struct Case {
 
 const Case kCases[] = {
     {"1x1", {3, 23, 31, 24}, {150, 1, 1, 24}},
-    {"1x1, few channels, bias", {2, 41, 33, 8}, {10, 1, 1, 8}, {}, kRelu, true},
+    {"1x1, few channels, bias", {2, 41, 33, 8}, {10, 1, 1, 8}, {}, kRelu, kNotAtOnce, true},
     {"1x1, deep", {4, 9, 8, 1030}, {96, 1, 1, 1030}, {}, kNone},
     {"1x1 stride 2", {3, 45, 51, 40}, {72, 1, 1, 40}, {.stride = 2}, kHardswish},
     {"1x1, slices", {5, 96, 96, 40}, {16, 1, 1, 40}},
-    {"1x1, at once", {2, 67, 71, 48}, {16, 1, 1, 48}, {}, kRelu6, true, true, AtOnce::all},
-    {"1x1, at once, narrow", {2, 66, 68, 16}, {48, 1, 1, 16}, {}, kNone, false, true, AtOnce::all},
-    {"1x1, at once, of no whole tiles",
-     {2, 66, 68, 16},
-     {40, 1, 1, 16},
-     {},
-     kNone,
-     false,
-     true,
-     AtOnce::all_but_weight},
-    {"1x1, at once, of no whole tiles either",
-     {2, 66, 68, 48},
-     {12, 1, 1, 48},
-     {},
-     kRelu,
-     false,
-     true,
-     AtOnce::all_but_weight},
-    {"1x1, at once, wide",
-     {2, 66, 68, 32},
-     {264, 1, 1, 32},
-     {},
-     kHardswish,
-     false,
-     true,
-     AtOnce::all_but_weight},
-    {"1x1, at once, stride 2",
-     {2, 139, 141, 32},
-     {24, 1, 1, 32},
-     {.stride = 2},
-     kRelu,
-     false,
-     true,
-     AtOnce::all_but_weight},
-    {"1x1, at once, past the caches",
-     {3, 112, 112, 176},
-     {16, 1, 1, 176},
-     {},
-     kRelu6,
-     false,
-     true,
-     AtOnce::all},
+    {"1x1, at once", {2, 67, 71, 48}, {16, 1, 1, 48}, {}, kRelu6, kAll, true},
+    {"1x1, at once, narrow", {2, 66, 68, 16}, {48, 1, 1, 16}, {}, kNone, kAll},
+    {"1x1, at once, of no whole tiles", {2, 66, 68, 16}, {40, 1, 1, 16}, {}, kNone, kData},
+    {"1x1, at once, of no whole tiles either", {2, 66, 68, 48}, {12, 1, 1, 48}, {}, kRelu, kData},
+    {"1x1, at once, wide", {2, 66, 68, 32}, {264, 1, 1, 32}, {}, kHardswish, kData},
+    {"1x1, at once, stride 2", {2, 139, 141, 32}, {24, 1, 1, 32}, {.stride = 2}, kRelu, kData},
+    {"1x1, at once, past the caches", {3, 112, 112, 176}, {16, 1, 1, 176}, {}, kRelu6, kAll},
     {"1x1, at once, stride 2, past the caches",
      {3, 112, 112, 176},
      {16, 1, 1, 176},
      {.stride = 2},
      kRelu6,
-     false,
-     true,
-     AtOnce::all_but_weight},
-    {"depthwise", {3, 31, 29, 32}, {32, 3, 3, 1}, {.padding = 1, .groups = 32}, kRelu6, true},
+     kData},
+    {"depthwise",
+     {3, 31, 29, 32},
+     {32, 3, 3, 1},
+     {.padding = 1, .groups = 32},
+     kRelu6,
+     kNotAtOnce,
+     true},
     {"depthwise stride 2",
      {2, 58, 59, 144},
      {144, 3, 3, 1},
@@ -122,12 +92,13 @@ const Case kCases[] = {
      {3, 112, 112, 96},
      {96, 3, 3, 1},
      {.stride = 2, .padding = 1, .groups = 96}},
-    {"3x3", {4, 15, 17, 64}, {80, 3, 3, 64}, {.padding = 1}, kRelu, true, false},
+    {"3x3", {4, 15, 17, 64}, {80, 3, 3, 64}, {.padding = 1}, kRelu, kNotAtOnce, true, false},
     {"depthwise, odd channels",
      {3, 30, 29, 41},
      {41, 3, 3, 1},
      {.padding = 1, .groups = 41},
      kRelu6,
+     kNotAtOnce,
      false,
      false},
     {"depthwise, past the caches",
@@ -147,8 +118,15 @@ const Case kCases[] = {
      {2, 3, 4, 16},
      {16, 3, 3, 1},
      {.padding = int64_t{1} << 40, .dilation = int64_t{1} << 40, .groups = 16}},
-    {"no columns", {2, 4, 0, 16}, {16, 3, 3, 1}, {.padding = 2, .groups = 16}, kRelu, false, false},
-    {"few pixels", {1, 2, 2, 256}, {128, 1, 1, 256}, {}, kRelu, false, false},
+    {"no columns",
+     {2, 4, 0, 16},
+     {16, 3, 3, 1},
+     {.padding = 2, .groups = 16},
+     kRelu,
+     kNotAtOnce,
+     false,
+     false},
+    {"few pixels", {1, 2, 2, 256}, {128, 1, 1, 256}, {}, kRelu, kNotAtOnce, false, false},
 };
 
 const Case& named(const std::string& name) {
