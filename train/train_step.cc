@@ -6,7 +6,6 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/effects.h"
-#include "brim/autograd/in_place.h"
 #include "brim/train/narrow_gradients.h"
 #include "brim/train/precision_scope.h"
 #include "brim/train/step_graph.h"
@@ -156,7 +155,6 @@ Tensor TrainStep::forward(const LossFunction& loss, const MicroStepOptions& opti
   autograd::RandomScope random(options_.seed, static_cast<uint64_t>(attempts()),
                                options.first_sample, live);
   autograd::EffectScope effects(shadows_, share_of(options));
-  autograd::InPlaceScope in_place(options_.in_place);
   autograd::SavePolicyScope policy(saving.policy());
   PrecisionScope precision(options_.precision);
   return loss();

@@ -12,6 +12,24 @@
 using namespace brim;
 using namespace brim::testing;
 
+namespace {
+
+/// Counts ops that backward runs again over an input of theirs.
+struct WrittenOver final : autograd::OpObserver {
+  void ran(const autograd::OpEvent& event) override {
+    if (event.phase == autograd::Phase::recompute && event.overwritten >= 0) ++count;
+  }
+  int64_t count = 0;
+};
+
+int64_t written_over_again(const RehearsalOptions& training) {
+  WrittenOver written_over;
+  predicted_memory({training, "direct"});
+  return written_over.count;
+}
+
+}  // namespace
+
 TEST_CASE("a rehearsal holds what its plan does and takes as long, but for little") {
   // A residual network writes over shortcuts; one without batch norm, over convolutions; a dense
   // one reads what it made long ago; in one of cheap convolutions most of the time is that of rows.
@@ -40,4 +58,15 @@ TEST_CASE("a rehearsal holds what its plan does and takes as long, but for littl
     CHECK(fitting >= 3);
     CHECK(planner.least().peak < most);
   }
+}
+
+TEST_CASE("what wrote over a shortcut does so when it runs again, where the training may") {
+  RehearsalOptions training = rehearsal_options({"resnet50", 64, 2});
+  const RecordedStep step = record_step(training);
+  memory::RecomputePlanner planner(step.graph, {.effort = 0.3});
+  training.trainer.recompute = planned_recomputation(
+      std::make_shared<autograd::Fates>(fates_of(step, planner.least().fates)));
+  CHECK(written_over_again(training) > 0);
+  training.trainer.in_place = false;
+  CHECK(written_over_again(training) == 0);
 }
