@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <unordered_set>
 
 #include "brim/autograd/fetch.h"
 #include "brim/autograd/last_uses.h"
@@ -41,10 +42,10 @@ Tensor run_hook(const Hook& hook, Tensor grad) {
 }
 
 // One backward pass. What it holds in nodes and new leaf gradients is let go when it fails.
-class Engine {
+class Engine final : private FactorsTaker {
  public:
   explicit Engine(const BackwardOptions& options) : options_(options) {}
-  ~Engine() {
+  ~Engine() override {
     for (const auto& node : queue_) forget(*node);
     if (finished_) return;
     for (const auto& leaf : new_leaves_) leaf->grad = Tensor();
@@ -53,7 +54,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   void run(const Edge& root, Tensor grad) {
-    if (options_.on_leaf_complete) leaves_ = last_uses(root);
+    if (options_.on_leaf_complete) find_leaves(root);
     send(root, std::move(grad));
     while (!queue_.empty()) {
       complete_before(queue_.front()->sequence);
@@ -70,6 +71,12 @@ class Engine {
   }
 
  private:
+  void find_leaves(const Edge& root) {
+    leaves_ = last_uses(root);
+    for (const LastUse& use : leaves_)
+      if (use.uses > 1) used_again_.insert(use.leaf.get());
+  }
+
   static bool later(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) {
     return a->sequence < b->sequence;
   }
@@ -93,7 +100,7 @@ class Engine {
     node.make_saved_resident();
     ModuleScope module(node.module);
     memory::SiteScope site(node.site(memory::Phase::backward));
-    BackwardCall call(node, grads, options_.retain_graph);
+    BackwardCall call(node, grads, options_.retain_graph, options_.takes_factors ? this : nullptr);
     Tensors input_grads = node.op->backward(call);
     notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module,
             &node});
@@ -165,7 +172,24 @@ class Engine {
       finish_hooked(leaf, std::move(hooked->second));
       hooked_.erase(hooked);
     }
-    if (leaf->grad.defined()) options_.on_leaf_complete(Tensor(leaf));
+    if (leaf->grad.defined()) return options_.on_leaf_complete(Tensor(leaf));
+    auto factored =
+        std::ranges::find_if(factors_, [&](const auto& one) { return one.first == leaf; });
+    if (factored == factors_.end()) return;
+    const GradientFactors factors = std::move(factored->second);
+    factors_.erase(factored);
+    options_.on_leaf_factors(Tensor(leaf), factors);
+  }
+
+  bool takes_factors(const Node& node, int i) const override {
+    const auto& leaf = node.edges[static_cast<size_t>(i)].leaf;
+    return leaf != nullptr && !options_.retain_graph && leaf->hooks == nullptr &&
+           !leaf->grad.defined() && !used_again_.contains(leaf.get()) &&
+           options_.takes_factors(Tensor(leaf));
+  }
+
+  void take_factors(const Node& node, int i, GradientFactors factors) override {
+    factors_.emplace_back(node.edges[static_cast<size_t>(i)].leaf, std::move(factors));
   }
 
   // Hooks see the complete gradient: of leaves that have some, it is summed until the end.
@@ -206,6 +230,8 @@ class Engine {
   // Empty unless someone is told of complete leaves.
   std::vector<LastUse> leaves_;
   size_t used_ = 0;                               // how many of them no node that is left leads to
+  std::unordered_set<const TensorBody*> used_again_;
+  std::deque<std::pair<std::shared_ptr<TensorBody>, GradientFactors>> factors_;  // not taken yet
   std::deque<std::shared_ptr<TensorBody>> read_;  // of those, the ones with values still to be read
 };
 

@@ -23,6 +23,12 @@ struct BackwardOptions {
   /// leaf, however often it is used; its hooks have run. What it throws ends backward. Null for
   /// nobody, which costs nothing.
   std::function<void(const Tensor& leaf)> on_leaf_complete = {};
+  /// May the gradient of this leaf come in factors, if the op that makes it has them? Asked of
+  /// leaves that get one gradient, have none yet and no hooks, and only beside `on_leaf_complete`.
+  std::function<bool(const Tensor& leaf)> takes_factors = {};
+  /// Called for a leaf whose gradient came so, when and as `on_leaf_complete` is for others;
+  /// `.grad()` stays undefined.
+  std::function<void(const Tensor& leaf, const autograd::GradientFactors&)> on_leaf_factors = {};
 };
 
 /// Adds the gradient of `result` to `.grad()` of every leaf that it was computed from and that

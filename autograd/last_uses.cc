@@ -26,8 +26,10 @@ std::vector<LastUse> last_uses(const Edge& root) {
       if (edge.node != nullptr) queue.push(edge.node.get());
       if (edge.leaf == nullptr) continue;
       auto [place, is_new] = places.emplace(edge.leaf.get(), uses.size());
-      if (is_new) uses.push_back({edge.leaf});
-      uses[place->second].sequence = node->sequence;
+      if (is_new) uses.push_back({.leaf = edge.leaf, .uses = 0});
+      LastUse& use = uses[place->second];
+      use.sequence = node->sequence;
+      ++use.uses;
     }
   }
   std::ranges::stable_sort(uses, std::ranges::greater(), &LastUse::sequence);

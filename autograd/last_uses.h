@@ -16,6 +16,7 @@ struct LastUse {
   std::shared_ptr<TensorBody> leaf;
   /// `Node::sequence` of the last node that backward runs with an edge to it.
   uint64_t sequence = std::numeric_limits<uint64_t>::max();
+  int64_t uses = 1;  ///< edges that lead to it
 };
 
 /// The leaves that `root` leads to and that want a gradient, in the order in which backward is done

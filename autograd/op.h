@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "brim/autograd/gradient_factors.h"
 #include "brim/autograd/random_context.h"
 #include "brim/autograd/scope.h"
 #include "brim/core/tensor.h"
@@ -70,8 +71,8 @@ int64_t bytes_of(std::span<const TensorInfo> infos);
 /// What `Op::backward` works on.
 class BackwardCall {
  public:
-  BackwardCall(Node& node, Tensors& grads, bool retain_graph)
-      : node_(node), grads_(grads), retain_graph_(retain_graph) {}
+  BackwardCall(Node& node, Tensors& grads, bool retain_graph, FactorsTaker* taker = nullptr)
+      : node_(node), grads_(grads), retain_graph_(retain_graph), taker_(taker) {}
 
   /// Gradient of visible output i, of its shape and dtype, contiguous; zeros when nothing flowed
   /// there.
@@ -100,12 +101,18 @@ class BackwardCall {
   /// add its own in place and return it; contiguous, and nobody else's. Undefined where there is
   /// none.
   Tensor take_sum(int i);
+  /// May backward give the factors of input i's gradient instead, and leave it undefined?
+  bool takes_factors(int i) const { return taker_ != nullptr && taker_->takes_factors(node_, i); }
+  void give_factors(int i, GradientFactors factors) {
+    taker_->take_factors(node_, i, std::move(factors));
+  }
   const RandomAddress& random() const;
 
  private:
   Node& node_;
   Tensors& grads_;
   bool retain_graph_;
+  FactorsTaker* taker_;
 };
 
 class Op {

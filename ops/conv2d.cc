@@ -5,6 +5,7 @@
 #include "brim/autograd/input_rule.h"
 #include "brim/base/stand_in.h"
 #include "brim/ops/conv_slices.h"
+#include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/linear.h"
 #include "brim/ops/op.h"
 #include "brim/ops/product.h"
@@ -76,7 +77,7 @@ class Conv2d final : public autograd::Op {
       grads[2] = empty(call.input_info(2).shape, call.input_info(2).options());
       launch(kernel::bias_gradient, {dy}, {grads[2]});
     }
-    if (call.needs(1)) {
+    if (call.needs(1) && !gives_factors(call, dy)) {
       grads[1] = empty(call.input_info(1).shape, call.input_info(1).options());
       launch_backward_weight(
           ConvShape(call.input_info(0).shape, grads[1].shape(), dy.shape(), options_), options_,
@@ -96,6 +97,23 @@ class Conv2d final : public autograd::Op {
 
  private:
   static constexpr int kMean = 1, kVariance = 2;  // outputs, after y
+
+  // The gradient of a weight that meets few pixels, as a product that an optimizer may make itself.
+  bool gives_factors(autograd::BackwardCall& call, const Tensor& dy) const {
+    const ConvShape shape(call.input_info(0).shape, call.input_info(1).shape, dy.shape(), options_);
+    if (device_meant(dy.device()).is_cuda() || is_low_precision(dy.dtype()) ||
+        !cpu::has_few_pixels(shape) || !call.takes_factors(1))
+      return false;
+    Tensor windows = contiguous(call.take_input(0));
+    if (!shape.is_pointwise()) {
+      const Tensor x = std::move(windows);
+      windows = empty({shape.n, shape.p, shape.q, shape.r, shape.s, shape.c},
+                      {.dtype = x.dtype(), .device = x.device()});
+      launch(kernel::conv2d_windows, {x}, {windows}, options_);
+    }
+    call.give_factors(1, {dy, std::move(windows)});
+    return true;
+  }
 
   // Of a block's first convolution, whose input goes around the block too, it is added where the
   // gradient from there lies.

@@ -68,6 +68,9 @@ inline constexpr Kernel<Conv2dOptions> conv2d_backward_weight{"conv2d_backward_w
 /// The same, added to what dweight has: for the slices after the first. On the CPU alone.
 inline constexpr Kernel<Conv2dOptions> conv2d_backward_weight_add{"conv2d_backward_weight_add",
                                                                   /*updates=*/true};
+/// in: x; out: the window under each pixel of y, [N,P,Q,R,S,C], zeros where it is outside (im2col).
+/// Contiguous. On the CPU alone, not of halves.
+inline constexpr Kernel<Conv2dOptions> conv2d_windows{"conv2d_windows"};
 }  // namespace kernel
 
 }  // namespace brim

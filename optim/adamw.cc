@@ -32,8 +32,8 @@ AdamW::AdamW(std::vector<nn::NamedTensor> parameters, const AdamWOptions& option
   }
 }
 
-void AdamW::update(size_t i, const Tensor& gradient, const Tensor& square_sum) noexcept {
-  launch(kernel::adamw, {gradient, scalars()},
+void AdamW::update(size_t i, const Gradient& gradient, const Tensor& square_sum) noexcept {
+  launch(kernel::adamw, {gradient.whole, scalars(), gradient.factors.a, gradient.factors.b},
          {parameter(i), exp_avg_[i], exp_avg_sq_[i], square_sum},
          {.rate_factor = settings(i).rate_factor,
           .beta1 = options_.beta1,

@@ -42,8 +42,11 @@ class AdamW final : public Optimizer {
   }
 
  private:
-  void update(size_t i, const Tensor& gradient, const Tensor& square_sum) noexcept override;
+  void update(size_t i, const Gradient& gradient, const Tensor& square_sum) noexcept override;
   bool leaves_square_sums() const override { return true; }
+  bool reads_factors(size_t i) const override {
+    return exp_avg_[i].dtype() == parameter(i).dtype();
+  }
 
   AdamWOptions options_;
   std::vector<Tensor> exp_avg_, exp_avg_sq_;
@@ -59,9 +62,9 @@ struct AdamWAttributes {
   double weight_decay = 0;
   RandomKey parameter_key, exp_avg_key, exp_avg_sq_key;  ///< of roundings to bfloat16
 };
-/// in: gradient, step scalars; out: parameter, m, v and, on the CPU, what `square_sum` leaves (may
-/// be absent). Contiguous. Gradient, m and v may be bfloat16 for a parameter of float32 or
-/// bfloat16.
+/// in: gradient or its factors, and step scalars, as `sgd` has them; out: parameter, m, v and, on
+/// the CPU, what `square_sum` leaves (may be absent). Contiguous. Gradient, m and v may be bfloat16
+/// for a parameter of float32 or bfloat16.
 inline constexpr Kernel<AdamWAttributes> adamw{"adamw", /*updates=*/true};
 
 }  // namespace brim::kernel

@@ -160,7 +160,7 @@ std::vector<Optimizer::Update> Optimizer::take_gradients() {
     const Tensor& gradient = parameter(i).grad();
     if (!gradient.defined()) continue;
     require_match(parameters_[i], gradient);
-    updates.push_back({i, contiguous(gradient)});
+    updates.push_back({i, {contiguous(gradient)}});
   }
   return updates;
 }
@@ -180,7 +180,8 @@ void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gr
 }
 
 void Optimizer::sum_squares(const Update& update) {
-  launch(kernel::square_sum, update.gradient.dtype(), {update.gradient, scalars()},
+  const Tensor& gradient = update.gradient.whole;
+  launch(kernel::square_sum, gradient.dtype(), {gradient, scalars()},
          {element_of(square_sums_, update.parameter)});
 }
 
@@ -275,8 +276,30 @@ bool Optimizer::update_piece(const Tensor& parameter) {
                      named.name);
   expect<ValueError>(parameter.grad().defined(), name_, "'{}' has no gradient", named.name);
   require_match(named, parameter.grad());
-  update_checked({found->second, contiguous(parameter.grad())});
+  update_checked({found->second, {contiguous(parameter.grad())}});
   return true;
+}
+
+bool Optimizer::takes_factors(const Tensor& parameter) const {
+  const auto found = numbers_.find(parameter.body());
+  return found != numbers_.end() && !updated_[found->second] && reads_factors(found->second) &&
+         parameter.dtype() != Dtype::bfloat16 && !device_meant(parameter.device()).is_cuda() &&
+         (!options_.check_finite || checks_on_the_way(parameter));
+}
+
+void Optimizer::update_piece(const Tensor& parameter, const autograd::GradientFactors& factors) {
+  check(takes_factors(parameter), "factors are for an optimizer that takes them");
+  const size_t i = numbers_.at(parameter.body());
+  const int64_t rows = parameter.shape()[0], size = parameter.numel();
+  const int64_t a = factors.a.numel(), b = factors.b.numel();
+  expect<ShapeError>(a > 0 && a % rows == 0 && b == a / rows * (size / rows), name_,
+                     "expected factors of a gradient of shape {} for '{}', got {} and {}",
+                     parameter.shape(), parameters_[i].name, factors.a.shape(), factors.b.shape());
+  update_checked({i, {Tensor(), factors}});
+}
+
+bool Optimizer::checks_on_the_way(const Tensor& parameter) const {
+  return pieces() > 0 && leaves_square_sums() && !device_meant(parameter.device()).is_cuda();
 }
 
 // Before the first piece a gradient is checked apart: nothing has changed yet. After it nothing can
@@ -284,8 +307,7 @@ bool Optimizer::update_piece(const Tensor& parameter) {
 void Optimizer::update_checked(const Update& piece) {
   const size_t i = piece.parameter;
   const bool checks = options_.check_finite;
-  const bool on_the_way = checks && pieces() > 0 && leaves_square_sums() &&
-                          !device_meant(piece.gradient.device()).is_cuda();
+  const bool on_the_way = checks && checks_on_the_way(parameter(i));
   if (checks && !on_the_way) {
     sum_squares(piece);
     check_sum(i, PieceJudged::gradient);

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "brim/autograd/gradient_factors.h"
 #include "brim/nn/module.h"
 #include "brim/optim/judge.h"
 #include "brim/optim/parameter_groups.h"
@@ -96,6 +97,13 @@ class Optimizer {
   /// gradient is not finite, that of the first piece alone: others may be checked while they are
   /// read for the update.
   bool update_piece(const Tensor& parameter);
+  /// May the next piece be of this parameter and come as the factors of its gradient, which is then
+  /// never stored? Where kernels make it while they read it; not before the first piece, which is
+  /// checked apart.
+  bool takes_factors(const Tensor& parameter) const;
+  /// The same bits as of the whole gradient. Throws as `update_piece`, and `ShapeError` for factors
+  /// of another shape; only where `takes_factors`.
+  void update_piece(const Tensor& parameter, const autograd::GradientFactors& factors);
   /// Parameters updated since `begin_pieces`; 0 after `end_pieces` and `cancel`.
   int64_t pieces() const { return std::ranges::count(updated_, true); }
   /// Counts the update. Throws `ValueError` when it had no pieces: nothing has changed then.
@@ -136,11 +144,21 @@ class Optimizer {
   Tensor make_state(size_t i, Dtype dtype) const;
   /// Where the roundings of bfloat16 parameter i, or of its state `what`, come from.
   RandomKey rounding_key(uint64_t seed, const char* what, size_t i) const;
+  /// As it is, or else its factors; the other is undefined.
+  struct Gradient {
+    Tensor whole;
+    autograd::GradientFactors factors = {};
+  };
   /// Launches the update of parameter i. Where `square_sum` is defined, the kernel also leaves
   /// there what `kernel::square_sum` would. Must neither throw nor allocate.
-  virtual void update(size_t i, const Tensor& gradient, const Tensor& square_sum) noexcept = 0;
+  virtual void update(size_t i, const Gradient& gradient, const Tensor& square_sum) noexcept = 0;
   /// Can it be asked for sums of squares, on the CPU? Each gradient is read once then.
   virtual bool leaves_square_sums() const { return false; }
+  /// Can it be given the factors of parameter i's gradient, on the CPU?
+  virtual bool reads_factors(size_t i) const {
+    (void)i;
+    return false;
+  }
 
   const char* name() const { return name_; }
   const Tensor& parameter(size_t i) const { return parameters_[i].tensor; }
@@ -150,7 +168,7 @@ class Optimizer {
  private:
   struct Update {
     size_t parameter;
-    Tensor gradient;
+    Gradient gradient;
   };
   void require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const;
   std::vector<Update> take_gradients();
@@ -158,6 +176,7 @@ class Optimizer {
   void begin_update(const UpdateOptions& options);
   void set_clip_factor();
   void sum_squares(const Update& update);
+  bool checks_on_the_way(const Tensor& parameter) const;
   void update_checked(const Update& piece);
   void check_sum(size_t parameter, PieceJudged judged);
   std::optional<std::string> measure(const std::vector<Update>& updates);

@@ -28,8 +28,8 @@ Sgd::Sgd(std::vector<nn::NamedTensor> parameters, const SgdOptions& options)
     velocity_.push_back(make_state(i, options_.state));
 }
 
-void Sgd::update(size_t i, const Tensor& gradient, const Tensor& square_sum) noexcept {
-  launch(kernel::sgd, {gradient, scalars()},
+void Sgd::update(size_t i, const Gradient& gradient, const Tensor& square_sum) noexcept {
+  launch(kernel::sgd, {gradient.whole, scalars(), gradient.factors.a, gradient.factors.b},
          {parameter(i), velocity_.empty() ? Tensor() : velocity_[i], square_sum},
          {.rate_factor = settings(i).rate_factor,
           .momentum = options_.momentum,

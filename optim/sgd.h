@@ -40,8 +40,11 @@ class Sgd final : public Optimizer {
   }
 
  private:
-  void update(size_t i, const Tensor& gradient, const Tensor& square_sum) noexcept override;
+  void update(size_t i, const Gradient& gradient, const Tensor& square_sum) noexcept override;
   bool leaves_square_sums() const override { return true; }
+  bool reads_factors(size_t i) const override {
+    return velocity_.empty() || velocity_[i].dtype() == parameter(i).dtype();
+  }
 
   SgdOptions options_;
   std::vector<Tensor> velocity_;  // empty without momentum
@@ -58,9 +61,10 @@ struct SgdAttributes {
   bool nesterov = false;
   RandomKey parameter_key, momentum_key;  ///< of roundings to bfloat16
 };
-/// in: gradient, step scalars; out: parameter, v (absent without momentum) and, on the CPU, what
-/// `square_sum` leaves (may be absent). Contiguous. Gradient and v may be bfloat16 for a parameter
-/// of float32 or bfloat16.
+/// in: gradient, step scalars, and on the CPU in place of the gradient its factors
+/// (autograd/gradient_factors.h), where nothing is bfloat16; out: parameter, v (absent without
+/// momentum) and, on the CPU, what `square_sum` leaves (may be absent). Contiguous. Gradient and v
+/// may be bfloat16 for a parameter of float32 or bfloat16.
 inline constexpr Kernel<SgdAttributes> sgd{"sgd", /*updates=*/true};
 
 }  // namespace brim::kernel

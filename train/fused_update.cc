@@ -52,9 +52,16 @@ double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
   optimizer_.begin_pieces({.rate = rate, .clip = options_.clip});
   if (recorder_ != nullptr) recorder_->judge_pieces();
   backward(result,
-           {.grad = gradient_of(result, options), .on_leaf_complete = [&](const Tensor& leaf) {
-              if (optimizer_.update_piece(leaf)) leaf.set_grad(Tensor());
-            }});
+           {.grad = gradient_of(result, options),
+            .on_leaf_complete =
+                [&](const Tensor& leaf) {
+                  if (optimizer_.update_piece(leaf)) leaf.set_grad(Tensor());
+                },
+            .takes_factors = [&](const Tensor& leaf) { return optimizer_.takes_factors(leaf); },
+            .on_leaf_factors =
+                [&](const Tensor& leaf, const autograd::GradientFactors& factors) {
+                  optimizer_.update_piece(leaf, factors);
+                }});
   return value;
 }
 

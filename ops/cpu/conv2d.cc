@@ -206,6 +206,13 @@ void backward_weight(const KernelCall& call, const Conv2dOptions& options) {
 }
 
 template <class T>
+void windows(const KernelCall& call, const Conv2dOptions& options) {
+  const Shape& w = call.out[0].shape;
+  const ConvShape shape(call.in[0].shape, {1, w[3], w[4], w[5]}, {w[0], w[1], w[2], 1}, options);
+  conv2d_windows(shape, call.in[0].as<T>(), call.out[0].as<T>());
+}
+
+template <class T>
 void register_for() {
   register_kernel(kernel::conv2d, DeviceType::cpu, dtype_of<T>, forward<T>, forward_scratch<T>);
   register_kernel(kernel::conv2d_with_statistics, DeviceType::cpu, dtype_of<T>, with_statistics<T>,
@@ -218,6 +225,7 @@ void register_for() {
                   backward_weight<T, false>, backward_weight_scratch<T, false>);
   register_kernel(kernel::conv2d_backward_weight_add, DeviceType::cpu, dtype_of<T>,
                   backward_weight<T, true>, backward_weight_scratch<T, true>);
+  register_kernel(kernel::conv2d_windows, DeviceType::cpu, dtype_of<T>, windows<T>);
 }
 
 }  // namespace

@@ -26,12 +26,16 @@ struct Windows {
 
   const T* of(const T* x) const {
     if (are_x()) return x;
+    copy(x);
+    return copies;
+  }
+
+  void copy(const T* x) const {
     for_channels([&](int64_t begin, int64_t count) {
       for_taps([&](int64_t at,
                    int64_t from) { std::copy_n(x + from + begin, count, copies + at + begin); },
                [&](int64_t at) { std::fill_n(copies + at + begin, count, T(0)); });
     });
-    return copies;
   }
 
   /// dx = the sums of what the windows hold of each of its pixels, in as many parts, each with
@@ -151,6 +155,11 @@ int64_t few_pixels_scratch(const ConvShape& shape, ConvPass pass) {
 }
 
 template <class T>
+void conv2d_windows(const ConvShape& shape, const T* x, T* windows) {
+  Windows<T>{shape, windows}.copy(x);
+}
+
+template <class T>
 void few_pixels(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
                 void* scratch) {
   const T* windows = Windows<T>{shape, static_cast<T*>(scratch)}.of(x);
@@ -219,6 +228,7 @@ void few_pixels_backward_weight(const ConvShape& shape, const T* x, const T* dy,
 
 #define BRIM_INSTANTIATE(T)                                                                \
   template int64_t few_pixels_scratch<T>(const ConvShape&, ConvPass);                      \
+  template void conv2d_windows(const ConvShape&, const T*, T*);                            \
   template void few_pixels(const ConvShape&, const T*, const T*, const T*, T*, void*);     \
   template void few_pixels_backward_data(const ConvShape&, const T*, const T*, T*, void*); \
   template void few_pixels_backward_weight(const ConvShape&, const T*, const T*, T*, void*);

@@ -23,6 +23,9 @@ bool has_few_pixels(const ConvShape& shape, int64_t most = kFewPixels);
 
 template <class T>
 int64_t few_pixels_scratch(const ConvShape& shape, ConvPass pass);
+/// `kernel::conv2d_windows`.
+template <class T>
+void conv2d_windows(const ConvShape& shape, const T* x, T* windows);
 template <class T>
 void few_pixels(const ConvShape& shape, const T* x, const T* weight, const T* bias, T* y,
                 void* scratch);

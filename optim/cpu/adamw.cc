@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "brim/optim/adamw_numbers.h"
+#include "brim/optim/cpu/factored_gradient.h"
 #include "brim/optim/cpu/float_row.h"
 #include "brim/optim/cpu/register.h"
 #include "brim/optim/cpu/square_sum.h"
@@ -26,9 +27,9 @@ Numbers<T> numbers_of(const double* scalars, const kernel::AdamWAttributes& a) {
 // `omp simd`: these loops are worth vectors whatever the level of optimisation.
 template <class T>
 void update(T* __restrict p, T* __restrict m, T* __restrict v, const T* __restrict gradient,
-            int64_t begin, int64_t end, const Numbers<T>& n) {
+            int64_t count, const Numbers<T>& n) {
 #pragma omp simd
-  for (int64_t i = begin; i < end; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     T g = n.read(gradient[i]);
     m[i] = std::fma(n.rest1, g - m[i], m[i]);
     v[i] = std::fma(n.beta2, v[i], n.rest2 * g * g);
@@ -36,6 +37,20 @@ void update(T* __restrict p, T* __restrict m, T* __restrict v, const T* __restri
     p[i] = std::fma(-n.step, direction, n.keep * p[i]);
   }
 }
+
+/// Of stretches of the parameter.
+template <class T>
+struct Update {
+  T *p, *m, *v;
+  const Numbers<T>& numbers;
+
+  void fetch(int64_t begin, int64_t count) const {
+    for (const T* each : {p, m, v}) fetch_lines(each, begin, count);
+  }
+  void operator()(int64_t begin, int64_t count, const T* gradient) const {
+    update(p + begin, m + begin, v + begin, gradient, count, numbers);
+  }
+};
 
 /// With some of the buffers in bfloat16.
 void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
@@ -47,7 +62,7 @@ void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
         for (int64_t at = begin; at < end; at += FloatRow::kMost) {
           const int64_t count = std::min(FloatRow::kMost, end - at);
           update(p.read(at, count), m.read(at, count), v.read(at, count), gradient.read(at, count),
-                 0, count, numbers);
+                 count, numbers);
           p.write(at, count, {a.parameter_key, step});
           m.write(at, count, {a.exp_avg_key, step});
           v.write(at, count, {a.exp_avg_sq_key, step});
@@ -61,11 +76,12 @@ void adamw(const KernelCall& call, const kernel::AdamWAttributes& a) {
   Numbers<T> numbers = numbers_of<T>(call.in[1].as<double>(), a);
   if constexpr (std::is_same_v<T, float>)
     if (has_bfloat16(call)) return run_mixed(call, numbers, a);
+  const Update<T> update{call.out[0].as<T>(), call.out[1].as<T>(), call.out[2].as<T>(), numbers};
+  if (has_factors(call)) return update_from_factors(call, call.out[3], numbers.read, update);
   const T* gradient = call.in[0].as<T>();
-  T *p = call.out[0].as<T>(), *m = call.out[1].as<T>(), *v = call.out[2].as<T>();
   update_and_sum<kSquares>(
       call, call.out[3], numbers.read, kGrain,
-      [&](int64_t begin, int64_t end) { update(p, m, v, gradient, begin, end, numbers); });
+      [&](int64_t begin, int64_t end) { update(begin, end - begin, gradient + begin); });
 }
 
 }  // namespace

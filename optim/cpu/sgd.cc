@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "brim/optim/cpu/factored_gradient.h"
 #include "brim/optim/cpu/float_row.h"
 #include "brim/optim/cpu/register.h"
 #include "brim/optim/cpu/square_sum.h"
@@ -22,10 +23,10 @@ struct Numbers {
 
 // `omp simd`: these loops are worth vectors whatever the level of optimisation.
 template <class T, Kind kind>
-void update(T* __restrict p, T* __restrict v, const T* __restrict gradient, int64_t begin,
-            int64_t end, const Numbers<T>& n) {
+void update(T* __restrict p, T* __restrict v, const T* __restrict gradient, int64_t count,
+            const Numbers<T>& n) {
 #pragma omp simd
-  for (int64_t i = begin; i < end; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     T direction = std::fma(n.weight_decay, p[i], n.read(gradient[i]));
     if constexpr (kind != Kind::plain) {
       T velocity = std::fma(n.momentum, v[i], direction);
@@ -36,13 +37,30 @@ void update(T* __restrict p, T* __restrict v, const T* __restrict gradient, int6
   }
 }
 
+/// Of stretches of the parameter.
+template <class T, Kind kind>
+struct Update {
+  static constexpr bool kHasVelocity = kind != Kind::plain;
+  T *p, *v;
+  const Numbers<T>& numbers;
+
+  void fetch(int64_t begin, int64_t count) const {
+    fetch_lines(p, begin, count);
+    if constexpr (kHasVelocity) fetch_lines(v, begin, count);
+  }
+  void operator()(int64_t begin, int64_t count, const T* gradient) const {
+    update<T, kind>(p + begin, kHasVelocity ? v + begin : nullptr, gradient, count, numbers);
+  }
+};
+
 template <class T, Kind kind>
 void run(const KernelCall& call, const Numbers<T>& numbers) {
+  const Update<T, kind> update{call.out[0].as<T>(), call.out[1].as<T>(), numbers};
+  if (has_factors(call)) return update_from_factors(call, call.out[2], numbers.read, update);
   const T* gradient = call.in[0].as<T>();
-  T *p = call.out[0].as<T>(), *v = call.out[1].as<T>();
   update_and_sum<kSquares>(
       call, call.out[2], numbers.read, kGrain,
-      [&](int64_t begin, int64_t end) { update<T, kind>(p, v, gradient, begin, end, numbers); });
+      [&](int64_t begin, int64_t end) { update(begin, end - begin, gradient + begin); });
 }
 
 /// With some of the buffers in bfloat16.
@@ -55,8 +73,8 @@ void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
         FloatRow gradient(call.in[0]), p(call.out[0]), v(call.out[1]);
         for (int64_t at = begin; at < end; at += FloatRow::kMost) {
           const int64_t count = std::min(FloatRow::kMost, end - at);
-          update<float, kind>(p.read(at, count), v.read(at, count), gradient.read(at, count), 0,
-                              count, numbers);
+          update<float, kind>(p.read(at, count), v.read(at, count), gradient.read(at, count), count,
+                              numbers);
           p.write(at, count, {a.parameter_key, step});
           v.write(at, count, {a.momentum_key, step});
         }

@@ -53,6 +53,20 @@ class SquareSum {
     rest_ += value * value;
     if constexpr (!kSquaresDo<kPlain>) rest_ += 0 * static_cast<double>(stored);
   }
+  template <bool kPlain>
+  void add_all(const S* x, int64_t count) {
+    for (; count >= kSquares; count -= kSquares, x += kSquares) add<kPlain>(x);
+    for (; count > 0; --count, ++x) add_one<kPlain>(x);
+  }
+  /// NaN where an element was not finite. No sum of squares of float32 overflows float64: it is
+  /// finite where they all are.
+  template <bool kPlain>
+  double finite_sum() const {
+    const double all = sum();
+    return kPlain && std::is_same_v<T, float> ? all + 0 * all : all;
+  }
+
+ private:
   double sum() const {
     constexpr int64_t kApart = kVectors / 4;  // a quarter of the sums: the same bits for any width
     double sum = rest_;
@@ -64,7 +78,6 @@ class SquareSum {
     return sum;
   }
 
- private:
   // A register's: wider vectors would be kept in memory.
 #ifdef __AVX512F__
   static constexpr int64_t kWidth = 8;
@@ -105,24 +118,29 @@ class SquareSum {
 };
 
 /// The sum of the squares of elements [begin, end), NaN where one is not finite, and only then. As
-/// soon as `kStretch` of them were read, or the
-/// rest, then(first, last) is called for them.
+/// soon as `kStretch` of them were read, or the rest, then(first, last) is called for them.
 template <int64_t kStretch, bool kPlain, class T, class S, class Then>
 double sum_squares_of(const S* x, int64_t begin, int64_t end, const optim::GradientReader<T>& read,
                       const Then& then) {
   static_assert(kStretch % kSquares == 0);
   SquareSum<T, S> squares(read);
   for (; begin + kStretch <= end; begin += kStretch) {
-    for (int64_t i = 0; i < kStretch; i += kSquares) squares.template add<kPlain>(x + begin + i);
+    squares.template add_all<kPlain>(x + begin, kStretch);
     then(begin, begin + kStretch);
   }
-  int64_t i = begin;
-  for (; i + kSquares <= end; i += kSquares) squares.template add<kPlain>(x + i);
-  for (; i < end; ++i) squares.template add_one<kPlain>(x + i);
+  squares.template add_all<kPlain>(x + begin, end - begin);
   if (begin < end) then(begin, end);
-  // No sum of squares of float32 overflows float64: it is finite where they all are.
-  const double sum = squares.sum();
-  return kPlain && std::is_same_v<T, float> ? sum + 0 * sum : sum;
+  return squares.template finite_sum<kPlain>();
+}
+
+inline constexpr int64_t kMostSquareSumPieces = 64;  // enough for every thread
+
+/// Pieces whose sums are added in order, of a gradient of this size. Powers of two, for threads to
+/// get equal shares.
+inline int64_t square_sum_pieces(int64_t size) {
+  constexpr int64_t kPiece = 16384;  // elements that repay a second thread
+  const int64_t most = std::clamp<int64_t>(size / kPiece, 1, kMostSquareSumPieces);
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(most)));
 }
 
 /// The sum of the squares of a gradient, in pieces that are cut by its size alone, whose sums are
@@ -130,14 +148,9 @@ double sum_squares_of(const S* x, int64_t begin, int64_t end, const optim::Gradi
 /// calls `then` as `sum_squares_of` does.
 template <int64_t kStretch, class T, class S, class Then>
 double sum_squares(const View& gradient, const optim::GradientReader<T>& read, const Then& then) {
-  constexpr int64_t kPiece = 16384;  // elements that repay a second thread
-  constexpr int64_t kPieces = 64;    // enough for every thread; their sums are on the stack
   const S* x = gradient.as<S>();
-  const int64_t size = gradient.numel();
-  // Powers of two, for threads to get equal shares.
-  const auto most = static_cast<uint64_t>(std::clamp<int64_t>(size / kPiece, 1, kPieces));
-  const auto pieces = static_cast<int64_t>(std::bit_floor(most));
-  double sums[kPieces] = {};
+  const int64_t size = gradient.numel(), pieces = square_sum_pieces(size);
+  double sums[kMostSquareSumPieces] = {};
   parallel_pieces(size, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
     sums[piece] = read.is_plain() ? sum_squares_of<kStretch, true>(x, begin, end, read, then)
                                   : sum_squares_of<kStretch, false>(x, begin, end, read, then);

@@ -185,7 +185,7 @@ TEST_CASE("optimizer: a device without the kernels of updates is refused before 
     explicit Other(const Tensor& a) : Optimizer("other", {{"a", a}}, 0, {}) {
       require_kernel("no_such_kernel");
     }
-    void update(size_t, const Tensor&, const Tensor&) noexcept override {}
+    void update(size_t, const Gradient&, const Tensor&) noexcept override {}
   };
   CHECK_THROWS_WITH_AS(Other(leaf({1})),
                        "other: cannot run on cpu: there is no kernel 'no_such_kernel' for float32",

@@ -57,7 +57,7 @@ Case as_it_is(Case c) {
 }  // namespace
 
 TEST_CASE("a fused update from a recording has the same bits") {
-  for (const char* model : {"small", "deep"})
+  for (const char* model : {"small", "deep", "few pixels"})
     for (const char* optimizer : {"sgd", "adamw"}) {
       const Case c = recorded(model, optimizer);
       CAPTURE(c.name());

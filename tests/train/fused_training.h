@@ -44,8 +44,29 @@ struct Deep final : nn::Module {
       fifth{64, 64}, last{64, 4};
 };
 
+/// Convolutions of 16 pixels and fewer, whose gradients come in factors; of one that is used twice
+/// it does not.
+struct FewPixels final : nn::Module {
+  FewPixels() {
+    register_modules(
+        {{"first", first}, {"tied", tied}, {"wide", wide}, {"strided", strided}, {"last", last}});
+    nn::initialize(*this, /*seed=*/6);
+  }
+  Tensor forward(Tensor x) override {
+    x = relu(second(relu(first(std::move(x)))));
+    return last(global_avg_pool(std::move(x)));
+  }
+  nn::Conv2d first{3, 128, {.kernel = 3, .stride = 4, .padding = 1}},
+      tied{128, 128, {.kernel = 3, .padding = 1}}, wide{128, 512, {.kernel = 1}},
+      strided{512, 128, {.kernel = 1, .stride = 2}};
+  nn::Linear last{128, 4};
+
+ private:
+  Tensor second(Tensor x) { return strided(relu(wide(relu(tied(relu(tied(std::move(x)))))))); }
+};
+
 struct Case {
-  std::string model = "small";  // batch norm and dropout; or deep
+  std::string model = "small";  // batch norm and dropout; or deep, or few pixels
   std::string optimizer = "sgd";
   bool fused = true;
   bool graph = false;
@@ -56,6 +77,7 @@ struct Case {
 inline std::unique_ptr<nn::Module> make_model(const Case& c, Device device) {
   nn::CreationScope there({.device = device});
   if (c.model == "deep") return std::make_unique<Deep>();
+  if (c.model == "few pixels") return std::make_unique<FewPixels>();
   return std::make_unique<SmallNet>();
 }
 

@@ -41,8 +41,8 @@ class GradientPeak final : public memory::Recorder {
   int64_t now_ = 0, peak_ = 0;
 };
 
-const std::vector<Case> kCases{
-    {"small", "sgd"}, {"small", "adamw"}, {"deep", "sgd"}, {"deep", "adamw"}};
+const std::vector<Case> kCases{{"small", "sgd"},  {"small", "adamw"},    {"deep", "sgd"},
+                               {"deep", "adamw"}, {"few pixels", "sgd"}, {"few pixels", "adamw"}};
 
 }  // namespace
 
@@ -60,6 +60,27 @@ TEST_CASE("losses, parameters, statistics, state and averages are those of ordin
     CHECK(fused.step.updates() == 8);
     CHECK(fused.optimizer->steps() == 8);
     CHECK_FALSE(fused.has_gradients());
+  }
+}
+
+TEST_CASE("gradients that come in factors are never held, and bytes are as predicted") {
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    const Case c{"few pixels", optimizer};
+    CAPTURE(c.name());
+    Planned planned(c);
+    {
+      Run run(c);
+      run.update();
+      GradientPeak peak(planned.account);
+      for (int i = 0; i < 4; ++i) run.update();
+      constexpr int64_t kTied = 128 * 9 * 128 * 4, kBiases = (512 + 128 + 128) * 4;
+      CHECK(peak.peak() >= kTied);
+      CHECK(peak.peak() <= kTied + kBiases);  // but not beside one of 256 KiB
+    }
+    const memory::AccountStats stats = planned.account->stats();
+    CHECK(stats.peak_live == planned.plan.predicted.peak_live);
+    CHECK(stats.peak_reserved == planned.plan.predicted.peak_reserved);
+    CHECK(stats.mismatches == 0);
   }
 }
 

@@ -1,0 +1,29 @@
+// A gradient that nobody has made yet: that of a weight which meets few pixels or rows is the
+// product of two small matrices, and where an optimizer reads it once it need never be stored
+// (`BackwardOptions::on_leaf_factors`).
+#pragma once
+
+#include "brim/core/tensor.h"
+
+namespace brim::autograd {
+
+class Node;
+
+/// Of a leaf of shape [K, ...], seen as a matrix of K rows: a^T b, of `a` as [M, K] and `b` as
+/// [M, N]. Both of the leaf's dtype and contiguous, of any number of dimensions. Each element of
+/// the gradient is a sum of M products in order, each added without rounding in between (fma).
+struct GradientFactors {
+  Tensor a, b;
+  bool defined() const { return a.defined(); }
+};
+
+/// Takes gradients in this form.
+class FactorsTaker {
+ public:
+  virtual ~FactorsTaker() = default;
+  /// May the gradient of input i of this call be given in factors?
+  virtual bool takes_factors(const Node& node, int i) const = 0;
+  virtual void take_factors(const Node& node, int i, GradientFactors factors) = 0;
+};
+
+}  // namespace brim::autograd
