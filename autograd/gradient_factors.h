@@ -14,7 +14,6 @@ class Node;
 /// the gradient is a sum of M products in order, each added without rounding in between (fma).
 struct GradientFactors {
   Tensor a, b;
-  bool defined() const { return a.defined(); }
 };
 
 /// Takes gradients in this form.
