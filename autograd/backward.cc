@@ -73,6 +73,7 @@ class Engine final : private FactorsTaker {
  private:
   void find_leaves(const Edge& root) {
     leaves_ = last_uses(root);
+    if (!may_take_factors()) return;
     for (const LastUse& use : leaves_)
       if (use.uses > 1) used_again_.insert(use.leaf.get());
   }
@@ -100,7 +101,7 @@ class Engine final : private FactorsTaker {
     node.make_saved_resident();
     ModuleScope module(node.module);
     memory::SiteScope site(node.site(memory::Phase::backward));
-    BackwardCall call(node, grads, options_.retain_graph, options_.takes_factors ? this : nullptr);
+    BackwardCall call(node, grads, options_.retain_graph, may_take_factors() ? this : nullptr);
     Tensors input_grads = node.op->backward(call);
     notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module,
             &node});
@@ -181,6 +182,10 @@ class Engine final : private FactorsTaker {
     options_.on_leaf_factors(Tensor(leaf), factors);
   }
 
+  bool may_take_factors() const {
+    return options_.on_leaf_complete && options_.takes_factors && options_.on_leaf_factors;
+  }
+
   bool takes_factors(const Node& node, int i) const override {
     const auto& leaf = node.edges[static_cast<size_t>(i)].leaf;
     return leaf != nullptr && !options_.retain_graph && leaf->hooks == nullptr &&
@@ -189,7 +194,19 @@ class Engine final : private FactorsTaker {
   }
 
   void take_factors(const Node& node, int i, GradientFactors factors) override {
+    for (Tensor* factor : {&factors.a, &factors.b})
+      if (is_of_open_leaf(*factor)) *factor = clone(*factor);
     factors_.emplace_back(node.edges[static_cast<size_t>(i)].leaf, std::move(factors));
+  }
+
+  // Of one that may be overwritten before the factors are read?
+  bool is_of_open_leaf(const Tensor& tensor) const {
+    const auto has_it = [&](const std::shared_ptr<TensorBody>& leaf) {
+      return leaf->storage == tensor.storage();
+    };
+    return std::ranges::any_of(read_, has_it) ||
+           std::any_of(leaves_.begin() + static_cast<std::ptrdiff_t>(used_), leaves_.end(),
+                       [&](const LastUse& use) { return has_it(use.leaf); });
   }
 
   // Hooks see the complete gradient: of leaves that have some, it is summed until the end.

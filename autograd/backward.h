@@ -24,7 +24,7 @@ struct BackwardOptions {
   /// nobody, which costs nothing.
   std::function<void(const Tensor& leaf)> on_leaf_complete = {};
   /// May the gradient of this leaf come in factors, if the op that makes it has them? Asked of
-  /// leaves that get one gradient, have none yet and no hooks, and only beside `on_leaf_complete`.
+  /// leaves that get one gradient, have none yet and no hooks. Only beside the other two.
   std::function<bool(const Tensor& leaf)> takes_factors = {};
   /// Called for a leaf whose gradient came so, when and as `on_leaf_complete` is for others;
   /// `.grad()` stays undefined.

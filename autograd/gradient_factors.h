@@ -12,6 +12,7 @@ class Node;
 /// Of a leaf of shape [K, ...], seen as a matrix of K rows: a^T b, of `a` as [M, K] and `b` as
 /// [M, N]. Both of the leaf's dtype and contiguous, of any number of dimensions. Each element of
 /// the gradient is a sum of M products in order, each added without rounding in between (fma).
+/// Nobody may write to them until it was made.
 struct GradientFactors {
   Tensor a, b;
 };

@@ -104,6 +104,7 @@ class BackwardCall {
   /// May backward give the factors of input i's gradient instead, and leave it undefined?
   bool takes_factors(int i) const { return taker_ != nullptr && taker_->takes_factors(node_, i); }
   void give_factors(int i, GradientFactors factors) {
+    check(taker_ != nullptr, "factors are given where they are taken");
     taker_->take_factors(node_, i, std::move(factors));
   }
   const RandomAddress& random() const;
@@ -210,7 +211,8 @@ enum class Phase { forward, backward, recompute };
 
 /// One run of an op, forward (inputs, all outputs), backward (gradients of the outputs, of which
 /// those that the op took are undefined by now, and of the inputs, with what had flowed there where
-/// the op added to that), or forward once more to make a dropped value again (recompute).
+/// the op added to that; undefined where it came in factors), or forward once more to make a
+/// dropped value again (recompute).
 struct OpEvent {
   const Op& op;
   Phase phase;

@@ -98,11 +98,14 @@ class Conv2d final : public autograd::Op {
  private:
   static constexpr int kMean = 1, kVariance = 2;  // outputs, after y
 
-  // The gradient of a weight that meets few pixels, as a product that an optimizer may make itself.
+  // The gradient of a weight that meets few pixels, as a product that an optimizer may make itself:
+  // to the bit that of `few_pixels_backward_weight`, from less than it takes.
   bool gives_factors(autograd::BackwardCall& call, const Tensor& dy) const {
     const ConvShape shape(call.input_info(0).shape, call.input_info(1).shape, dy.shape(), options_);
     if (device_meant(dy.device()).is_cuda() || is_low_precision(dy.dtype()) ||
-        !cpu::has_few_pixels(shape) || !call.takes_factors(1))
+        !cpu::has_few_pixels(shape) ||
+        shape.pixels() * (shape.k + shape.window()) >= shape.k * shape.window() ||
+        !call.takes_factors(1))
       return false;
     Tensor windows = contiguous(call.take_input(0));
     if (!shape.is_pointwise()) {

@@ -283,7 +283,8 @@ bool Optimizer::update_piece(const Tensor& parameter) {
 bool Optimizer::takes_factors(const Tensor& parameter) const {
   const auto found = numbers_.find(parameter.body());
   return found != numbers_.end() && !updated_[found->second] && reads_factors(found->second) &&
-         parameter.dtype() != Dtype::bfloat16 && !device_meant(parameter.device()).is_cuda() &&
+         parameter.dim() > 0 && parameter.numel() > 0 && parameter.dtype() != Dtype::bfloat16 &&
+         !device_meant(parameter.device()).is_cuda() &&
          (!options_.check_finite || checks_on_the_way(parameter));
 }
 
@@ -295,6 +296,12 @@ void Optimizer::update_piece(const Tensor& parameter, const autograd::GradientFa
   expect<ShapeError>(a > 0 && a % rows == 0 && b == a / rows * (size / rows), name_,
                      "expected factors of a gradient of shape {} for '{}', got {} and {}",
                      parameter.shape(), parameters_[i].name, factors.a.shape(), factors.b.shape());
+  for (const Tensor& factor : {factors.a, factors.b})
+    expect<DtypeError>(factor.dtype() == parameter.dtype() &&
+                           factor.device() == parameter.device() && factor.is_contiguous(),
+                       name_, "expected contiguous factors of {} on {} for '{}', got {} on {}",
+                       parameter.dtype(), parameter.device(), parameters_[i].name, factor.dtype(),
+                       factor.device());
   update_checked({i, {Tensor(), factors}});
 }
 

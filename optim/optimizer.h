@@ -98,11 +98,11 @@ class Optimizer {
   /// read for the update.
   bool update_piece(const Tensor& parameter);
   /// May the next piece be of this parameter and come as the factors of its gradient, which is then
-  /// never stored? Where kernels make it while they read it; not before the first piece, which is
-  /// checked apart.
+  /// never stored? Where kernels make it while they read it; not as the first piece, where that is
+  /// checked, which happens apart.
   bool takes_factors(const Tensor& parameter) const;
-  /// The same bits as of the whole gradient. Throws as `update_piece`, and `ShapeError` for factors
-  /// of another shape; only where `takes_factors`.
+  /// The same bits as of the whole gradient. Throws as `update_piece`, and `ShapeError` or
+  /// `DtypeError` for factors that do not match; only where `takes_factors`.
   void update_piece(const Tensor& parameter, const autograd::GradientFactors& factors);
   /// Parameters updated since `begin_pieces`; 0 after `end_pieces` and `cancel`.
   int64_t pieces() const { return std::ranges::count(updated_, true); }

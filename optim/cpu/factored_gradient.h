@@ -46,17 +46,14 @@ class FactoredGradient {
   }
 
  private:
-  struct Filters {
-    const T* first;
-    int64_t apart;
-  };
-  struct Stretches {
-    T* first;
-    int64_t apart;
+  template <class E>
+  struct Apart {
+    E* first;
+    int64_t apart;  // elements from one to the next
   };
 
   template <int kK>
-  void make_within_rows(Filters a, const T* b, int64_t length, Stretches g) const {
+  void make_within_rows(Apart<const T> a, const T* b, int64_t length, Apart<T> g) const {
     constexpr int kM = 4;
     int64_t m = 0;
     const auto add = [&]<int kCount, bool kFirst>() {
@@ -72,7 +69,7 @@ class FactoredGradient {
   }
 
   template <int kK, int kM, bool kFirst>
-  void add_products(Filters a, const T* __restrict b, int64_t length, Stretches to) const {
+  void add_products(Apart<const T> a, const T* __restrict b, int64_t length, Apart<T> to) const {
     T factor[kM][kK];
     for (int m = 0; m < kM; ++m)
       for (int k = 0; k < kK; ++k) factor[m][k] = a.first[m * rows_ + k * a.apart];
@@ -99,12 +96,9 @@ void fetch_lines(const T* elements, int64_t begin, int64_t count) {
     __builtin_prefetch(elements + begin + i, 0, /*locality=*/2);
 }
 
-template <int kCount, class V>
-std::array<V, kCount> copies(const V& value) {
-  return [&]<size_t... i>(std::index_sequence<i...>) {
-    return std::array<V, kCount>{(static_cast<void>(i), value)...};
-  }
-  (std::make_index_sequence<kCount>());
+template <class V, size_t... i>
+std::array<V, sizeof...(i)> copies(const V& value, std::index_sequence<i...>) {
+  return {(static_cast<void>(i), value)...};
 }
 
 /// kK pieces of the update side by side, whose stretches meet the same ones of `b`: equal pieces of
@@ -112,10 +106,10 @@ std::array<V, kCount> copies(const V& value) {
 template <int kK, bool kPlain, class T, class Update>
 void update_pieces(const FactoredGradient<T>& gradient, int64_t pieces, int64_t first,
                    const optim::GradientReader<T>& read, double* sums, const Update& update) {
-  constexpr int64_t kStretch = 256;  // elements: kK of them, and as many of b, in the first cache
+  constexpr int64_t kStretch = 256;  // elements: kK of them, and one of each pixel's b, are in L1
   constexpr int64_t kAhead = 2 * kStretch;
   alignas(64) T g[kK][kStretch];
-  auto squares = copies<kK>(SquareSum<T, T>(read));
+  auto squares = copies(SquareSum<T, T>(read), std::make_index_sequence<kK>());
   const int64_t begin = gradient.size() * first / pieces;
   const int64_t length = gradient.size() * (first + 1) / pieces - begin;
   for (int64_t at = 0; at < length; at += kStretch) {
@@ -151,7 +145,8 @@ void update_from_factors(const KernelCall& call, const View& sum,
         update_pieces<kK, false>(gradient, pieces, group * kK, read, sums, update);
     });
   };
-  if (gradient.rows() % pieces == 0 && pieces % kTogether == 0)
+  if (gradient.rows() % pieces == 0 && pieces % kTogether == 0 &&
+      pieces / kTogether >= num_threads())
     run(std::integral_constant<int, kTogether>());
   else
     run(std::integral_constant<int, 1>());

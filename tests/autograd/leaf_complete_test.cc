@@ -235,3 +235,22 @@ TEST_CASE("factors wait for the last reader of the leaf's value") {
   const Tensor x = vector_leaf(5), w = vector_leaf(3);
   CHECK(told(factored(factored(x, w.detach()), w)) == "3=1*15 after 2; 5=9; ");
 }
+
+TEST_CASE("factors that are a leaf's own values are copied, as it may be overwritten first") {
+  const Tensor x = vector_leaf(5), w = vector_leaf(3);
+  double factor = 0;
+  backward(factored(x, w), {.on_leaf_complete = [](const Tensor& leaf) { fill(leaf, -1000); },
+                            .takes_factors = [](const Tensor&) { return true; },
+                            .on_leaf_factors =
+                                [&](const Tensor&, const GradientFactors& factors) {
+                                  factor = factors.b.item<double>();
+                                }});
+  CHECK(x.item<double>() == -1000);
+  CHECK(factor == 5);
+}
+
+TEST_CASE("factors are not given where nobody would be told of them") {
+  const Tensor w = vector_leaf(3);
+  backward(factored(vector_leaf(2), w), {.takes_factors = [](const Tensor&) { return true; }});
+  CHECK(w.grad().item<double>() == 2);
+}

@@ -151,6 +151,11 @@ TEST_CASE("factors are taken after the first piece, once, and where nothing is b
       optimizer.update_piece(weight, {zeros({4, 64}), zeros({4, 63})}),
       "sgd: expected factors of a gradient of shape [64,64] for 'weight', got [4,64] and [4,63]",
       ShapeError);
+  const TensorOptions wide{.dtype = Dtype::float64};
+  CHECK_THROWS_WITH_AS(optimizer.update_piece(weight, {zeros({4, 64}), zeros({4, 64}, wide)}),
+                       "sgd: expected contiguous factors of float32 on cpu for 'weight', got "
+                       "float64 on cpu",
+                       DtypeError);
   optimizer.update_piece(weight, problem.factors(0));
   CHECK_FALSE(optimizer.takes_factors(weight));
 

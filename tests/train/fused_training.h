@@ -48,21 +48,23 @@ struct Deep final : nn::Module {
 /// it does not.
 struct FewPixels final : nn::Module {
   FewPixels() {
-    register_modules(
-        {{"first", first}, {"tied", tied}, {"wide", wide}, {"strided", strided}, {"last", last}});
+    register_modules({{"first", first},
+                      {"tied", tied},
+                      {"padded", padded},
+                      {"wide", wide},
+                      {"strided", strided},
+                      {"last", last}});
     nn::initialize(*this, /*seed=*/6);
   }
   Tensor forward(Tensor x) override {
-    x = relu(second(relu(first(std::move(x)))));
+    x = relu(tied(relu(tied(relu(first(std::move(x)))))));
+    x = strided(relu(wide(relu(padded(std::move(x))))));
     return last(global_avg_pool(std::move(x)));
   }
   nn::Conv2d first{3, 128, {.kernel = 3, .stride = 4, .padding = 1}},
-      tied{128, 128, {.kernel = 3, .padding = 1}}, wide{128, 512, {.kernel = 1}},
-      strided{512, 128, {.kernel = 1, .stride = 2}};
+      tied{128, 128, {.kernel = 3, .padding = 1}}, padded{128, 128, {.kernel = 3, .padding = 1}},
+      wide{128, 512, {.kernel = 1}}, strided{512, 128, {.kernel = 1, .stride = 2}};
   nn::Linear last{128, 4};
-
- private:
-  Tensor second(Tensor x) { return strided(relu(wide(relu(tied(relu(tied(std::move(x)))))))); }
 };
 
 struct Case {
