@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <deque>
-#include <unordered_set>
+#include <span>
 
+#include "brim/autograd/factors_taker.h"
 #include "brim/autograd/fetch.h"
 #include "brim/autograd/last_uses.h"
 #include "brim/autograd/offload.h"
@@ -54,7 +55,7 @@ class Engine final : private FactorsTaker {
   Engine& operator=(const Engine&) = delete;
 
   void run(const Edge& root, Tensor grad) {
-    if (options_.on_leaf_complete) find_leaves(root);
+    if (options_.on_leaf_complete) leaves_ = last_uses(root);
     send(root, std::move(grad));
     while (!queue_.empty()) {
       complete_before(queue_.front()->sequence);
@@ -71,13 +72,6 @@ class Engine final : private FactorsTaker {
   }
 
  private:
-  void find_leaves(const Edge& root) {
-    leaves_ = last_uses(root);
-    if (!may_take_factors()) return;
-    for (const LastUse& use : leaves_)
-      if (use.uses > 1) used_again_.insert(use.leaf.get());
-  }
-
   static bool later(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) {
     return a->sequence < b->sequence;
   }
@@ -188,26 +182,31 @@ class Engine final : private FactorsTaker {
 
   bool takes_factors(const Node& node, int i) const override {
     const auto& leaf = node.edges[static_cast<size_t>(i)].leaf;
-    return leaf != nullptr && !options_.retain_graph && leaf->hooks == nullptr &&
-           !leaf->grad.defined() && !used_again_.contains(leaf.get()) &&
-           options_.takes_factors(Tensor(leaf));
+    if (leaf == nullptr || options_.retain_graph || leaf->hooks != nullptr || leaf->grad.defined())
+      return false;
+    const auto open = open_leaves();
+    const auto use = std::ranges::find(open, leaf, &LastUse::leaf);
+    check(use != open.end(), "a leaf is open until its last node has run");
+    return use->uses == 1 && options_.takes_factors(Tensor(leaf));
   }
 
+  // What is a leaf's own may be overwritten before it is read.
   void take_factors(const Node& node, int i, GradientFactors factors) override {
     for (Tensor* factor : {&factors.a, &factors.b})
-      if (is_of_open_leaf(*factor)) *factor = clone(*factor);
+      if (is_of_a_leaf(*factor)) *factor = clone(*factor);
     factors_.emplace_back(node.edges[static_cast<size_t>(i)].leaf, std::move(factors));
   }
 
-  // Of one that may be overwritten before the factors are read?
-  bool is_of_open_leaf(const Tensor& tensor) const {
+  bool is_of_a_leaf(const Tensor& tensor) const {
     const auto has_it = [&](const std::shared_ptr<TensorBody>& leaf) {
       return leaf->storage == tensor.storage();
     };
     return std::ranges::any_of(read_, has_it) ||
-           std::any_of(leaves_.begin() + static_cast<std::ptrdiff_t>(used_), leaves_.end(),
-                       [&](const LastUse& use) { return has_it(use.leaf); });
+           std::ranges::any_of(open_leaves(), has_it, &LastUse::leaf);
   }
+
+  // Those that nodes which are left lead to, among them each that the current one has an edge to.
+  std::span<const LastUse> open_leaves() const { return std::span(leaves_).subspan(used_); }
 
   // Hooks see the complete gradient: of leaves that have some, it is summed until the end.
   void add_to_hooked(const std::shared_ptr<TensorBody>& leaf, Tensor grad) {
@@ -246,8 +245,7 @@ class Engine final : private FactorsTaker {
 
   // Empty unless someone is told of complete leaves.
   std::vector<LastUse> leaves_;
-  size_t used_ = 0;                               // how many of them no node that is left leads to
-  std::unordered_set<const TensorBody*> used_again_;
+  size_t used_ = 0;  // how many of them no node that is left leads to
   std::deque<std::pair<std::shared_ptr<TensorBody>, GradientFactors>> factors_;  // not taken yet
   std::deque<std::shared_ptr<TensorBody>> read_;  // of those, the ones with values still to be read
 };

@@ -3,6 +3,7 @@
 #include <deque>
 #include <utility>
 
+#include "brim/autograd/factors_taker.h"
 #include "brim/autograd/node.h"
 #include "brim/autograd/op.h"
 #include "brim/autograd/saved_rows.h"
@@ -87,6 +88,15 @@ Tensor BackwardCall::take_sum(int i) {
   Tensor& sum = edge.node->grads[static_cast<size_t>(edge.output)];
   if (!sum.defined() || !is_unshared(sum) || !sum.is_contiguous()) return {};
   return std::exchange(sum, Tensor());
+}
+
+bool BackwardCall::takes_factors(int i) const {
+  return taker_ != nullptr && taker_->takes_factors(node_, i);
+}
+
+void BackwardCall::give_factors(int i, GradientFactors factors) {
+  check(taker_ != nullptr, "factors are given where they are taken");
+  taker_->take_factors(node_, i, std::move(factors));
 }
 
 const RandomAddress& BackwardCall::random() const { return node_.context.random; }

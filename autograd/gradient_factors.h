@@ -7,23 +7,12 @@
 
 namespace brim::autograd {
 
-class Node;
-
 /// Of a leaf of shape [K, ...], seen as a matrix of K rows: a^T b, of `a` as [M, K] and `b` as
 /// [M, N]. Both of the leaf's dtype and contiguous, of any number of dimensions. Each element of
 /// the gradient is a sum of M products in order, each added without rounding in between (fma).
 /// Nobody may write to them until it was made.
 struct GradientFactors {
   Tensor a, b;
-};
-
-/// Takes gradients in this form.
-class FactorsTaker {
- public:
-  virtual ~FactorsTaker() = default;
-  /// May the gradient of input i of this call be given in factors?
-  virtual bool takes_factors(const Node& node, int i) const = 0;
-  virtual void take_factors(const Node& node, int i, GradientFactors factors) = 0;
 };
 
 }  // namespace brim::autograd

@@ -68,6 +68,8 @@ std::vector<TensorInfo> infos_of(const Tensors& tensors);
 /// Of all of them.
 int64_t bytes_of(std::span<const TensorInfo> infos);
 
+class FactorsTaker;
+
 /// What `Op::backward` works on.
 class BackwardCall {
  public:
@@ -102,11 +104,9 @@ class BackwardCall {
   /// none.
   Tensor take_sum(int i);
   /// May backward give the factors of input i's gradient instead, and leave it undefined?
-  bool takes_factors(int i) const { return taker_ != nullptr && taker_->takes_factors(node_, i); }
-  void give_factors(int i, GradientFactors factors) {
-    check(taker_ != nullptr, "factors are given where they are taken");
-    taker_->take_factors(node_, i, std::move(factors));
-  }
+  bool takes_factors(int i) const;
+  /// Only where `takes_factors`.
+  void give_factors(int i, GradientFactors factors);
   const RandomAddress& random() const;
 
  private:

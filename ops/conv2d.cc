@@ -77,7 +77,7 @@ class Conv2d final : public autograd::Op {
       grads[2] = empty(call.input_info(2).shape, call.input_info(2).options());
       launch(kernel::bias_gradient, {dy}, {grads[2]});
     }
-    if (call.needs(1) && !gives_factors(call, dy)) {
+    if (call.needs(1) && !give_weight_factors(call, dy)) {
       grads[1] = empty(call.input_info(1).shape, call.input_info(1).options());
       launch_backward_weight(
           ConvShape(call.input_info(0).shape, grads[1].shape(), dy.shape(), options_), options_,
@@ -99,8 +99,9 @@ class Conv2d final : public autograd::Op {
   static constexpr int kMean = 1, kVariance = 2;  // outputs, after y
 
   // The gradient of a weight that meets few pixels, as a product that an optimizer may make itself:
-  // to the bit that of `few_pixels_backward_weight`, from less than it takes.
-  bool gives_factors(autograd::BackwardCall& call, const Tensor& dy) const {
+  // to the bit that of `few_pixels_backward_weight`, from less than it takes. False where it is not
+  // given so.
+  bool give_weight_factors(autograd::BackwardCall& call, const Tensor& dy) const {
     const ConvShape shape(call.input_info(0).shape, call.input_info(1).shape, dy.shape(), options_);
     if (device_meant(dy.device()).is_cuda() || is_low_precision(dy.dtype()) ||
         !cpu::has_few_pixels(shape) ||

@@ -285,7 +285,7 @@ bool Optimizer::takes_factors(const Tensor& parameter) const {
   return found != numbers_.end() && !updated_[found->second] && reads_factors(found->second) &&
          parameter.dim() > 0 && parameter.numel() > 0 && parameter.dtype() != Dtype::bfloat16 &&
          !device_meant(parameter.device()).is_cuda() &&
-         (!options_.check_finite || checks_on_the_way(parameter));
+         (!options_.check_finite || checks_on_the_way());
 }
 
 void Optimizer::update_piece(const Tensor& parameter, const autograd::GradientFactors& factors) {
@@ -305,8 +305,8 @@ void Optimizer::update_piece(const Tensor& parameter, const autograd::GradientFa
   update_checked({i, {Tensor(), factors}});
 }
 
-bool Optimizer::checks_on_the_way(const Tensor& parameter) const {
-  return pieces() > 0 && leaves_square_sums() && !device_meant(parameter.device()).is_cuda();
+bool Optimizer::checks_on_the_way() const {
+  return pieces() > 0 && leaves_square_sums() && !device_meant(scalars().device()).is_cuda();
 }
 
 // Before the first piece a gradient is checked apart: nothing has changed yet. After it nothing can
@@ -314,7 +314,7 @@ bool Optimizer::checks_on_the_way(const Tensor& parameter) const {
 void Optimizer::update_checked(const Update& piece) {
   const size_t i = piece.parameter;
   const bool checks = options_.check_finite;
-  const bool on_the_way = checks && checks_on_the_way(parameter(i));
+  const bool on_the_way = checks && checks_on_the_way();
   if (checks && !on_the_way) {
     sum_squares(piece);
     check_sum(i, PieceJudged::gradient);

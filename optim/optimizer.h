@@ -176,7 +176,7 @@ class Optimizer {
   void begin_update(const UpdateOptions& options);
   void set_clip_factor();
   void sum_squares(const Update& update);
-  bool checks_on_the_way(const Tensor& parameter) const;
+  bool checks_on_the_way() const;
   void update_checked(const Update& piece);
   void check_sum(size_t parameter, PieceJudged judged);
   std::optional<std::string> measure(const std::vector<Update>& updates);

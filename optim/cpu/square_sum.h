@@ -30,7 +30,23 @@ class SquareSum {
  public:
   explicit SquareSum(const optim::GradientReader<T>& read) : read_(read) {}
 
-  /// Adds kSquares elements. Plain ones are read as they are.
+  /// Elements in order; of all calls but the last a multiple of kSquares. Plain ones are read as
+  /// they are.
+  template <bool kPlain>
+  void add_all(const S* x, int64_t count) {
+    for (; count >= kSquares; count -= kSquares, x += kSquares) add<kPlain>(x);
+    for (; count > 0; --count, ++x) add_one<kPlain>(x);
+  }
+  /// NaN where an element was not finite. No sum of squares of float32 overflows float64: it is
+  /// finite where they all are.
+  template <bool kPlain>
+  double finite_sum() const {
+    const double all = sum();
+    return kPlain && std::is_same_v<T, float> ? all + 0 * all : all;
+  }
+
+ private:
+  // kSquares elements.
   template <bool kPlain>
   void add(const S* x) {
     for (int64_t v = 0; v < kVectors; ++v) {
@@ -53,20 +69,6 @@ class SquareSum {
     rest_ += value * value;
     if constexpr (!kSquaresDo<kPlain>) rest_ += 0 * static_cast<double>(stored);
   }
-  template <bool kPlain>
-  void add_all(const S* x, int64_t count) {
-    for (; count >= kSquares; count -= kSquares, x += kSquares) add<kPlain>(x);
-    for (; count > 0; --count, ++x) add_one<kPlain>(x);
-  }
-  /// NaN where an element was not finite. No sum of squares of float32 overflows float64: it is
-  /// finite where they all are.
-  template <bool kPlain>
-  double finite_sum() const {
-    const double all = sum();
-    return kPlain && std::is_same_v<T, float> ? all + 0 * all : all;
-  }
-
- private:
   double sum() const {
     constexpr int64_t kApart = kVectors / 4;  // a quarter of the sums: the same bits for any width
     double sum = rest_;
