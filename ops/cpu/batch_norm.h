@@ -35,14 +35,20 @@ struct NormCoefficients {
 
   void set(const ChannelRows& rows, const View& weight, const View& bias, const View& means,
            const View& variances, double epsilon) {
-    for (int64_t c = 0; c < rows.channels; ++c) {
-      const NormChannel<T> channel =
-          norm_channel<T>(means.as<double>()[c], variances.as<double>()[c], element(weight, c),
-                          bias.present ? element(bias, c) : 0, epsilon);
-      mean[c] = channel.mean;
-      scale[c] = channel.scale;
-      shift[c] = channel.shift;
-    }
+    const auto set_each = [&, m = means.as<double>(), v = variances.as<double>()](
+                              const auto& weight_of, const auto& bias_of) {
+#pragma omp simd
+      for (int64_t c = 0; c < rows.channels; ++c) {
+        const NormChannel<T> channel =
+            norm_channel<T>(m[c], v[c], weight_of(c), bias_of(c), epsilon);
+        mean[c] = channel.mean;
+        scale[c] = channel.scale;
+        shift[c] = channel.shift;
+      }
+    };
+    with_elements<T>(weight, [&](const auto& weight_of) {
+      with_elements<T>(bias, [&](const auto& bias_of) { set_each(weight_of, bias_of); });
+    });
     for (T* row : {mean, scale, shift}) rows.repeat(row);
   }
 };

@@ -136,19 +136,31 @@ inline double element(const View& view, int64_t c) {
       return view.as<float>()[c];
   }
 }
-inline void set_element(const View& view, int64_t c, double value) {
+/// use(elements) for a floating buffer, or zeros where it is absent, with elements(c) as `element`
+/// gives them: for loops over those of T, which fill vectors.
+template <class T, class Use>
+void with_elements(const View& view, const Use& use) {
+  if (!view.present) return use([](int64_t) { return 0.0; });
+  if (view.dtype != dtype_of<T>) return use([&](int64_t c) { return element(view, c); });
+  use([of = view.as<T>()](int64_t c) { return static_cast<double>(of[c]); });
+}
+/// Sets all of a floating buffer to value(c).
+template <class Value>
+void set_elements(const View& view, const Value& value) {
+  const auto set = [&, count = view.numel()](auto* to) {
+#pragma omp simd
+    for (int64_t c = 0; c < count; ++c)
+      to[c] = convert<std::remove_pointer_t<decltype(to)>>(value(c));
+  };
   switch (view.dtype) {
     case Dtype::float64:
-      view.as<double>()[c] = value;
-      break;
+      return set(view.as<double>());
     case Dtype::float16:
-      view.as<Float16>()[c] = convert<Float16>(value);
-      break;
+      return set(view.as<Float16>());
     case Dtype::bfloat16:
-      view.as<BFloat16>()[c] = convert<BFloat16>(value);
-      break;
+      return set(view.as<BFloat16>());
     default:
-      view.as<float>()[c] = static_cast<float>(value);
+      return set(view.as<float>());
   }
 }
 

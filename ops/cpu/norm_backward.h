@@ -38,20 +38,27 @@ void finish_norm_sums(const ChannelRows& rows, const double* sum_g, const double
                       const NormViews& norm, const View& dweight, const View& dbias,
                       const GradientCoefficients<T>& to) {
   const auto n = static_cast<double>(std::max<int64_t>(rows.pixels, 1));
-  for (int64_t c = 0; c < rows.channels; ++c) {
-    const NormSums of{sum_g[c], sum_gx[c]};
-    if (dbias.present) set_element(dbias, c, of.g);
-    if (!norm.mean.present) continue;
-    const double m = norm.mean.as<double>()[c], v = norm.variance.as<double>()[c];
-    const T rounded = static_cast<T>(m);  // as in the forward pass
-    const double by_weight = weight_gradient(of, m, rounded, v, norm.epsilon);
-    if (dweight.present) set_element(dweight, c, by_weight);
-    if (!norm.weight.present) continue;
-    const NormGradient<T> gradient =
-        norm_gradient(of, by_weight, m, rounded, v, element(norm.weight, c), norm.epsilon, n);
-    to.slope[c] = gradient.slope;
-    to.level[c] = gradient.level;
-  }
+  if (dbias.present) set_elements(dbias, [=](int64_t c) { return sum_g[c]; });
+  if (!norm.mean.present) return;
+  const double *m = norm.mean.as<double>(), *v = norm.variance.as<double>();
+  // As in the forward pass the mean is rounded.
+  const auto by_weight = [=, epsilon = norm.epsilon](int64_t c) {
+    return weight_gradient({sum_g[c], sum_gx[c]}, m[c], static_cast<T>(m[c]), v[c], epsilon);
+  };
+  if (dweight.present) set_elements(dweight, by_weight);
+  if (!norm.weight.present) return;
+  with_elements<T>(norm.weight, [=, epsilon = norm.epsilon, channels = rows.channels,
+                                 slope = to.slope, level = to.level](const auto& weight_of) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const NormSums of{sum_g[c], sum_gx[c]};
+      const T rounded = static_cast<T>(m[c]);
+      const NormGradient<T> gradient =
+          norm_gradient(of, weight_gradient(of, m[c], rounded, v[c], epsilon), m[c], rounded, v[c],
+                        weight_of(c), epsilon, n);
+      slope[c] = gradient.slope;
+      level[c] = gradient.level;
+    }
+  });
   rows.repeat(to.slope);
   rows.repeat(to.level);
 }
