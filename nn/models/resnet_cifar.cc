@@ -18,10 +18,11 @@ class CifarBlock final : public Module {
   }
 
   Tensor forward(Tensor x) override {
-    Tensor y = bn1(conv1.for_norm(x), {.activation = Activation::relu});
-    Conv2dWithStatistics z = conv2.for_norm(std::move(y));
-    if (halves_) x = subsample(std::move(x));
-    return bn2(std::move(z), {.residual = std::move(x), .activation = Activation::relu});
+    // First, for its gradient to come last: then it is added to that of all pixels.
+    Tensor shortcut = halves_ ? subsample(x) : x;
+    Tensor y = bn1(conv1.for_norm(std::move(x)), {.activation = Activation::relu});
+    return bn2(conv2.for_norm(std::move(y)),
+               {.residual = std::move(shortcut), .activation = Activation::relu});
   }
   std::string_view kind() const override { return "CifarBlock"; }
 

@@ -3,7 +3,12 @@
 #include <doctest/doctest.h>
 
 #include "brim/autograd/backward.h"
+#include "brim/ops/add.h"
 #include "brim/ops/mul.h"
+#include "brim/ops/neg.h"
+#include "brim/ops/sum.h"
+#include "brim/tests/support/compare.h"
+#include "brim/tests/support/launched_kernels.h"
 #include "brim/tests/support/op_spec.h"
 
 namespace brim {
@@ -50,6 +55,25 @@ TEST_CASE("slice: is a view") {
   Tensor y = slice(x, 0, {.begin = 2, .end = 8, .step = 3});
   CHECK(y.storage() == x.storage());
   CHECK(y.to_vector<int64_t>() == std::vector<int64_t>{2, 5});
+}
+
+TEST_CASE("slice: where the source has a gradient already its own is added to that in place") {
+  const Tensor x = uniform({2, 6, 3}, -1, 1, RandomKey{1});
+  const Tensor factor = uniform({2, 6, 3}, -1, 1, RandomKey{2});
+  Tensor leaf = clone(x).set_requires_grad();
+  testing::LaunchedKernels kernels;
+  {
+    const Tensor inner = neg(leaf);
+    const Tensor some = sum(slice(inner, 1, {.begin = 1, .step = 2}));
+    const Tensor loss = add(some, sum(mul(inner, factor)));
+    const LaunchObserverScope scope(kernels);
+    backward(loss);
+  }
+  Tensor expected = clone(factor);
+  accumulate_into(slice(expected, 1, {.begin = 1, .step = 2}), ones({2, 3, 3}));
+  CHECK(testing::bit_difference(leaf.grad(), neg(expected)) == "");
+  CHECK(kernels.runs_of("accumulate") == 1);
+  CHECK(kernels.runs_of("copy") == 0);  // into zeros
 }
 
 TEST_CASE("slice: writing to the view makes what was saved of the source stale") {
