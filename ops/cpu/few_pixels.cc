@@ -139,10 +139,11 @@ int64_t data_parts(const ConvShape& shape) {
 }  // namespace
 
 bool has_few_pixels(const ConvShape& shape, int64_t most) {
-  constexpr int64_t kLeastWeights = 16384, kLeastTerms = 4;  // of a window, for each pixel
+  constexpr int64_t kLeastWeights = 16384;
+  constexpr int64_t kLeastTerms = 4, kLeastForOne = 1024;  // of a window, and weights, for a pixel
   return shape.groups == 1 && !shape.is_depthwise() && shape.pixels() > 0 &&
          shape.pixels() <= most && shape.window() >= kLeastTerms * shape.pixels() &&
-         shape.k * shape.window() >= kLeastWeights;
+         shape.k * shape.window() >= std::max(kLeastWeights, kLeastForOne * shape.pixels());
 }
 
 template <class T>

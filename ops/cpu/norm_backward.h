@@ -50,10 +50,8 @@ void finish_norm_sums(const ChannelRows& rows, const double* sum_g, const double
   with_elements<T>(norm.weight, [=, epsilon = norm.epsilon, channels = rows.channels,
                                  slope = to.slope, level = to.level](const auto& weight_of) {
     for (int64_t c = 0; c < channels; ++c) {
-      const NormSums of{sum_g[c], sum_gx[c]};
-      const T rounded = static_cast<T>(m[c]);
       const NormGradient<T> gradient =
-          norm_gradient(of, weight_gradient(of, m[c], rounded, v[c], epsilon), m[c], rounded, v[c],
+          norm_gradient({sum_g[c], sum_gx[c]}, by_weight(c), m[c], static_cast<T>(m[c]), v[c],
                         weight_of(c), epsilon, n);
       slope[c] = gradient.slope;
       level[c] = gradient.level;
