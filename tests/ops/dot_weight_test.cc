@@ -1,6 +1,6 @@
 // Weight gradients of convolutions in bfloat16, which are summed from two images at a time: by the
-// matrix unit of processors that have one (ops/cpu/amx_weight.h), or by dot products of pairs where
-// images are small (ops/cpu/dot_weight.h).
+// matrix unit of processors that have one (ops/cpu/amx_weight.h), or by dot products of pairs
+// (ops/cpu/dot_weight.h).
 #include <doctest/doctest.h>
 
 #include "brim/base/instructions.h"
@@ -48,7 +48,7 @@ bool has_kernels() {
 
 TEST_CASE("conv2d: a weight gradient in bfloat16 is the exact sum, rounded once") {
   if (!has_kernels()) return;
-  // For dot products images have at most 64 pixels, and channels enough for the copies to be small.
+  // For dot products there are channels enough for the copies to be small.
   const ConvolutionLayer layers[] = {
       {{16, 7, 7, 64}, {64, 3, 3, 64}, {.padding = 1}},
       // Odd images, channels and outputs that fill no vector; windows beyond the border.
@@ -62,11 +62,18 @@ TEST_CASE("conv2d: a weight gradient in bfloat16 is the exact sum, rounded once"
       {{18, 7, 7, 144}, {24, 1, 1, 144}, {}},
       {{25, 9, 11, 48}, {67, 1, 1, 48}, {.stride = 2}},
       {{12, 6, 6, 64}, {64, 1, 1, 64}, {.padding = 1}},
-      // Two blocks of images and three, the last of them fewer.
+      // Rows of larger images, the last of them fewer, and beyond the border on both sides.
+      {{9, 57, 31, 48}, {20, 3, 3, 48}, {.padding = 1}},
+      {{8, 61, 40, 32}, {64, 5, 5, 32}, {.stride = {3, 2}, .padding = 2}},
+      {{11, 45, 50, 112}, {200, 1, 1, 112}, {.stride = 2}},
+      {{10, 47, 41, 40}, {72, 3, 3, 40}, {.padding = 3, .dilation = 3}},
+      {{13, 40, 41, 96}, {100, 1, 1, 96}, {.padding = 1}},
+      // A large gradient, which is cut for threads both ways, of few pixels.
+      {{16, 2, 2, 272}, {520, 3, 3, 272}, {.padding = 1}},
+      // Several images at a time, the last of them fewer.
       {{46, 8, 8, 512}, {96, 1, 1, 512}, {}},
       {{130, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}},
-      // Larger images, and fewer, which are not for dot products.
-      {{9, 9, 9, 32}, {32, 3, 3, 32}, {.padding = 1}},
+      // Fewer images, which are not for dot products.
       {{1, 20, 33, 48}, {64, 1, 1, 48}, {}},
       {{4, 40, 24, 32}, {64, 5, 5, 32}, {.stride = {3, 2}, .padding = 2}},
       {{5, 21, 19, 32}, {48, 3, 3, 32}, {.stride = 2, .padding = 3, .dilation = 3}},
@@ -79,6 +86,9 @@ TEST_CASE("conv2d: a weight gradient in bfloat16 does not depend on the number o
   const int before = num_threads();
   for (const ConvolutionLayer& layer :
        {ConvolutionLayer{{16, 7, 7, 64}, {64, 3, 3, 64}, {.padding = 1}},
+        {{15, 40, 31, 32}, {48, 3, 3, 32}, {.stride = 2, .padding = 1}},
+        {{17, 30, 33, 56}, {72, 1, 1, 56}, {}},
+        {{16, 2, 2, 272}, {520, 3, 3, 272}, {.padding = 1}},
         {{130, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}}}) {
     const Tensor x = normal(layer.x, 1, RandomKey{1}, {.dtype = Dtype::bfloat16});
     const Tensor dy = normal(conv2d_shape(layer.x, layer.weight, layer.options), 1, RandomKey{2},
