@@ -9,29 +9,12 @@
 #include <optional>
 
 #include "brim/base/parallel.h"
-#include "brim/core/launch.h"
-#include "brim/ops/cpu/affordable.h"
 #include "brim/ops/onednn.h"
 
 namespace brim::cpu {
 namespace {
 
 using namespace dots;
-using Twice = uint32_t;  // the same element of two images
-
-/// Where a thread copies the source of a unit to.
-struct Copies {
-  Twice *x, *dy;
-  int64_t panel_step, tile_step;  ///< from one to the next
-
-  Copies(const Cut& cut, const Parts& parts, ScratchCursor& cursor) {
-    // A line more, so that panels do not compete for the same lines of a cache.
-    panel_step = cut.pairs * cut.x_rows(cut.rows) * cut.x_columns * kMostVectors * kWidth + kWidth;
-    tile_step = cut.pairs * cut.rows * cut.columns * kOutputs + kWidth;
-    x = cursor.take<Twice>(parts.most_panels() * panel_step);
-    dy = cursor.take<Twice>(parts.most_tiles() * tile_step);
-  }
-};
 
 /// The gradient of one convolution.
 class DotWeight {
@@ -39,28 +22,24 @@ class DotWeight {
 
  public:
   DotWeight(const ConvShape& shape, int64_t threads, void* scratch)
-      : z_(shape), cut_(shape), parts_(cut_, ceil_div(threads, cut_.pieces)), cursor_(scratch) {
-    threads_ = std::min(threads, jobs());
-    sums_ = cursor_.take<float>((cut_.pieces - 1) * weights());
-    copies_ = cursor_.take<char>(threads_ * copy_bytes());
-  }
-
-  int64_t scratch_bytes() const { return cursor_.used(); }
+      : z_(shape), layout_(shape, threads, scratch) {}
 
   void run(const BFloat16* x, const BFloat16* dy, float* dweight) {
     x_ = x, dy_ = dy;
-    parallel_pieces(jobs(), threads_, [&](int64_t thread, int64_t begin, int64_t end) {
-      ScratchCursor cursor(copies_ + thread * copy_bytes());
-      const Copies copies(cut_, parts_, cursor);
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t piece = job(i).piece;
-        add_up(job(i), i == begin, i + 1 < end ? std::optional(job(i + 1)) : std::nullopt, copies,
-               piece == 0 ? dweight : sums_ + (piece - 1) * weights());
-      }
-    });
+    parallel_pieces(
+        layout_.jobs(), layout_.threads, [&](int64_t thread, int64_t begin, int64_t end) {
+          const Copies copies = layout_.copies_of(thread);
+          for (int64_t i = begin; i < end; ++i) {
+            const Job here = job(i);
+            add_up(here, i == begin, i + 1 < end ? std::optional(job(i + 1)) : std::nullopt, copies,
+                   here.piece == 0 ? dweight : layout_.sums + (here.piece - 1) * weights());
+          }
+        });
+    if (cut_.pieces == 1) return;
     parallel_for(weights(), kGrain / cut_.pieces, [&](int64_t begin, int64_t end) {
       for (int64_t piece = 1; piece < cut_.pieces; ++piece)
-        for (int64_t i = begin; i < end; ++i) dweight[i] += sums_[(piece - 1) * weights() + i];
+        for (int64_t i = begin; i < end; ++i)
+          dweight[i] += layout_.sums[(piece - 1) * weights() + i];
     });
   }
 
@@ -68,11 +47,6 @@ class DotWeight {
   static constexpr int64_t kGrain = 32768;  ///< sums that repay a thread
 
   int64_t weights() const { return z_.k * z_.window(); }
-  int64_t copy_bytes() const {
-    ScratchCursor cursor(nullptr);
-    Copies(cut_, parts_, cursor);
-    return cursor.used();
-  }
 
   /// A part of a piece's sums, over its units.
   struct Job {
@@ -80,7 +54,6 @@ class DotWeight {
     Part part;
     Range units;
   };
-  int64_t jobs() const { return cut_.pieces * parts_.count(); }
   Job job(int64_t i) const {
     const int64_t piece = i / parts_.count();
     return {piece,
@@ -102,8 +75,8 @@ class DotWeight {
         next.emplace(source(i + 1, job.part));
       else if (after)
         next.emplace(source(after->units.begin, after->part));
-      const int64_t tiles = job.part.panels.size() * job.part.tiles.size();
-      Ahead ahead(next ? &*next : nullptr, tiles * z_.r * z_.s * runs(here));
+      const int64_t products = job.part.panels.size() * job.part.tiles.size();
+      Ahead ahead(next ? &*next : nullptr, products * z_.r * z_.s * runs(here));
       for (int64_t panel = 0; panel < job.part.panels.size(); ++panel)
         for (int64_t tile = 0; tile < job.part.tiles.size(); ++tile)
           multiply_panel<kMostVectors>(here, copies, job.part, panel, tile, i > job.units.begin,
@@ -202,6 +175,12 @@ class DotWeight {
       }
   }
 
+  /// The pixel of the copied x under the first of a row of dy, for the first tap.
+  int64_t first_under(const Source& source, int64_t row) const {
+    const int64_t pair = row / source.unit.rows.size(), of_pair = row % source.unit.rows.size();
+    return (pair * source.x_rows + of_pair * cut_.stride_h) * cut_.x_columns;
+  }
+
   /// Adds up a tile over the pixels of a unit, of one tap.
   template <int kVectors>
   void sum_tap(const Source& source, const Twice* x, const Twice* dy, int64_t r, int64_t s,
@@ -211,9 +190,7 @@ class DotWeight {
     const int64_t pixels = source.all_dy_rows() * z_.q, length = run_length();
     for (int64_t begin = 0, run = 0; begin < pixels; begin += length, ++run) {
       ahead.step();
-      const int64_t pair = run / source.unit.rows.size(), row = run % source.unit.rows.size();
-      const int64_t first =
-          is_dense() ? begin : (pair * source.x_rows + row * cut_.stride_h) * cut_.x_columns;
+      const int64_t first = is_dense() ? begin : first_under(source, run);
       const Twice* at = x + first * kPixel;
       const int64_t end = std::min(begin + length, pixels);
       for (int64_t i = begin; i < end; ++i, at += cut_.stride_w * kPixel, dy += kOutputs) {
@@ -229,27 +206,20 @@ class DotWeight {
   }
 
   ConvShape z_;
-  Cut cut_;
-  Parts parts_;
-  ScratchCursor cursor_;
-  int64_t threads_;
-  float* sums_;  ///< of all pieces but the first
-  char* copies_;
+  Layout layout_;
+  const Cut& cut_ = layout_.cut;
+  const Parts& parts_ = layout_.parts;
   const BFloat16 *x_ = nullptr, *dy_ = nullptr;
 };
 
 }  // namespace
 
 bool has_dot_weight(const ConvShape& shape) {
-  constexpr int64_t kFewestImages = 8, kFewest = 64;  // pixels of all
-  return shape.groups == 1 && shape.n >= kFewestImages && shape.pixels() >= kFewest &&
-         std::min(shape.c, shape.k) >= kWidth && shape.window() > 0 && onednn::has_bfloat16() &&
-         !onednn::has_tiles() &&
-         is_affordable(shape, DotWeight(shape, kThreadsOfChoice, nullptr).scratch_bytes());
+  return onednn::has_bfloat16() && !onednn::has_tiles() && dots::suits(shape);
 }
 
 int64_t dot_backward_weight_scratch(const ConvShape& shape) {
-  return DotWeight(shape, num_threads(), nullptr).scratch_bytes();
+  return Layout(shape, num_threads(), nullptr).bytes;
 }
 
 void dot_backward_weight(const ConvShape& shape, const BFloat16* x, const BFloat16* dy,

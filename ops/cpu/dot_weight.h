@@ -3,7 +3,7 @@
 // in float32. The pair is a pixel of two images. So images are copied together in twos, some rows
 // at a time, and then windows of any size and stride find their operands side by side (a pair of
 // neighbouring pixels would have to be copied once for odd and once for even shifts). While some
-// rows are multiplied the next ones are fetched, a few lines a tile: the products hide the memory.
+// rows are multiplied the next ones are fetched, a few lines at a time: products hide the memory.
 #pragma once
 
 #include "brim/core/half.h"
@@ -12,9 +12,9 @@
 namespace brim::cpu {
 
 /// Does this processor have it, and is it faster than a library (bench/conv_bench.cc)? One group,
-/// eight images or more, and channels and outputs that fill a vector; the scratch is, with two
-/// threads, no larger than x, y and the weights in float32. Not where there are tiles (AMX), which
-/// come with slow dot products.
+/// eight images or more, with 64 pixels of y or more and rows of at most 800, and channels and
+/// outputs that fill a vector; the scratch is, with two threads, no larger than x, y and the
+/// weights in float32. Not where there are tiles (AMX), which come with slow dot products.
 bool has_dot_weight(const ConvShape& shape);
 
 /// dweight in float32 [K,R,S,C]. Sums in float32 over at most 800 pixels of two images are added up

@@ -1,13 +1,15 @@
 // How the weight gradient by dot products of pairs (ops/cpu/dot_weight.h) is cut: over pixels into
 // units that are copied to the caches and pieces with sums of their own, which depend on the sizes
-// alone, and over the gradient into parts for threads, which change no sum.
+// alone, and over the gradient into parts for threads, which change no sum; and where it is copied.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "brim/base/bytes.h"
+#include "brim/core/launch.h"
 #include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/affordable.h"
 
 namespace brim::cpu::dots {
 
@@ -25,6 +27,8 @@ struct Unit {
 };
 
 struct Cut {
+  static constexpr int64_t kPixels = 800;  ///< of a unit: of pairs of images; or one row of them
+
   int64_t vectors, panels, tiles;  ///< the first two of channels, the last of outputs
   int64_t step_h, step_w;          ///< between pixels of x that are copied
   int64_t stride_h, stride_w;      ///< of the windows over what was copied
@@ -65,11 +69,10 @@ struct Cut {
   int64_t first_vector(int64_t panel) const { return vectors * panel / panels; }
 
  private:
-  static constexpr int64_t kPixels = 800;            ///< of a unit: of pairs of images
   static constexpr int64_t kMostOfPiece = 64 << 10;  ///< numbers of a gradient that is small
   static constexpr int64_t kPieces = 8;
 
-  /// At most `most`, and all units alike.
+  /// At most `most`, and all units alike but the last.
   static int64_t share(int64_t all, int64_t most) { return ceil_div(all, ceil_div(all, most)); }
 };
 
@@ -78,22 +81,21 @@ struct Part {
   Range panels, tiles;
 };
 
-/// Parts in a grid.
+/// Parts in a grid: those that keep so many threads busy for the least time.
 struct Parts {
   int64_t of_panels = 1, of_tiles = 1;
   int64_t panels, tiles;  ///< of all parts
 
-  /// At most so many, each as small as can be, of these the ones that copy least.
-  Parts(const Cut& cut, int64_t count) : panels(cut.panels), tiles(cut.tiles) {
-    const auto cost = [&](int64_t a, int64_t b) {
-      const int64_t x = ceil_div(panels, a) * kMostVectors * kWidth,
-                    dy = ceil_div(tiles, b) * kOutputs;
-      return x * dy + x + dy;
+  Parts(const Cut& cut, int64_t threads) : panels(cut.panels), tiles(cut.tiles) {
+    const auto time = [&](int64_t a, int64_t b) {
+      constexpr int64_t kCopy = 4;  // products that take as long as copying a number
+      const int64_t x = ceil_div(panels, a) * kMostVectors * kWidth;
+      const int64_t dy = ceil_div(tiles, b) * kOutputs;
+      return ceil_div(cut.pieces * a * b, threads) * (x * dy + kCopy * (x + dy));
     };
-    for (int64_t a = 1; a <= std::min(count, panels); ++a) {
-      const int64_t b = std::min(count / a, tiles);
-      if (cost(a, b) < cost(of_panels, of_tiles)) of_panels = a, of_tiles = b;
-    }
+    for (int64_t a = 1; a <= std::min(threads, panels); ++a)
+      for (int64_t b = 1; b <= std::min(threads / a, tiles); ++b)
+        if (time(a, b) < time(of_panels, of_tiles)) of_panels = a, of_tiles = b;
   }
 
   int64_t count() const { return of_panels * of_tiles; }
@@ -105,5 +107,64 @@ struct Parts {
             {tiles * b / of_tiles, tiles * (b + 1) / of_tiles}};
   }
 };
+
+using Twice = uint32_t;  ///< the same element of two images
+
+/// Where a thread copies the source of a unit to.
+struct Copies {
+  Twice *x, *dy;
+  int64_t panel_step, tile_step;  ///< from one to the next
+
+  Copies(const Cut& cut, const Parts& parts, ScratchCursor& cursor) {
+    // A line more, so that panels do not compete for the same lines of a cache.
+    const int64_t panel = std::min(cut.vectors, kMostVectors) * kWidth;
+    panel_step = cut.pairs * cut.x_rows(cut.rows) * cut.x_columns * panel + kWidth;
+    tile_step = cut.pairs * cut.rows * cut.columns * kOutputs + kWidth;
+    x = cursor.take<Twice>(parts.most_panels() * panel_step);
+    dy = cursor.take<Twice>(parts.most_tiles() * tile_step);
+  }
+};
+
+/// All of it, and the scratch of so many threads.
+struct Layout {
+  Cut cut;
+  Parts parts;
+  int64_t threads;  ///< that have work
+  float* sums;      ///< [K,R,S,C] of all pieces but the first
+  int64_t bytes;
+
+  Layout(const ConvShape& z, int64_t of_threads, void* scratch)
+      : cut(z), parts(cut, of_threads), threads(std::min(of_threads, jobs())) {
+    ScratchCursor cursor(scratch);
+    sums = cursor.take<float>((cut.pieces - 1) * z.k * z.window());
+    copies_ = cursor.take<char>(threads * bytes_of_copies());
+    bytes = cursor.used();
+  }
+
+  /// Parts of pieces.
+  int64_t jobs() const { return cut.pieces * parts.count(); }
+  Copies copies_of(int64_t thread) const {
+    ScratchCursor cursor(copies_ + thread * bytes_of_copies());
+    return {cut, parts, cursor};
+  }
+
+ private:
+  int64_t bytes_of_copies() const {
+    ScratchCursor cursor(nullptr);
+    Copies(cut, parts, cursor);
+    return cursor.used();
+  }
+
+  char* copies_;
+};
+
+/// Is it possible and fast, where the processor has the products?
+inline bool suits(const ConvShape& z) {
+  constexpr int64_t kFewestImages = 8, kFewestPixels = 64, kMostPadding = 4096;
+  return z.groups == 1 && z.n >= kFewestImages && z.pixels() >= kFewestPixels &&
+         z.q <= Cut::kPixels && std::max(z.padding.h, z.padding.w) <= kMostPadding &&
+         std::min(z.c, z.k) >= kWidth && z.window() > 0 &&
+         is_affordable(z, Layout(z, kThreadsOfChoice, nullptr).bytes);
+}
 
 }  // namespace brim::cpu::dots

@@ -18,9 +18,9 @@ namespace brim::cpu::dots {
 /// The rows of x and dy that a unit is copied from, for a part of the gradient.
 class Source {
  public:
-  /// Numbers that are read of a row.
+  /// What is read of a row: `count` runs of `numbers`, `step` apart, from `first`.
   struct Spread {
-    int64_t first, count, step, numbers;  ///< so many times so many
+    int64_t first, count, step, numbers;
   };
 
   Source(const ConvShape& z, const Cut& cut, const BFloat16* x, const BFloat16* dy,
@@ -53,15 +53,21 @@ class Source {
     const int64_t pair = unit.pairs.begin + i / unit.rows.size();
     return image_rows(dy_, z_.n, pair, z_.p, unit.rows.begin + i % unit.rows.size(), z_.q * z_.k);
   }
-  Spread of_x_row() const { return spread(z_.w, z_.c, channels, cut_.step_w); }
-  Spread of_dy_row() const { return spread(z_.q, z_.k, outputs, 1); }
+  Spread of_x_row() const {
+    const int64_t step = cut_.step_w;
+    return spread(z_.w, (step - z_.padding.w % step) % step, step, z_.c, channels);
+  }
+  Spread of_dy_row() const { return spread(z_.q, 0, 1, z_.k, outputs); }
 
  private:
-  static Spread spread(int64_t pixels, int64_t numbers, const Range& range, int64_t step) {
+  /// Of pixels from the first on, some of their numbers.
+  static Spread spread(int64_t pixels, int64_t first, int64_t step, int64_t numbers,
+                       const Range& range) {
     constexpr int64_t kRun = 128;
     if (range.size() == numbers && step == 1)
       return {0, ceil_div(pixels * numbers, kRun), kRun, kRun};
-    return {range.begin, ceil_div(pixels, step), step * numbers, range.size()};
+    return {first * numbers + range.begin, ceil_div(pixels - first, step), step * numbers,
+            range.size()};
   }
 
   const ConvShape& z_;

@@ -7,6 +7,8 @@
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/conv2d.h"
+#include "brim/ops/conv_shape.h"
+#include "brim/ops/cpu/dot_weight_cut.h"
 #include "brim/ops/onednn.h"
 #include "brim/tests/support/compare.h"
 #include "brim/tests/support/convolution.h"
@@ -21,6 +23,10 @@ Tensor weight_gradient(const ConvolutionLayer& layer, const Tensor& x, const Ten
   Tensor dweight = empty(layer.weight, {.dtype = x.dtype()});
   launch(kernel::conv2d_backward_weight, {x, dy}, {dweight}, layer.options);
   return dweight;
+}
+
+ConvShape shape_of(const ConvolutionLayer& layer) {
+  return {layer.x, layer.weight, conv2d_shape(layer.x, layer.weight, layer.options), layer.options};
 }
 
 /// Of whole numbers, against float64.
@@ -48,37 +54,50 @@ bool has_kernels() {
 
 TEST_CASE("conv2d: a weight gradient in bfloat16 is the exact sum, rounded once") {
   if (!has_kernels()) return;
-  // For dot products there are channels enough for the copies to be small.
-  const ConvolutionLayer layers[] = {
+  const ConvolutionLayer by_dots[] = {
       {{16, 7, 7, 64}, {64, 3, 3, 64}, {.padding = 1}},
       // Odd images, channels and outputs that fill no vector; windows beyond the border.
-      {{15, 8, 7, 40}, {21, 3, 3, 40}, {.padding = 1}},
+      {{31, 8, 7, 72}, {45, 3, 3, 72}, {.padding = 1}},
       {{21, 8, 8, 64}, {32, 5, 3, 64}, {.padding = {2, 1}}},
-      {{20, 13, 15, 80}, {34, 3, 3, 80}, {.stride = 2, .padding = 1}},
+      {{41, 13, 15, 80}, {34, 3, 3, 80}, {.stride = 2, .padding = 1}},
       {{20, 6, 6, 64}, {32, 3, 3, 64}, {.padding = 2, .dilation = 2}},
-      {{24, 14, 7, 48}, {32, 3, 3, 48}, {.stride = {2, 1}, .padding = {0, 1}}},
+      {{24, 14, 7, 64}, {32, 3, 3, 64}, {.stride = {2, 1}, .padding = {0, 1}}},
       // One pixel, with and without a stride, and beside the image.
       {{20, 8, 8, 33}, {40, 1, 1, 33}, {}},
       {{18, 7, 7, 144}, {24, 1, 1, 144}, {}},
       {{25, 9, 11, 48}, {67, 1, 1, 48}, {.stride = 2}},
       {{12, 6, 6, 64}, {64, 1, 1, 64}, {.padding = 1}},
-      // Rows of larger images, the last of them fewer, and beyond the border on both sides.
-      {{9, 57, 31, 48}, {20, 3, 3, 48}, {.padding = 1}},
-      {{8, 61, 40, 32}, {64, 5, 5, 32}, {.stride = {3, 2}, .padding = 2}},
-      {{11, 45, 50, 112}, {200, 1, 1, 112}, {.stride = 2}},
+      {{26, 15, 15, 96}, {64, 1, 1, 96}, {.stride = 2, .padding = 1}},
+      // Some rows at a time, the last of them fewer, and beyond the border on both sides.
+      {{9, 59, 31, 48}, {20, 3, 3, 48}, {.padding = 1}},
+      {{8, 121, 60, 32}, {64, 5, 5, 32}, {.stride = {3, 2}, .padding = 2}},
+      {{9, 70, 70, 48}, {40, 1, 1, 48}, {.stride = 2}},
+      {{9, 70, 70, 48}, {40, 3, 3, 48}, {.stride = 2, .padding = 1}},
       {{10, 47, 41, 40}, {72, 3, 3, 40}, {.padding = 3, .dilation = 3}},
-      {{13, 40, 41, 96}, {100, 1, 1, 96}, {.padding = 1}},
-      // A large gradient, which is cut for threads both ways, of few pixels.
+      {{13, 41, 41, 96}, {100, 1, 1, 96}, {.padding = 1}},
+      // One vector of channels.
+      {{8, 30, 30, 16}, {16, 3, 3, 16}, {.padding = 1}},
+      // A large gradient, of few pixels and of many.
       {{16, 2, 2, 272}, {520, 3, 3, 272}, {.padding = 1}},
+      {{8, 31, 32, 272}, {264, 1, 1, 272}, {}},
       // Several images at a time, the last of them fewer.
       {{46, 8, 8, 512}, {96, 1, 1, 512}, {}},
-      {{130, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}},
-      // Fewer images, which are not for dot products.
+      {{130, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}}};
+  for (const ConvolutionLayer& layer : by_dots) {
+    check_exact(layer);
+    CHECK(cpu::dots::suits(shape_of(layer)));
+  }
+  // Too long a row, too few images.
+  const ConvolutionLayer others[] = {
+      {{8, 2, 900, 16}, {16, 1, 1, 16}, {}},
       {{1, 20, 33, 48}, {64, 1, 1, 48}, {}},
       {{4, 40, 24, 32}, {64, 5, 5, 32}, {.stride = {3, 2}, .padding = 2}},
       {{5, 21, 19, 32}, {48, 3, 3, 32}, {.stride = 2, .padding = 3, .dilation = 3}},
       {{2, 18, 18, 96}, {100, 2, 2, 96}, {.stride = 2}}};
-  for (const ConvolutionLayer& layer : layers) check_exact(layer);
+  for (const ConvolutionLayer& layer : others) {
+    check_exact(layer);
+    CHECK_FALSE(cpu::dots::suits(shape_of(layer)));
+  }
 }
 
 TEST_CASE("conv2d: a weight gradient in bfloat16 does not depend on the number of threads") {
@@ -86,7 +105,9 @@ TEST_CASE("conv2d: a weight gradient in bfloat16 does not depend on the number o
   const int before = num_threads();
   for (const ConvolutionLayer& layer :
        {ConvolutionLayer{{16, 7, 7, 64}, {64, 3, 3, 64}, {.padding = 1}},
-        {{15, 40, 31, 32}, {48, 3, 3, 32}, {.stride = 2, .padding = 1}},
+        {{8, 30, 30, 16}, {16, 3, 3, 16}, {.padding = 1}},
+        {{9, 70, 70, 48}, {40, 3, 3, 48}, {.stride = 2, .padding = 1}},
+        {{8, 31, 32, 272}, {264, 1, 1, 272}, {}},
         {{17, 30, 33, 56}, {72, 1, 1, 56}, {}},
         {{16, 2, 2, 272}, {520, 3, 3, 272}, {.padding = 1}},
         {{130, 8, 8, 256}, {32, 3, 3, 256}, {.padding = 1}}}) {
@@ -95,7 +116,7 @@ TEST_CASE("conv2d: a weight gradient in bfloat16 does not depend on the number o
                              {.dtype = Dtype::bfloat16});
     set_num_threads(1);
     const Tensor expected = weight_gradient(layer, x, dy);
-    for (const int threads : {2, 3, 5}) {
+    for (const int threads : {2, 3, 5, 9, 20}) {
       set_num_threads(threads);
       CHECK(testing::bit_difference(weight_gradient(layer, x, dy), expected) == "");
     }
