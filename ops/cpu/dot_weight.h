@@ -12,9 +12,10 @@
 namespace brim::cpu {
 
 /// Does this processor have it, and is it faster than a library (bench/conv_bench.cc)? One group,
-/// eight images or more, with 64 pixels of y or more and rows of at most 800, and channels and
-/// outputs that fill a vector; the scratch is, with two threads, no larger than x, y and the
-/// weights in float32. Not where there are tiles (AMX), which come with slow dot products.
+/// eight images or more, with 64 pixels of y or more and rows of at most 800, channels and outputs
+/// that fill a vector, and no large windows that overlap but in small images; the scratch is, with
+/// two threads, no larger than x, y and the weights in float32. Not where there are tiles (AMX),
+/// which come with slow dot products.
 bool has_dot_weight(const ConvShape& shape);
 
 /// dweight in float32 [K,R,S,C]. Sums in float32 over at most 800 pixels of two images are added up

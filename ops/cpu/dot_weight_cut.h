@@ -161,6 +161,10 @@ struct Layout {
 /// Is it possible and fast, where the processor has the products?
 inline bool suits(const ConvShape& z) {
   constexpr int64_t kFewestImages = 8, kFewestPixels = 64, kMostPadding = 4096;
+  // Of large windows that overlap, in images that are not small, a library is 3 to 7% faster.
+  constexpr int64_t kLargeWindow = 9 * 128, kSmallImage = 64;
+  const bool overlap = z.stride == Pair(1) && z.r * z.s > 1;
+  if (overlap && z.window() >= kLargeWindow && z.p * z.q > kSmallImage) return false;
   return z.groups == 1 && z.n >= kFewestImages && z.pixels() >= kFewestPixels &&
          z.q <= Cut::kPixels && std::max(z.padding.h, z.padding.w) <= kMostPadding &&
          std::min(z.c, z.k) >= kWidth && z.window() > 0 &&

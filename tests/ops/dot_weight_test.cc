@@ -87,9 +87,10 @@ TEST_CASE("conv2d: a weight gradient in bfloat16 is the exact sum, rounded once"
     check_exact(layer);
     CHECK(cpu::dots::suits(shape_of(layer)));
   }
-  // Too long a row, too few images.
+  // Too long a row, large windows, too few images.
   const ConvolutionLayer others[] = {
       {{8, 2, 900, 16}, {16, 1, 1, 16}, {}},
+      {{8, 9, 8, 128}, {32, 3, 3, 128}, {.padding = 1}},
       {{1, 20, 33, 48}, {64, 1, 1, 48}, {}},
       {{4, 40, 24, 32}, {64, 5, 5, 32}, {.stride = {3, 2}, .padding = 2}},
       {{5, 21, 19, 32}, {48, 3, 3, 32}, {.stride = 2, .padding = 3, .dilation = 3}},
