@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "brim/base/range.h"
 #include "brim/core/shape.h"
 #include "brim/ops/pair.h"
 
@@ -26,12 +27,6 @@ constexpr Pair stride_or_kernel(const Pair& stride, const Pair& kernel) {
 /// Throws `ValueError` or `ShapeError` under `tag` unless the window fits `x`, which is
 /// [N,H,W,C]. Returns the shape of the pooled tensor.
 Shape pooled_shape(const char* tag, const Shape& x, const PoolWindow& window);
-
-/// A range [begin, end).
-struct Range {
-  int64_t begin, end;
-  constexpr int64_t size() const { return end - begin; }
-};
 
 /// Along one axis: the inputs that output `o` covers, of `size`.
 constexpr Range covered_inputs(int64_t o, int64_t size, int64_t kernel, int64_t stride,

@@ -17,7 +17,6 @@
 namespace brim::cpu {
 namespace {
 
-using Twice = uint32_t;  // the same element of two images
 constexpr int64_t kWidth = amx::kRows;
 
 /// The images of a batch in twos, so many of these at a time.
@@ -65,7 +64,7 @@ struct PairBlocks {
 /// Calls `put(i, pairs)` for the elements of [0, count) of two rows, 16 of them from element i on.
 template <class Put>
 inline void for_pairs(const ImageRows& rows, int64_t count, const Put& put) {
-  constexpr int64_t kWidth = PairsOfRows::kWidth, kAhead = 2048;  // elements, in memory's next page
+  constexpr int64_t kAhead = 2048;  // elements, in memory's next page
   for (int64_t i = 0; i < count; i += 2 * kWidth) {
     const ImageRows here = rows.at(i);
     __builtin_prefetch(here.a + kAhead);

@@ -5,12 +5,19 @@
 
 #include "brim/ops/cpu/vector.h"
 
+namespace brim::cpu {
+
+/// A pair, the first one's number in the lower half.
+using Twice = uint32_t;
+
+}  // namespace brim::cpu
+
 #ifdef __AVX512BW__
 
 namespace brim::cpu {
 
-/// 16 pairs, the first one's number in the lower half.
-using Pairs = Vector<uint32_t>;
+/// 16 of them.
+using Pairs = Vector<Twice>;
 
 /// Selects the first `count` of 32 numbers.
 inline __mmask32 first_of_32(int64_t count) {

@@ -5,6 +5,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
+#include "brim/base/range.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/vector.h"
 
@@ -18,12 +19,6 @@ constexpr int64_t kStripPixels = 256;  // whose sum may be in T; their operands 
 constexpr int64_t kPartOutputs = 8;    // tiles of outputs that are worked on together
 constexpr int64_t kMostChannels = 64;  // beyond, the matrix product reuses more of what it copies
 constexpr int64_t kGrain = 1 << 16;    // multiplications that repay a second thread
-
-/// Some of the indices along one axis.
-struct Range {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-};
 
 /// Input positions under `outputs` neighbouring windows.
 int64_t reach(int64_t outputs, int64_t taps, int64_t stride, int64_t dilation) {

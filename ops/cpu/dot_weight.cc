@@ -35,9 +35,9 @@ class DotWeight {
                    here.piece == 0 ? dweight : layout_.sums + (here.piece - 1) * weights());
           }
         });
-    if (cut_.pieces == 1) return;
-    parallel_for(weights(), kGrain / cut_.pieces, [&](int64_t begin, int64_t end) {
-      for (int64_t piece = 1; piece < cut_.pieces; ++piece)
+    if (layout_.cut.pieces == 1) return;
+    parallel_for(weights(), kGrain / layout_.cut.pieces, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = 1; piece < layout_.cut.pieces; ++piece)
         for (int64_t i = begin; i < end; ++i)
           dweight[i] += layout_.sums[(piece - 1) * weights() + i];
     });
@@ -55,13 +55,14 @@ class DotWeight {
     Range units;
   };
   Job job(int64_t i) const {
-    const int64_t piece = i / parts_.count();
+    const int64_t piece = i / layout_.parts.count();
     return {piece,
-            parts_.part(i % parts_.count()),
-            {cut_.units * piece / cut_.pieces, cut_.units * (piece + 1) / cut_.pieces}};
+            layout_.parts.part(i % layout_.parts.count()),
+            {layout_.cut.units * piece / layout_.cut.pieces,
+             layout_.cut.units * (piece + 1) / layout_.cut.pieces}};
   }
   Source source(int64_t unit, const Part& part) const {
-    return {z_, cut_, x_, dy_, cut_.unit(unit), part};
+    return {z_, layout_.cut, x_, dy_, layout_.cut.unit(unit), part};
   }
 
   /// What is copied next is fetched during the products; only a thread's first unit is not.
@@ -69,7 +70,7 @@ class DotWeight {
               float* sums) const {
     for (int64_t i = job.units.begin; i < job.units.end; ++i) {
       const Source here = source(i, job.part);
-      copy(here, job.part, is_first && i == job.units.begin, copies);
+      copy(here, is_first && i == job.units.begin, copies);
       std::optional<Source> next;
       if (i + 1 < job.units.end)
         next.emplace(source(i + 1, job.part));
@@ -79,37 +80,37 @@ class DotWeight {
       Ahead ahead(next ? &*next : nullptr, products * z_.r * z_.s * runs(here));
       for (int64_t panel = 0; panel < job.part.panels.size(); ++panel)
         for (int64_t tile = 0; tile < job.part.tiles.size(); ++tile)
-          multiply_panel<kMostVectors>(here, copies, job.part, panel, tile, i > job.units.begin,
-                                       ahead, sums);
+          multiply_panel<kMostVectors>(here, copies, panel, tile, i > job.units.begin, ahead, sums);
     }
   }
 
-  void copy(const Source& source, const Part& part, bool fetches, const Copies& copies) const {
+  /// Fetched before where the products had no time to.
+  void copy(const Source& source, bool fetches, const Copies& copies) const {
     const int64_t x_rows = source.all_x_rows(), dy_rows = source.all_dy_rows();
     Ahead ahead(fetches ? &source : nullptr, x_rows + dy_rows);
     ahead.step();
     for (int64_t row = 0; row < x_rows; ++row) {
       ahead.step();
-      copy_row_of_x(source, row, part, copies);
+      copy_row_of_x(source, row, copies);
     }
     for (int64_t row = 0; row < dy_rows; ++row) {
       ahead.step();
-      copy_row_of_dy(source, row, part, copies);
+      copy_row_of_dy(source, row, copies);
     }
   }
 
   /// Zeros outside of the image.
-  void copy_row_of_x(const Source& source, int64_t i, const Part& part,
-                     const Copies& copies) const {
+  void copy_row_of_x(const Source& source, int64_t i, const Copies& copies) const {
+    const Part& part = source.part;
     const ImageRows rows = source.x_row(i);
     for (int64_t panel = part.panels.begin; panel < part.panels.end; ++panel) {
-      const int64_t c = cut_.first_vector(panel) * kWidth;
-      const int64_t width = cut_.first_vector(panel + 1) * kWidth - c;
+      const int64_t c = layout_.cut.first_vector(panel) * kWidth;
+      const int64_t width = layout_.cut.first_vector(panel + 1) * kWidth - c;
       const int64_t count = std::min(width, z_.c - c);
-      Twice* to =
-          copies.x + (panel - part.panels.begin) * copies.panel_step + i * cut_.x_columns * width;
-      for (int64_t j = 0; j < cut_.x_columns; ++j, to += width) {
-        const int64_t column = j * cut_.step_w - z_.padding.w;
+      Twice* to = copies.x + (panel - part.panels.begin) * copies.panel_step +
+                  i * layout_.cut.x_columns * width;
+      for (int64_t j = 0; j < layout_.cut.x_columns; ++j, to += width) {
+        const int64_t column = j * layout_.cut.step_w - z_.padding.w;
         const bool is_inside = column >= 0 && column < z_.w;
         const PairsOfRows pairs(is_inside ? rows.at(column * z_.c + c) : ImageRows{}, count);
         store(to, pairs.first());
@@ -118,17 +119,16 @@ class DotWeight {
     }
   }
 
-  void copy_row_of_dy(const Source& source, int64_t i, const Part& part,
-                      const Copies& copies) const {
+  void copy_row_of_dy(const Source& source, int64_t i, const Copies& copies) const {
     const ImageRows rows = source.dy_row(i);
     const auto put = [&](int64_t tile, int64_t q, const auto& outputs) {
-      if (tile < part.tiles.size())
+      if (tile < source.part.tiles.size())
         std::memcpy(copies.dy + tile * copies.tile_step + (i * z_.q + q) * kOutputs, &outputs,
                     sizeof(outputs));
     };
     for (int64_t q = 0; q < z_.q; ++q) {
       const ImageRows pixel = rows.at(q * z_.k + source.outputs.begin);
-      for (int64_t tile = 0; tile < part.tiles.size(); tile += 4) {
+      for (int64_t tile = 0; tile < source.part.tiles.size(); tile += 4) {
         const int64_t k = tile * kOutputs;
         const PairsOfRows pairs(pixel.at(k), source.outputs.size() - k);
         put(tile, q, low_half(pairs.first()));
@@ -147,19 +147,20 @@ class DotWeight {
 
   /// All pixels of a window of one tap lie side by side.
   bool is_dense() const { return z_.r == 1 && z_.s == 1; }
-  /// Pixels that follow each other, at the most.
+  /// Pixels that follow each other; of a dense window, for fetching to come in between.
   int64_t run_length() const { return is_dense() ? 32 : z_.q; }
   int64_t runs(const Source& source) const {
     return ceil_div(source.all_dy_rows() * z_.q, run_length());
   }
 
   template <int kVectors>
-  void multiply_panel(const Source& source, const Copies& copies, const Part& part, int64_t panel,
-                      int64_t tile, bool adds, Ahead& ahead, float* to_all) const {
-    const int64_t v0 = cut_.first_vector(part.panels.begin + panel);
+  void multiply_panel(const Source& source, const Copies& copies, int64_t panel, int64_t tile,
+                      bool adds, Ahead& ahead, float* to_all) const {
+    const Part& part = source.part;
+    const int64_t v0 = layout_.cut.first_vector(part.panels.begin + panel);
     if constexpr (kVectors > 1)
-      if (cut_.first_vector(part.panels.begin + panel + 1) - v0 < kVectors)
-        return multiply_panel<kVectors - 1>(source, copies, part, panel, tile, adds, ahead, to_all);
+      if (layout_.cut.first_vector(part.panels.begin + panel + 1) - v0 < kVectors)
+        return multiply_panel<kVectors - 1>(source, copies, panel, tile, adds, ahead, to_all);
     const int64_t k = (part.tiles.begin + tile) * kOutputs, outputs = std::min(kOutputs, z_.k - k);
     for (int64_t r = 0; r < z_.r; ++r)
       for (int64_t s = 0; s < z_.s; ++s) {
@@ -178,7 +179,7 @@ class DotWeight {
   /// The pixel of the copied x under the first of a row of dy, for the first tap.
   int64_t first_under(const Source& source, int64_t row) const {
     const int64_t pair = row / source.unit.rows.size(), of_pair = row % source.unit.rows.size();
-    return (pair * source.x_rows + of_pair * cut_.stride_h) * cut_.x_columns;
+    return (pair * source.x_rows + of_pair * layout_.cut.stride_h) * layout_.cut.x_columns;
   }
 
   /// Adds up a tile over the pixels of a unit, of one tap.
@@ -186,14 +187,14 @@ class DotWeight {
   void sum_tap(const Source& source, const Twice* x, const Twice* dy, int64_t r, int64_t s,
                Ahead& ahead, V (&sums)[kOutputs][kVectors]) const {
     constexpr int64_t kPixel = kVectors * kWidth;
-    x += (r * z_.dilation.h * cut_.x_columns + s * z_.dilation.w) * kPixel;
+    x += (r * z_.dilation.h * layout_.cut.x_columns + s * z_.dilation.w) * kPixel;
     const int64_t pixels = source.all_dy_rows() * z_.q, length = run_length();
     for (int64_t begin = 0, run = 0; begin < pixels; begin += length, ++run) {
       ahead.step();
       const int64_t first = is_dense() ? begin : first_under(source, run);
       const Twice* at = x + first * kPixel;
       const int64_t end = std::min(begin + length, pixels);
-      for (int64_t i = begin; i < end; ++i, at += cut_.stride_w * kPixel, dy += kOutputs) {
+      for (int64_t i = begin; i < end; ++i, at += layout_.cut.stride_w * kPixel, dy += kOutputs) {
         Pairs here[kVectors];
         for (int v = 0; v < kVectors; ++v) here[v] = load<Pairs>(at + v * kWidth);
         for (int64_t k = 0; k < kOutputs; ++k) {
@@ -207,8 +208,6 @@ class DotWeight {
 
   ConvShape z_;
   Layout layout_;
-  const Cut& cut_ = layout_.cut;
-  const Parts& parts_ = layout_.parts;
   const BFloat16 *x_ = nullptr, *dy_ = nullptr;
 };
 

@@ -2,7 +2,7 @@
 // and how it is fetched before.
 #pragma once
 
-#include "brim/ops/cpu/dot_weight_cut.h"
+#include "brim/ops/cpu/dot_weight_layout.h"
 #include "brim/ops/cpu/image_pairs.h"
 
 #ifdef __AVX512BW__
@@ -26,6 +26,7 @@ class Source {
   Source(const ConvShape& z, const Cut& cut, const BFloat16* x, const BFloat16* dy,
          const Unit& unit, const Part& part)
       : unit(unit),
+        part(part),
         x_rows(cut.x_rows(unit.rows.size())),
         channels{cut.first_vector(part.panels.begin) * kWidth,
                  std::min(cut.first_vector(part.panels.end) * kWidth, z.c)},
@@ -36,6 +37,7 @@ class Source {
         dy_(dy) {}
 
   const Unit unit;
+  const Part part;
   const int64_t x_rows;  ///< of each pair of images
   const Range channels, outputs;
 

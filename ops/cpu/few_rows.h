@@ -10,13 +10,10 @@
 #include <cstring>
 #include <type_traits>
 
+#include "brim/base/range.h"
 #include "brim/ops/cpu/tile_product.h"
 
 namespace brim::cpu::few_rows {
-
-struct Range {
-  int64_t begin, end;
-};
 
 /// Begins to fetch what a tile later reads from memory, past the first cache, which is for what is
 /// read again. There need be nothing at `address`.

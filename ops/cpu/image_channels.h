@@ -9,6 +9,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
+#include "brim/base/range.h"
 #include "brim/ops/cpu/channel_sums.h"
 #include "brim/ops/cpu/few_rows.h"
 
@@ -27,8 +28,7 @@ void for_image_groups(int64_t images, int64_t bytes_of_image, const Body& body) 
       std::clamp<int64_t>(kCacheBytes / std::max<int64_t>(bytes_of_image, 1), 1, kMost);
   if (together > kFew) together -= together % kFew;  // as products take them
   auto groups = [&](int64_t begin, int64_t end) {
-    for (; begin < end; begin += together)
-      body(few_rows::Range{begin, std::min(begin + together, end)});
+    for (; begin < end; begin += together) body(Range{begin, std::min(begin + together, end)});
   };
   // A parallel loop within one runs on its thread alone: it is the images that are shared out, or
   // what `body` shares out of them.
@@ -46,7 +46,7 @@ class ImageSums {
  public:
   static constexpr int64_t kWidth = 1024;
 
-  ImageSums(const ImageSize& image, few_rows::Range channels, const Add& add)
+  ImageSums(const ImageSize& image, Range channels, const Add& add)
       : begin_(channels.begin), width_(channels.end - channels.begin) {
     std::fill_n(few_, width_, T(0));
     std::fill_n(total_, width_, 0.0);
@@ -88,7 +88,7 @@ void channel_sums(const ImageSize& image, const Add& add, const Finish& finish) 
                [&](int64_t first, int64_t last) {
                  const int64_t end = std::min(last * kUnit, image.channels);
                  for (int64_t c = first * kUnit; c < end; c += Sums::kWidth) {
-                   const few_rows::Range channels{c, std::min(c + Sums::kWidth, end)};
+                   const Range channels{c, std::min(c + Sums::kWidth, end)};
                    const Sums sums(image, channels, add);
                    for (int64_t i = c; i < channels.end; ++i) finish(i, sums[i - c]);
                  }

@@ -8,8 +8,6 @@
 namespace brim::cpu {
 namespace {
 
-using few_rows::Range;
-
 // The sizes, which name the axes of weight1 [s,c] and weight2 [c,s].
 struct Sizes {
   Sizes(const View& x, int64_t squeezed)

@@ -7,19 +7,15 @@
 #include <cstdint>
 
 #include "brim/base/bytes.h"
+#include "brim/base/range.h"
 #include "brim/core/launch.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cpu/affordable.h"
+#include "brim/ops/cpu/bfloat16_pairs.h"
 
 namespace brim::cpu::dots {
 
 inline constexpr int64_t kWidth = 16, kMostVectors = 2, kOutputs = 8;  // of a tile
-
-/// Some indices.
-struct Range {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-};
 
 /// Some pairs of images, and some rows of dy of each.
 struct Unit {
@@ -108,8 +104,6 @@ struct Parts {
   }
 };
 
-using Twice = uint32_t;  ///< the same element of two images
-
 /// Where a thread copies the source of a unit to.
 struct Copies {
   Twice *x, *dy;
@@ -125,7 +119,7 @@ struct Copies {
   }
 };
 
-/// All of it, and the scratch of so many threads.
+/// The scratch of so many threads.
 struct Layout {
   Cut cut;
   Parts parts;
