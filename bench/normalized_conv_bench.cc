@@ -1,7 +1,7 @@
 // A convolution that applies the batch norm of its input on the way, on shapes of MobileNet V2
-// (batch 32) and ResNet-50 (batch 16): milliseconds of the kernel, forward and for depthwise ones
-// backward, and as ratios of their time to it those of the kernels that it replaces, and forward of
-// the convolution alone. They take turns.
+// (batch 32), ResNet-50 (batch 16), ResNet-20 (batch 128) and ResNet-18 (batch 64): milliseconds of
+// the kernel, forward and where there is one backward, and as ratios of their time to it those of
+// the kernels that it replaces, and forward of the convolution alone. They take turns.
 //
 //   normalized_conv_bench [runs] [part of a shape's name]
 #include <fmt/core.h>
@@ -25,17 +25,18 @@ struct Case {
   int64_t batch, in, out, size, stride = 1;
   bool depthwise = false;
   Activation activation = Activation::relu6;
-  Backward of_1x1 = Backward::apart;
+  Backward of_others = Backward::apart;
+  int64_t side = 1;  ///< of a window that is not depthwise
 
-  Backward backward() const { return depthwise ? Backward::at_once : of_1x1; }
+  Backward backward() const { return depthwise ? Backward::at_once : of_others; }
   std::string name() const {
     if (depthwise) return fmt::format("{}@{} depthwise /{}", in, size, stride);
-    return fmt::format("{}-{}@{}", in, out, size);
+    return fmt::format("{}-{}@{} {}x{}", in, out, size, side, side);
   }
   Shape x() const { return {batch, size, size, in}; }
-  Shape weight() const { return depthwise ? Shape{in, 3, 3, 1} : Shape{out, 1, 1, in}; }
+  Shape weight() const { return depthwise ? Shape{in, 3, 3, 1} : Shape{out, side, side, in}; }
   Conv2dOptions window() const {
-    if (!depthwise) return {};
+    if (!depthwise) return {.padding = side / 2};
     return {.stride = stride, .padding = 1, .groups = in};
   }
 };
@@ -60,7 +61,18 @@ const Case kCases[] = {{32, 96, 96, 112, 2, true},
                        {16, 64, 256, 56, 1, false, kRelu, Backward::at_once},
                        {16, 128, 512, 28, 1, false, kRelu, Backward::at_once_but_weight},
                        {16, 256, 1024, 14, 1, false, kRelu},
-                       {16, 512, 2048, 7, 1, false, kRelu}};
+                       {16, 512, 2048, 7, 1, false, kRelu},
+                       {16, 64, 64, 56, 1, false, kRelu, Backward::at_once, 3},
+                       {16, 128, 128, 28, 1, false, kRelu, Backward::at_once_but_weight, 3},
+                       {16, 256, 256, 14, 1, false, kRelu, Backward::at_once_but_weight, 3},
+                       {16, 512, 512, 7, 1, false, kRelu, Backward::at_once_but_weight, 3},
+                       {128, 16, 16, 32, 1, false, kRelu, Backward::at_once, 3},
+                       {128, 32, 32, 16, 1, false, kRelu, Backward::at_once, 3},
+                       {128, 64, 64, 8, 1, false, kRelu, Backward::at_once, 3},
+                       {64, 64, 64, 16, 1, false, kRelu, Backward::at_once, 3},
+                       {64, 128, 128, 8, 1, false, kRelu, Backward::at_once_but_weight, 3},
+                       {64, 256, 256, 4, 1, false, kRelu, Backward::at_once_but_weight, 3},
+                       {64, 512, 512, 2, 1, false, kRelu, Backward::at_once_but_weight, 3}};
 
 struct Buffers {
   Tensor x, between, weight, dweight, gain, dgain, shift, dshift, known_mean, known_variance;

@@ -35,8 +35,8 @@ class Conv2d final : public Module {
   /// evaluation does not use them.
   Conv2dWithStatistics for_norm(Tensor x, Where where = Where::current());
   /// The same of what a norm gives, which is not written where this can read the norm's input and
-  /// normalise it on the way: in training on the CPU, in float32, of depthwise convolutions and
-  /// most of 1x1. Elsewhere the norm is called.
+  /// normalise it on the way: in training on the CPU, in float32, of depthwise convolutions,
+  /// most of 1x1, and of 3x3 by Winograd's method. Elsewhere the norm is called.
   Conv2dWithStatistics for_norm(PendingNorm pending, Where where = Where::current());
   std::string_view kind() const override { return "Conv2d"; }
 

@@ -17,7 +17,7 @@ struct BatchNormArguments {
 };
 
 /// Does `normalized_conv2d` spare passes over memory with an x of this shape, dtype and device? On
-/// the CPU, where brim's kernels convolve, depthwise or with windows of 1x1, and outside of
+/// the CPU, where brim's kernels convolve, depthwise or with windows of 1x1 or 3x3, and outside of
 /// autocast. Of float64, which has no such kernels, the answer is that of float32: a network is
 /// then made of the same ops in both, which is what float64 is for.
 bool normalizes_on_the_way(const Tensor& x, const BatchNormArguments& norm, const Tensor& weight,

@@ -32,7 +32,7 @@ class BasicBlock final : public Module {
   }
 
   Tensor forward(Tensor x) override {
-    Tensor y = bn1(conv1.for_norm(x), {.activation = Activation::relu});
+    PendingNorm y = bn1.pending(conv1.for_norm(x), Activation::relu);
     Conv2dWithStatistics z = conv2.for_norm(std::move(y));
     if (downsample) x = (*downsample)(std::move(x));
     return bn2(std::move(z), {.residual = std::move(x), .activation = Activation::relu});
@@ -54,9 +54,9 @@ class Bottleneck final : public Module {
   explicit Bottleneck(const BlockOptions& o) : Bottleneck(o, width_of(o), o.planes * kExpansion) {}
 
   Tensor forward(Tensor x) override {
-    Tensor y = bn1(conv1.for_norm(x), {.activation = Activation::relu});
-    Conv2dWithStatistics z =
-        conv3.for_norm(bn2.pending(conv2.for_norm(std::move(y)), Activation::relu));
+    PendingNorm y = bn1.pending(conv1.for_norm(x), Activation::relu);
+    y = bn2.pending(conv2.for_norm(std::move(y)), Activation::relu);
+    Conv2dWithStatistics z = conv3.for_norm(std::move(y));
     if (downsample) x = (*downsample)(std::move(x));
     return bn3(std::move(z), {.residual = std::move(x), .activation = Activation::relu});
   }

@@ -20,7 +20,7 @@ class CifarBlock final : public Module {
   Tensor forward(Tensor x) override {
     // First, for its gradient to come last: then it is added to that of all pixels.
     Tensor shortcut = halves_ ? subsample(x) : x;
-    Tensor y = bn1(conv1.for_norm(std::move(x)), {.activation = Activation::relu});
+    PendingNorm y = bn1.pending(conv1.for_norm(std::move(x)), Activation::relu);
     return bn2(conv2.for_norm(std::move(y)),
                {.residual = std::move(shortcut), .activation = Activation::relu});
   }

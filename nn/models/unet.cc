@@ -33,8 +33,8 @@ DoubleConv::DoubleConv(int64_t in, int64_t hidden, int64_t out)
 }
 
 Tensor DoubleConv::forward(Tensor x) {
-  x = bn1_(conv0_.for_norm(std::move(x)), {.activation = Activation::relu});
-  return bn4_(conv3_.for_norm(std::move(x)), {.activation = Activation::relu});
+  PendingNorm hidden = bn1_.pending(conv0_.for_norm(std::move(x)), Activation::relu);
+  return bn4_(conv3_.for_norm(std::move(hidden)), {.activation = Activation::relu});
 }
 
 UNet::UNet(const UNetOptions& options)

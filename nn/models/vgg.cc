@@ -28,17 +28,15 @@ void VggFeatures::add_convolution(int64_t in, int64_t out, bool batch_norm) {
 }
 
 Tensor VggFeatures::forward(Tensor x) {
-  for (const Layer& layer : layers_) {
-    if (layer.pool != nullptr) {
-      x = (*layer.pool)(std::move(x));
-      continue;
-    }
-    if (layer.norm != nullptr)
-      x = (*layer.norm)(layer.conv->for_norm(std::move(x)), {.activation = Activation::relu});
+  PendingNorm hidden(std::move(x));
+  for (const Layer& layer : layers_)
+    if (layer.pool != nullptr)
+      hidden = PendingNorm((*layer.pool)(std::move(hidden).apply()));
+    else if (layer.norm != nullptr)
+      hidden = layer.norm->pending(layer.conv->for_norm(std::move(hidden)), Activation::relu);
     else
-      x = relu((*layer.conv)(std::move(x)));
-  }
-  return x;
+      hidden = PendingNorm(relu((*layer.conv)(std::move(hidden).apply())));
+  return std::move(hidden).apply();
 }
 
 Vgg::Vgg(const VggLayout& layout, const VggOptions& options) : features(layout) {

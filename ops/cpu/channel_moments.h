@@ -13,6 +13,10 @@
 
 namespace brim::cpu {
 
+/// What a convolution sums of its results while they are in registers: for the norm behind it, or,
+/// where they are the gradient of what a norm gave, for that norm's gradient.
+enum class Gathers { nothing, statistics, norm_sums };
+
 /// Where the statistics of a batch go, [channels] each; null where nobody wants them.
 struct BatchStatistics {
   double *mean = nullptr, *variance = nullptr;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "brim/ops/cpu/input_norm.h"
 #include "brim/ops/cpu/tile_product.h"
@@ -17,6 +18,7 @@ class GradientTiles {
       : norm_(norm), channels_(channels), x_(x), g_(g) {}
 
   const float* x() const { return x_; }
+  Activation activation() const { return norm_.activation(); }
 
   /// Rows of a tile belong at `to` of g, from channel `column` on; past the caches, if `streaming`.
   /// Adds to sums of g and, behind them, of g * (x - mean).
@@ -25,35 +27,67 @@ class GradientTiles {
                              float* const (&to)[kRows], int64_t column, bool streaming,
                              float* sums) const {
     with_activation(norm_.activation(), [&](auto activation) {
-      put_with<activation()>(tile, to, column, streaming, sums);
+      Sums of_vectors[kVectors] = {};
+      tiles::unrolled<kRows, kVectors>([&](int i, int v) {
+        const int64_t at = v * kLanes<V>;
+        put_one<activation()>({tile[i][v], to[i] + at}, coefficients(column + at), streaming,
+                              of_vectors[v]);
+      });
+      tiles::unrolled<1, kVectors>(
+          [&](int, int v) { add(of_vectors[v], sums + column + v * kLanes<V>); });
     });
+  }
+
+  struct Pixel {
+    Vector<float> value;
+    float* to;
+  };
+  /// The same of a vector of channels of some pixels, `pixel(i)` each, where the activation is
+  /// known: of values that lie in registers. Count: a number, or a constant of that type.
+  template <Activation activation, class Count, class PixelAt>
+  [[gnu::always_inline]] void put_pixels([[maybe_unused]] Count count, const PixelAt& pixel,
+                                         int64_t channel, bool streaming, float* sums) const {
+    const Coefficients by = coefficients(channel);
+    Sums of_pixels;
+    const auto put = [&](int i, int) __attribute__((always_inline)) {
+      put_one<activation>(pixel(i), by, streaming, of_pixels);
+    };
+    if constexpr (requires { Count::value; })
+      tiles::unrolled<Count::value, 1>(put);
+    else
+      for (int i = 0; i < count; ++i) put(i, 0);
+    add(of_pixels, sums + channel);
   }
 
  private:
   using V = Vector<float>;
+  struct Sums {
+    V g{}, gx{};
+  };
+  struct Coefficients {
+    V mean, scale, shift;
+  };
 
-  template <Activation activation, int kRows, int kVectors>
-  void put_with(const V (&tile)[kRows][kVectors], float* const (&to)[kRows], int64_t column,
-                bool streaming, float* sums) const {
+  [[gnu::always_inline]] Coefficients coefficients(int64_t channel) const {
     const NormCoefficients<float>& by = norm_.coefficients();
-    V sum_g[kVectors] = {}, sum_gx[kVectors] = {};
-    tiles::unrolled<kRows, kVectors>([&](int i, int v) {
-      const int64_t at = v * kLanes<V>, c = column + at;
-      const V mean = load<V>(by.mean + c), x = load<V>(x_ + (to[i] - g_) + at);
-      const V z = normalized(x, mean, load<V>(by.scale + c), load<V>(by.shift + c));
-      const V g = activate_backward(activation, tile[i][v], z);
-      if (streaming)
-        stream(to[i] + at, g);
-      else
-        store(to[i] + at, g);
-      sum_g[v] += g;
-      sum_gx[v] = fma(g, x - mean, sum_gx[v]);
-    });
-    tiles::unrolled<1, kVectors>([&](int, int v) {
-      float *g = sums + column + v * kLanes<V>, *gx = g + channels_;
-      store(g, load<V>(g) + sum_g[v]);
-      store(gx, load<V>(gx) + sum_gx[v]);
-    });
+    return {load<V>(by.mean + channel), load<V>(by.scale + channel), load<V>(by.shift + channel)};
+  }
+  template <Activation activation>
+  [[gnu::always_inline]] void put_one(const Pixel& pixel, const Coefficients& by, bool streaming,
+                                      Sums& sums) const {
+    const V x = load<V>(x_ + (pixel.to - g_));
+    const V z = normalized(x, by.mean, by.scale, by.shift);
+    const V g = activate_backward(activation, pixel.value, z);
+    if (streaming)
+      stream(pixel.to, g);
+    else
+      store(pixel.to, g);
+    sums.g += g;
+    sums.gx = fma(g, x - by.mean, sums.gx);
+  }
+  [[gnu::always_inline]] void add(const Sums& sums, float* to) const {
+    store(to, load<V>(to) + sums.g);
+    store(to + channels_, load<V>(to + channels_) + sums.gx);
   }
 
   const InputNorm& norm_;

@@ -6,9 +6,29 @@
 
 #include <algorithm>
 
+#include "brim/base/parallel.h"
 #include "brim/ops/cpu/batch_norm.h"
 
 namespace brim::cpu {
+
+/// The sums of all pixels, [channels] each, from those of parts of them, one after another: of each
+/// those of g, and behind them those of g * (x - mean).
+template <class T>
+void join_norm_sums(const T* of_parts, int64_t parts, int64_t channels, double* sum_g,
+                    double* sum_gx) {
+  constexpr int64_t kGrain = 16384;  // numbers
+  parallel_for(channels, kGrain / parts + 1, [=](int64_t begin, int64_t end) {
+    std::fill(sum_g + begin, sum_g + end, 0.0);
+    std::fill(sum_gx + begin, sum_gx + end, 0.0);
+    for (int64_t part = 0; part < parts; ++part) {
+      const T *g = of_parts + part * 2 * channels, *gx = g + channels;
+      for (int64_t c = begin; c < end; ++c) {
+        sum_g[c] += static_cast<double>(g[c]);
+        sum_gx[c] += static_cast<double>(gx[c]);
+      }
+    }
+  });
+}
 
 /// dx = g * scale + (x - mean) * slope + level, with the scale of `NormCoefficients`.
 template <class T>

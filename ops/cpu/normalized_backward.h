@@ -17,4 +17,9 @@ int64_t normalized_pointwise_backward_scratch(const KernelCall& call,
 void normalized_pointwise_backward(const KernelCall& call,
                                    const kernel::NormalizedConv2dAttributes& attributes);
 
+int64_t normalized_winograd_backward_scratch(const KernelCall& call,
+                                             const kernel::NormalizedConv2dAttributes& attributes);
+void normalized_winograd_backward(const KernelCall& call,
+                                  const kernel::NormalizedConv2dAttributes& attributes);
+
 }  // namespace brim::cpu

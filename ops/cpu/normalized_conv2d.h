@@ -5,16 +5,17 @@
 
 namespace brim::cpu {
 
-/// In float32: depthwise ones of channels that fill vectors, and those of 1x1 that are done as
-/// products of pixels (ops/cpu/pointwise.h).
+/// In float32: depthwise ones of channels that fill vectors, those of 1x1 that are done as products
+/// of pixels (ops/cpu/pointwise.h), and those of 3x3 that are done by Winograd's method
+/// (ops/cpu/winograd.h), of channels that fill vectors.
 bool normalizes_on_the_way(const ConvShape& shape);
 
 // Of those, `kernel::normalized_conv2d_backward`:
 
-/// Has it a way for them? For depthwise ones, and for those of 1x1 whose data gradient is done as a
-/// product of pixels.
+/// Has it a way for them? For depthwise ones, and for those whose data gradient is done as forward.
 bool has_normalized_backward(const ConvShape& shape);
-/// Does it make the weight's gradient too? Of 1x1 where that is small (ops/cpu/narrow_weight.h).
+/// Does it make the weight's gradient too? Of 1x1 where that is small (ops/cpu/narrow_weight.h), of
+/// 3x3 where Winograd's method suits it and has filters so few that x is normalised once.
 bool has_normalized_weight(const ConvShape& shape);
 
 }  // namespace brim::cpu

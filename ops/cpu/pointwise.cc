@@ -11,6 +11,7 @@
 #include "brim/ops/cpu/channel_rows.h"
 #include "brim/ops/cpu/gradient_tiles.h"
 #include "brim/ops/cpu/input_norm.h"
+#include "brim/ops/cpu/norm_backward.h"
 #include "brim/ops/cpu/pixel_sums.h"
 #include "brim/ops/cpu/pointwise_panels.h"
 #include "brim/ops/cpu/pointwise_pixels.h"
@@ -35,9 +36,6 @@ struct Input {
   const InputNorm* norm = nullptr;
   bool is_read_in_place() const { return pixels.is_dense() && norm == nullptr; }
 };
-
-/// What is summed of a result while it is in registers.
-enum class Gathers { nothing, statistics, norm_sums };
 
 /// out [pixels, outputs] = in [pixels, depth] B + bias. One of the two may be spread over an image,
 /// as `Pixels` says.
@@ -85,20 +83,11 @@ class RowProduct {
                 UnitVisitor* visitor, double* sum_g, double* sum_gx) {
     into_.emplace(norm, outputs_, x, out);
     multiply(in, out, visitor);
-    parallel_for(outputs_, kGrain / units_ + 1, [&](int64_t begin, int64_t end) {
-      std::fill(sum_g + begin, sum_g + end, 0.0);
-      std::fill(sum_gx + begin, sum_gx + end, 0.0);
-      for (int64_t unit = 0; unit < units_; ++unit)
-        for (int64_t c = begin; c < end; ++c) {
-          sum_g[c] += totals_of(unit)[c];
-          sum_gx[c] += totals_of(unit)[outputs_ + c];
-        }
-    });
+    join_norm_sums(totals_, units_, outputs_, sum_g, sum_gx);
   }
 
  private:
   static constexpr int64_t kBlockFloats = 32 << 10;  ///< of a block of `in`
-  static constexpr int64_t kGrain = 16384;           ///< sums that repay a thread
 
   void multiply(const float* in, float* out, UnitVisitor* visitor = nullptr) {
     in_data_ = in;

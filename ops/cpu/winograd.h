@@ -10,6 +10,10 @@
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cpu/channel_moments.h"
 
+namespace brim::cpu {
+class InputNorm;  // input_norm.h
+}
+
 namespace brim::cpu::winograd {
 
 /// Outputs of a tile, each way, where the method is possible, and faster than a direct sum
@@ -29,14 +33,26 @@ inline bool suits(const ConvShape& shape, ConvPass pass) {
 // tiles that suit it. Weight gradients are sums over tiles, in an order that the sizes give.
 
 int64_t forward_scratch(const ConvShape& shape, bool with_statistics);
-/// `bias` may be null, and the statistics of y be left out.
+/// `bias` may be null, and the statistics of y be left out. With a norm, it is what that gives of x
+/// which is convolved.
 void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
-             float* y, const BatchStatistics& statistics, void* scratch);
+             float* y, const BatchStatistics& statistics, void* scratch,
+             const InputNorm* norm = nullptr);
 int64_t backward_data_scratch(const ConvShape& shape);
 void backward_data(const ConvShape& shape, const float* dy, const float* weight, float* dx,
                    void* scratch);
+/// The data gradient on its way into the norm before the convolution: g, of the shape of x, gets
+/// the gradient of what went into the activation. Its sums over all pixels, and those of g * (x -
+/// mean), go to [C].
+int64_t backward_into_norm_scratch(const ConvShape& shape);
+void backward_into_norm(const ConvShape& shape, const InputNorm& norm, const float* x,
+                        const float* dy, const float* weight, float* g, double* sum_g,
+                        double* sum_gx, void* scratch);
+/// Does a weight gradient read and transform x once? It does so for each part of the filters.
+bool transforms_x_once(const ConvShape& shape);
 int64_t backward_weight_scratch(const ConvShape& shape);
+/// With a norm, what that gives of x is what was convolved.
 void backward_weight(const ConvShape& shape, const float* x, const float* dy, float* dweight,
-                     void* scratch);
+                     void* scratch, const InputNorm* norm = nullptr);
 
 }  // namespace brim::cpu::winograd

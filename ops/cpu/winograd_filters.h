@@ -19,34 +19,34 @@ class Filters {
   Filters(float* data, int elements, int64_t inputs, int64_t outputs)
       : data_(data), elements_(elements), inputs_(inputs), outputs_(outputs) {}
 
-  /// Floats that they take.
-  static int64_t count(int elements, int64_t inputs, int64_t outputs) {
-    return elements * (inputs * outputs + ceil_div(outputs, tiles::kPanel) * kWidth);
+  /// Floats that they take, in panels of so many outputs.
+  static int64_t count(int elements, int64_t inputs, int64_t outputs,
+                       int64_t panel = tiles::kPanel) {
+    return elements * (inputs * outputs + ceil_div(outputs, panel) * kLine);
   }
 
   /// Of the panel with this output.
   int64_t width(int64_t output) const {
     return std::min(tiles::kPanel, outputs_ - output / tiles::kPanel * tiles::kPanel);
   }
-  int64_t matrix(int64_t output) const { return inputs_ * width(output) + kWidth; }
+  int64_t matrix(int64_t output) const { return inputs_ * width(output) + kLine; }
   float* of(int e, int64_t input, int64_t output) const {
     const int64_t panel = output / tiles::kPanel;
-    return data_ + panel * elements_ * (inputs_ * tiles::kPanel + kWidth) + e * matrix(output) +
+    return data_ + panel * elements_ * (inputs_ * tiles::kPanel + kLine) + e * matrix(output) +
            input * width(output) + output - panel * tiles::kPanel;
   }
 
   /// Sets the elements of a vector of outputs from their taps.
   template <int kIn, class Tap>
   void set(int64_t input, int64_t output, const Tap& tap) const {
-    V elements[kIn][kIn];
-    transform_square<kFilter, kIn>(transform_filter, tap, elements);
     const int64_t step = matrix(output), next = width(output);
     float* to = of(0, input, output);
-    for (int i = 0; i < kIn; ++i)
+    transform_square<kFilter, kIn>(transform_filter<V>, tap, [&](int, const V(&row)[kIn]) {
       for (int j = 0; j < kIn; ++j, to += step) {
-        store(to, elements[i][j]);
+        store(to, row[j]);
         __builtin_prefetch(to + next);  // too many streams to be foreseen
       }
+    });
   }
 
  private:

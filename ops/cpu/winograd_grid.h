@@ -9,10 +9,16 @@
 #include "brim/ops/cpu/channel_moments.h"
 #include "brim/ops/cpu/winograd_transform.h"
 
+namespace brim::cpu {
+class GradientTiles;  // gradient_tiles.h
+class InputNorm;      // input_norm.h
+}  // namespace brim::cpu
+
 namespace brim::cpu::winograd {
 
 using V = Vector<float>;
 inline constexpr int64_t kWidth = kLanes<V>;
+inline constexpr int64_t kLine = 64 / sizeof(float);  ///< of a cache
 
 /// Consecutive tiles.
 struct Tiles {
@@ -55,8 +61,8 @@ class Elements {
   float* of(int e, int64_t tile = 0) const { return data_ + e * matrix_ + tile * row_; }
 
  private:
-  static int64_t row(int64_t channels) { return channels + kWidth; }
-  static int64_t matrix(int64_t tiles, int64_t channels) { return tiles * row(channels) + kWidth; }
+  static int64_t row(int64_t channels) { return channels + kLine; }
+  static int64_t matrix(int64_t tiles, int64_t channels) { return tiles * row(channels) + kLine; }
 
   float* data_;
   int64_t row_, matrix_;
@@ -73,14 +79,21 @@ class Grid {
 
   int64_t count() const { return shape_.n * rows_ * columns_; }
 
-  /// Elements of what the tiles see of x.
-  void transform_x(const float* x, Tiles tiles, Channels channels, const Elements& to) const;
+  /// Elements of what the tiles see of x, as it is or through a norm. What two
+  /// tiles share, and what is transformed again for other filters, is normalised each time: that is
+  /// less than to write and read it.
+  void transform_x(const float* x, const InputNorm* norm, Tiles tiles, Channels channels,
+                   const Elements& to) const;
   /// Elements of their gradients.
   void transform_dy(const float* dy, Tiles tiles, Channels channels, const Elements& to) const;
   /// y from products of elements; `bias` may be null, and so `sums`, to which the channels from
   /// their first on are added.
   void transform_to_y(const Elements& from, Tiles tiles, Channels channels, const float* bias,
                       float* y, const PartSums* sums) const;
+  /// The same where y would be the gradient of what a norm gave: `into` makes g of it, and adds
+  /// that to `sums`.
+  void transform_into(const Elements& from, Tiles tiles, Channels channels,
+                      const GradientTiles& into, float* g, float* sums) const;
   /// Pixels of y that the tiles cover.
   int64_t pixels_of(Tiles tiles) const;
 
@@ -92,7 +105,7 @@ class Grid {
   };
 
   template <class Body>
-  void for_runs(Tiles tiles, const Body& body) const {
+  [[gnu::always_inline]] void for_runs(Tiles tiles, const Body& body) const {
     for (int64_t at = tiles.begin; at < tiles.end;) {
       const int64_t column = at % columns_, line = at / columns_;
       const int64_t count = std::min(columns_ - column, tiles.end - at);
@@ -102,15 +115,28 @@ class Grid {
   }
   /// Tile by tile.
   template <class Body>
-  void for_tiles(Tiles tiles, const Body& body) const {
-    for_runs(tiles, [&](Run run) {
-      for (; run.count > 0; --run.count, ++run.tile, run.column += kOut) body(run);
-    });
+  [[gnu::always_inline]] void for_tiles(Tiles tiles, const Body& body) const {
+    for_runs(
+        tiles, [&](Run run) __attribute__((always_inline)) {
+          for (; run.count > 0; --run.count, ++run.tile, run.column += kOut) body(run);
+        });
   }
   /// Of the outputs of a tile: is this one inside?
   bool has(const Run& tile, int i, int j) const {
     return tile.row + i < shape_.p && tile.column + j < shape_.q;
   }
+  /// Of vectors of x through `read_of(channel)`.
+  template <class ReadOf>
+  void transform_through(const float* x, Tiles tiles, Channels channels, const ReadOf& read_of,
+                         const Elements& to) const;
+  /// `body(tile, channel, outputs)` for each tile and vector of channels, from the first on.
+  template <class Body>
+  [[gnu::always_inline]] void for_outputs(const Elements& from, Tiles tiles, Channels channels,
+                                          const Body& body) const;
+  /// Are y, or a gradient of its shape, better stored past the caches?
+  bool is_streamed(const float* y) const;
+  void put_some(const Run& tile, const V (&outputs)[kOut * kOut], int64_t channel, bool streams,
+                float* to, const PartSums* sums) const;
   /// Of its first output.
   int64_t offset(const Run& tile) const {
     return ((tile.image * shape_.p + tile.row) * shape_.q + tile.column) * shape_.k;

@@ -133,11 +133,13 @@ inline void transform_to_filter_gradient(const V (&u)[6], V (&dg)[3]) {
   dg[2] = difference + fma(four, minus_two, half) + u[5];
 }
 
-/// Both ways: `to[i][j]` from `from(i, j)`, by a transform of kFrom to kTo vectors. The loops are
-/// unrolled: with AVX-512 nearly all vectors have a register.
-template <int kFrom, int kTo, class V, class From>
-inline void transform_square(void (&transform)(const V (&)[kFrom], V (&)[kTo]), const From& from,
-                             V (&to)[kTo][kTo]) {
+/// Both ways, by a transform of kFrom to kTo vectors: from `from(i, j)` to `put(i, row)`, row by
+/// row. The loops are unrolled, and a row is put before the next is made: with AVX-512 all vectors
+/// have a register.
+template <int kFrom, int kTo, class V, class From, class Put>
+[[gnu::always_inline]] inline void transform_square(void (&transform)(const V (&)[kFrom],
+                                                                      V (&)[kTo]),
+                                                    const From& from, const Put& put) {
   V rows[kTo][kFrom];
 #pragma GCC unroll 8
   for (int j = 0; j < kFrom; ++j) {
@@ -149,7 +151,11 @@ inline void transform_square(void (&transform)(const V (&)[kFrom], V (&)[kTo]), 
     for (int i = 0; i < kTo; ++i) rows[i][j] = result[i];
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < kTo; ++i) transform(rows[i], to[i]);
+  for (int i = 0; i < kTo; ++i) {
+    V row[kTo];
+    transform(rows[i], row);
+    put(i, row);
+  }
 }
 
 }  // namespace brim::cpu::winograd

@@ -14,6 +14,8 @@
 namespace brim::cpu::winograd {
 namespace {
 
+constexpr int64_t kMostK = 64, kMostC = 64;  // channels of a part
+
 /// By tiles of kOut x kOut outputs.
 template <int kOut>
 class WeightGradient {
@@ -37,13 +39,15 @@ class WeightGradient {
   /// What threads share among them.
   int64_t units() const { return parts_ * pieces_; }
 
-  void run(const float* x, const float* dy, float* dweight) const {
+  /// `norm` is that of x, or null.
+  void run(const float* x, const InputNorm* norm, const float* dy, float* dweight) const {
     parallel_pieces(parts_ * pieces_, threads_, [&](int64_t thread, int64_t begin, int64_t end) {
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t piece = unit / parts_, tiles = grid_.count();
         const Part one = part(unit % parts_);
         float* sums = sums_ + (pieces_ > 1 ? unit : thread) * sums_of_part_;
-        sum_up({tiles * piece / pieces_, tiles * (piece + 1) / pieces_}, one, x, dy, thread, sums);
+        sum_up({tiles * piece / pieces_, tiles * (piece + 1) / pieces_}, one, x, norm, dy, thread,
+               sums);
         if (pieces_ == 1) transform(one, sums, {0, one.k.count}, dweight);
       }
     });
@@ -54,11 +58,11 @@ class WeightGradient {
   }
 
  private:
-  static constexpr int64_t kBlock = kOut == 2 ? 48 : 32;  ///< tiles whose elements stay in a cache
-  static constexpr int64_t kMostK = 64, kMostC = 64;  ///< channels of a part
-  static constexpr int64_t kUnits = 8;                ///< to share among threads
-  static constexpr int64_t kTilesOfPiece = 128;       ///< which repay its own sums
-  static constexpr int64_t kGrain = 8;                ///< filters
+  /// Tiles whose elements stay in a cache.
+  static constexpr int64_t kBlock = kOut == 2 ? 48 : 32;
+  static constexpr int64_t kUnits = 8;           ///< to share among threads
+  static constexpr int64_t kTilesOfPiece = 128;  ///< which repay its own sums
+  static constexpr int64_t kGrain = 8;           ///< filters
 
   struct Filters {
     int64_t begin, count;
@@ -82,13 +86,13 @@ class WeightGradient {
   }
 
   /// sums[element][filter][channel] over the tiles.
-  void sum_up(Tiles range, const Part& part, const float* x, const float* dy, int64_t thread,
-              float* sums) const {
+  void sum_up(Tiles range, const Part& part, const float* x, const InputNorm* norm, const float* dy,
+              int64_t thread, float* sums) const {
     const Elements of_x(x_ + thread * elements_of_x(), block_, part.c.count);
     const Elements of_dy(dy_ + thread * elements_of_dy(), block_, part.k.count);
     for (int64_t at = range.begin; at < range.end; at += block_) {
       const Tiles block{at, std::min(at + block_, range.end)};
-      grid_.transform_x(x, block, part.c, of_x);
+      grid_.transform_x(x, norm, block, part.c, of_x);
       grid_.transform_dy(dy, block, part.k, of_dy);
       const auto multiply_block = at == range.begin ? tiles::multiply<tiles::Ends::exact, false>
                                                     : tiles::multiply<tiles::Ends::exact, true>;
@@ -125,13 +129,13 @@ class WeightGradient {
     for (int64_t k = filters.begin; k < filters.begin + filters.count; ++k)
       for (int64_t c = 0; c < part.c.count; c += kWidth) {
         constexpr int kIn = kInputs<kOut>;
-        V taps[kFilter][kFilter];
-        transform_square<kIn, kFilter>(
-            transform_to_filter_gradient,
-            [&](int i, int j) { return load<V>(sums + part.at(i * kIn + j, k) + c); }, taps);
         float* to = dweight + (part.k.begin + k) * kTaps * shape_.c + part.c.begin + c;
-        for (int at = 0; at < kTaps; ++at)
-          store(to + at * shape_.c, taps[at / kFilter][at % kFilter]);
+        transform_square<kIn, kFilter>(
+            transform_to_filter_gradient<V>,
+            [&](int i, int j) { return load<V>(sums + part.at(i * kIn + j, k) + c); },
+            [&](int, const V(&taps)[kFilter]) {
+              for (int j = 0; j < kFilter; ++j, to += shape_.c) store(to, taps[j]);
+            });
       }
   }
 
@@ -156,6 +160,8 @@ bool is_weight_gradient_worth_it(const ConvShape& shape) {
 template bool is_weight_gradient_worth_it<2>(const ConvShape&);
 template bool is_weight_gradient_worth_it<4>(const ConvShape&);
 
+bool transforms_x_once(const ConvShape& shape) { return shape.k <= kMostK; }
+
 int64_t backward_weight_scratch(const ConvShape& shape) {
   return with_tile(shape, ConvPass::backward_weight, [&]<int kOut>(TileOf<kOut>) {
     return WeightGradient<kOut>(shape, num_threads(), nullptr).scratch_bytes();
@@ -163,9 +169,9 @@ int64_t backward_weight_scratch(const ConvShape& shape) {
 }
 
 void backward_weight(const ConvShape& shape, const float* x, const float* dy, float* dweight,
-                     void* scratch) {
+                     void* scratch, const InputNorm* norm) {
   with_tile(shape, ConvPass::backward_weight, [&]<int kOut>(TileOf<kOut>) {
-    WeightGradient<kOut>(shape, num_threads(), scratch).run(x, dy, dweight);
+    WeightGradient<kOut>(shape, num_threads(), scratch).run(x, norm, dy, dweight);
   });
 }
 

@@ -273,6 +273,26 @@ TEST_CASE("models: a shortcut, a norm and a ReLU are one op") {
   CHECK(ops.names.count("normalized_conv2d") == 3);  // the last of a block, of 256 pixels or more
 }
 
+TEST_CASE("models: the norm between two 3x3 convolutions is applied on the way into the second") {
+  struct Case {
+    std::string name;
+    Shape images;
+    size_t convolutions, on_the_way;
+  };
+  const Case cases[] = {{"resnet20", {128, 32, 32, 3}, 19, 9},
+                        {"resnet18", {64, 64, 64, 3}, 20, 8},
+                        // The last block's 4x4 pixels of 4 images are few for their weights.
+                        {"vgg16_bn", {4, 64, 64, 3}, 13, 6}};
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    Ops ops;
+    auto model = on_meta(c.name);
+    (*model)(empty(c.images, {.device = Device::meta()}));
+    CHECK(ops.names.count("normalized_conv2d") == c.on_the_way);
+    CHECK(ops.names.count("conv2d") + ops.names.count("normalized_conv2d") == c.convolutions);
+  }
+}
+
 TEST_CASE("models: every ReLU behind a norm is part of it") {
   for (const auto& [name, others] :
        {std::pair{"shufflenet_v2_x1_0", 0}, std::pair{"densenet121", 0},
