@@ -16,7 +16,7 @@ void resnet50() {
   memory::AccountStats stats = memory::account(Device::meta())->stats();
   auto live = [&](memory::Category c) { return stats.by_category[static_cast<size_t>(c)]; };
   check(live(memory::Category::parameters) == 102'228'160, "97.5 MiB");
-  check(live(memory::Category::activations) == 2'425'319'424, "2.3 GiB held for backward");
+  check(live(memory::Category::activations) == 2'271'178'752, "2.1 GiB held for backward");
   // [/meta]
 }
 

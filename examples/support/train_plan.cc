@@ -63,11 +63,13 @@ void require_batch_asked_for(const TrainFlags& flags, int64_t batch) {
 
 RecomputeMeans means_of(const TrainFlags& flags) { return {.drop = flags.may_drop()}; }
 
-/// As many calls in each as there are in a step, of any batch, over their number.
+/// As many calls in each as there are in a step over their number: which ops convolve depends on
+/// the batch, so of that, or, where it is yet to be found, of the least.
 void set_segments(TrainFlags& flags, const TrainData& data) {
   if (flags.segments == 0) return;
-  constexpr int64_t kAnyBatch = 2;  // batch norm wants two values
-  const auto calls = std::ssize(record_step(rehearsal_of(flags, data, kAnyBatch)).values);
+  constexpr int64_t kLeast = 2;  // batch norm wants two values
+  const int64_t batch = flags.finds_batch() ? kLeast : std::max(flags.batch, kLeast);
+  const auto calls = std::ssize(record_step(rehearsal_of(flags, data, batch)).values);
   flags.recompute = segmented_recomputation(flags.segments, ceil_div(calls, flags.segments));
 }
 

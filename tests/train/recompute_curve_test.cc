@@ -47,9 +47,12 @@ TEST_CASE("the points are plans of the planner, rehearsed: bytes fall, seconds r
       CHECK(point.bound_seconds == plan->bound_seconds);
       CHECK(point.bound_seconds <= point.extra_seconds);
       // The tape makes again what one saved tensor lacks, and then what the next one does; the
-      // planner what both lack at once.
+      // planner what both lack at once. That differs where both lack the same, as the two that the
+      // last op of a residual block saves do when nothing of the blocks before it was kept: in the
+      // plan for the least bytes alone, by 12%.
+      const bool is_least = i + 1 == curve.front.size();
       CHECK(point.extra_seconds >= plan->extra_seconds * (1 - 1e-9));
-      CHECK(point.extra_seconds <= plan->extra_seconds * 1.1);
+      CHECK(point.extra_seconds <= plan->extra_seconds * (is_least ? 1.13 : 1 + 1e-4));
     }
   }
 }
