@@ -1,7 +1,6 @@
 #include "brim/ops/cpu/normalized_conv2d.h"
 
 #include "brim/ops/cpu/depthwise.h"
-#include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/cpu/input_norm.h"
 #include "brim/ops/cpu/narrow_weight.h"
 #include "brim/ops/cpu/normalized_backward.h"
@@ -103,12 +102,10 @@ void backward(const KernelCall& call, const Attributes& attributes) {
   }
 }
 
-/// Is that how a convolution without a norm goes? Of channels that fill the vectors of any
-/// processor, as all have to choose alike.
+/// Of channels that fill the vectors of any processor, as all have to choose alike.
 bool suits_winograd(const ConvShape& shape, ConvPass pass) {
-  const int64_t few = pass == ConvPass::backward_weight ? kFewPixels : kFewPixelsOfOneCall;
-  return !has_few_pixels(shape, few) && shape.c % kWidestFloats == 0 &&
-         shape.k % kWidestFloats == 0 && winograd::suits(shape, pass);
+  return shape.c % kWidestFloats == 0 && shape.k % kWidestFloats == 0 &&
+         winograd::suits(shape, pass);
 }
 
 }  // namespace

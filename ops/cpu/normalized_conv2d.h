@@ -12,7 +12,8 @@ bool normalizes_on_the_way(const ConvShape& shape);
 
 // Of those, `kernel::normalized_conv2d_backward`:
 
-/// Has it a way for them? For depthwise ones, and for those whose data gradient is done as forward.
+/// Has it a way for them? For depthwise ones, and for those whose data gradient is done the
+/// way that forward is.
 bool has_normalized_backward(const ConvShape& shape);
 /// Does it make the weight's gradient too? Of 1x1 where that is small (ops/cpu/narrow_weight.h), of
 /// 3x3 where Winograd's method suits it and has filters so few that x is normalised once.

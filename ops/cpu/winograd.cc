@@ -7,6 +7,7 @@
 #include "brim/base/parallel.h"
 #include "brim/core/launch.h"
 #include "brim/ops/cpu/affordable.h"
+#include "brim/ops/cpu/few_pixels.h"
 #include "brim/ops/cpu/gradient_tiles.h"
 #include "brim/ops/cpu/input_norm.h"
 #include "brim/ops/cpu/norm_backward.h"
@@ -180,7 +181,9 @@ class Convolution {
   std::optional<GradientTiles> into_;
 };
 
-Gathers gathers(bool statistics) { return statistics ? Gathers::statistics : Gathers::nothing; }
+Gathers statistics_if(bool are_wanted) {
+  return are_wanted ? Gathers::statistics : Gathers::nothing;
+}
 
 /// A data gradient as a convolution of dy to dx.
 ConvShape turned(const ConvShape& shape) {
@@ -247,7 +250,9 @@ int outputs_of_tile(const ConvShape& shape, ConvPass pass) {
                            shape.stride == Pair(1) && shape.dilation == Pair(1) &&
                            shape.padding.h < kFilter && shape.padding.w < kFilter &&
                            shape.c % kWidth == 0 && shape.k % kWidth == 0;
-  if (!is_possible) return 0;
+  // A kernel for few pixels is faster (ops/cpu/few_pixels.h).
+  const int64_t few = pass == ConvPass::backward_weight ? kFewPixels : kFewPixelsOfOneCall;
+  if (!is_possible || has_few_pixels(shape, few)) return 0;
   const ConvShape outputs = to_convolve(shape, pass);
   const int64_t channels = std::min(shape.c, shape.k);
   // The transforms are dearer: a tenth of the multiplications is not worth them.
@@ -260,7 +265,7 @@ int outputs_of_tile(const ConvShape& shape, ConvPass pass) {
 
 int64_t forward_scratch(const ConvShape& shape, bool with_statistics) {
   return with_tile(shape, ConvPass::forward, [&]<int kOut>(TileOf<kOut>) {
-    return Convolution<kOut>(shape, gathers(with_statistics), num_threads(), nullptr)
+    return Convolution<kOut>(shape, statistics_if(with_statistics), num_threads(), nullptr)
         .scratch_bytes();
   });
 }
@@ -268,7 +273,7 @@ int64_t forward_scratch(const ConvShape& shape, bool with_statistics) {
 void forward(const ConvShape& shape, const float* x, const float* weight, const float* bias,
              float* y, const BatchStatistics& statistics, void* scratch, const InputNorm* norm) {
   with_tile(shape, ConvPass::forward, [&]<int kOut>(TileOf<kOut>) {
-    Convolution<kOut>(shape, gathers(statistics.are_wanted()), num_threads(), scratch)
+    Convolution<kOut>(shape, statistics_if(statistics.are_wanted()), num_threads(), scratch)
         .run(x, norm, bias, y, statistics, [&](Channels outputs, const Filters& to) {
           transform_filters<kInputs<kOut>>(weight, outputs, shape.c, to);
         });

@@ -19,8 +19,10 @@ namespace brim::cpu::winograd {
 /// Outputs of a tile, each way, where the method is possible, and faster than a direct sum
 /// (bench/conv_bench.cc): 2 or 4, else 0. Stride, dilation and groups are 1; channels fill vectors,
 /// and are enough of them to outweigh the transforms of x and y, as the tiles are to outweigh those
-/// of the filters. And the scratch, which grows with threads, is with two of them, and without
-/// statistics, no larger than x, y and the weights together.
+/// of the filters, and pixels are not few (ops/cpu/few_pixels.h). And the scratch, which grows with
+/// threads and with the processor's vectors, is with two of them, of the widest, and without
+/// statistics, no larger than x, y and the weights together: processors whose vectors the channels
+/// fill choose alike.
 int outputs_of_tile(const ConvShape& shape, ConvPass pass);
 /// Is it so at all?
 inline bool suits(const ConvShape& shape, ConvPass pass) {

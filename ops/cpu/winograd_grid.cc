@@ -194,7 +194,6 @@ void Grid<kOut>::transform_to_y(const Elements& from, Tiles tiles, Channels chan
   is_streamed(y) ? run(std::true_type()) : run(std::false_type());
 }
 
-/// A tile of which some outputs are outside.
 template <int kOut>
 void Grid<kOut>::put_some(const Run& tile, const V (&outputs)[kOut * kOut], int64_t channel,
                           bool streams, float* to, const PartSums* sums) const {

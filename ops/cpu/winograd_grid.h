@@ -79,9 +79,9 @@ class Grid {
 
   int64_t count() const { return shape_.n * rows_ * columns_; }
 
-  /// Elements of what the tiles see of x, as it is or through a norm. What two
-  /// tiles share, and what is transformed again for other filters, is normalised each time: that is
-  /// less than to write and read it.
+  /// Elements of what the tiles see of x, as it is or through a norm. What two tiles share, and
+  /// what is transformed again for other filters, is normalised each time: that is less than to
+  /// write and read it.
   void transform_x(const float* x, const InputNorm* norm, Tiles tiles, Channels channels,
                    const Elements& to) const;
   /// Elements of their gradients.
@@ -135,6 +135,7 @@ class Grid {
                                           const Body& body) const;
   /// Are y, or a gradient of its shape, better stored past the caches?
   bool is_streamed(const float* y) const;
+  /// Those outputs of a tile that are inside.
   void put_some(const Run& tile, const V (&outputs)[kOut * kOut], int64_t channel, bool streams,
                 float* to, const PartSums* sums) const;
   /// Of its first output.

@@ -99,6 +99,12 @@ TEST_CASE("a remedy that leaves the numbers is chosen, one that changes them pro
   CHECK(table.find("as asked for") != std::string::npos);
   CHECK(table.find("chosen") != std::string::npos);
   CHECK(table.find("too much") != std::string::npos);
+
+  // Below what that one takes it is the parts.
+  const int64_t less = chosen.memory.peak_reserved - 64;
+  result = standard_ladder().climb(setup_of(kCase), {.limit = less, .may_choose_all = true});
+  REQUIRE(result.chosen.has_value());
+  CHECK(result.considered[*result.chosen].names == std::vector<std::string>{"micro-batches"});
 }
 
 TEST_CASE("where nothing fits, what is planned is planned for the training that was changed") {
