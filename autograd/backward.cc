@@ -92,11 +92,12 @@ class Engine final : private FactorsTaker {
     }
     if (offload() != nullptr) fetched_.before(node, next_after(node));
     ReadingScope reading(node);
-    node.make_saved_resident();
+    Tensors sources = node.make_saved_resident();
     ModuleScope module(node.module);
     memory::SiteScope site(node.site(memory::Phase::backward));
     BackwardCall call(node, grads, options_.retain_graph, may_take_factors() ? this : nullptr);
     Tensors input_grads = node.op->backward(call);
+    sources.clear();
     notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module,
             &node});
     grads.clear();

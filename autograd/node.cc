@@ -50,15 +50,33 @@ bool Node::derives_output(int i, const Value& value) const {
   return !value.is_resident() && op->derives_output(i) && replay_inputs.size() == inputs.size();
 }
 
-// Held from then on: this node reads them.
-void Node::make_saved_resident() {
+// Which ones is settled before the first is made. The tape holds what was saved from then on, since
+// this node reads it, but not what an output is derived from.
+Tensors Node::make_saved_resident() {
   const auto is_missing = [](const SavedTensor& tensor) {
     return tensor.value() != nullptr && !tensor.value()->is_resident();
   };
+  std::vector<Value*> saved, sources;
+  const auto add = [&](const SavedTensor& tensor, std::vector<Value*>& list) {
+    if (tensor.value()->is_held()) tensor.get(op->name());  // it was overwritten: that is said
+    list.push_back(tensor.value());
+  };
   for (const auto& [i, tensor] : saved_inputs)
-    if (is_missing(tensor) && !remakes_rows(i, *tensor.value())) tensor.get(op->name());
-  for (const auto& [i, tensor] : saved_outputs)
-    if (is_missing(tensor) && !derives_output(i, *tensor.value())) tensor.get(op->name());
+    if (is_missing(tensor) && !remakes_rows(i, *tensor.value())) add(tensor, saved);
+  for (const auto& [i, tensor] : saved_outputs) {
+    if (!is_missing(tensor)) continue;
+    if (!derives_output(i, *tensor.value())) {
+      add(tensor, saved);
+    } else {
+      for (const SavedTensor& input : replay_inputs)
+        if (is_missing(input) && std::ranges::find(saved, input.value()) == saved.end())
+          add(input, sources);
+    }
+  }
+  saved.insert(saved.begin(), sources.begin(), sources.end());
+  Tensors made = rebuild_together(saved, op->name());
+  made.resize(sources.size());
+  return made;
 }
 
 void Node::release_saved() {

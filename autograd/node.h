@@ -59,8 +59,8 @@ class Node {
   bool remakes_rows(int i, const Value& value) const;
   /// Will it read the inputs instead of saved output i, which was dropped?
   bool derives_output(int i, const Value& value) const;
-  /// Makes again what else backward will read and was dropped.
-  void make_saved_resident();
+  /// Makes again what else backward will read and was dropped. Returns what nobody else holds.
+  Tensors make_saved_resident();
   void release_saved();
   /// Lets go of what backward has read for the last time, and of what was kept only to make again
   /// what nothing reads any more. Iterative.

@@ -1,7 +1,9 @@
 #include "brim/autograd/rebuild.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -22,22 +24,25 @@ const Shape& shape_of(const Value& value) {
 
 class Rebuilding {
  public:
-  /// All of it, or some rows.
-  Rebuilding(Value& wanted, const char* reader, std::optional<RowRange> rows = {})
+  /// All of them, or some rows. They are at the same depth of segments.
+  Rebuilding(std::span<Value* const> wanted, const char* reader, std::optional<RowRange> rows = {})
       : wanted_(wanted), reader_(reader), rows_(rows) {}
 
-  Tensor run() {
-    uses_[&wanted_] = 1;
+  /// Of each of them.
+  Tensors run() {
+    for (const Value* value : wanted_) ++uses_[value];  // until all are made
     find_missing();
     for (const auto& node : nodes_) run_again(*node);
-    return std::move(made_.at(&wanted_));
+    Tensors made;
+    for (const Value* value : wanted_) made.push_back(made_.at(value));
+    return made;
   }
 
  private:
   // Calls whose results are missing, in the order in which they ran.
   void find_missing() {
     std::unordered_set<const Node*> known;
-    std::vector<Value*> open{&wanted_};
+    std::vector<Value*> open(wanted_.begin(), wanted_.end());
     while (!open.empty()) {
       std::shared_ptr<Node> node = producer_of(*open.back());
       open.pop_back();
@@ -136,9 +141,13 @@ class Rebuilding {
         output.shape(), output.dtype(), expected.shape, expected.dtype);
     if (!rows_) {
       RebuildScope::note(shared);
-      value->set(output, wanted_);
+      value->set(output, is_wanted(value), wanted_.front()->segment().depth);
     }
     if (uses_.contains(value)) made_[value] = output;
+  }
+
+  bool is_wanted(const Value* value) const {
+    return std::ranges::find(wanted_, value) != wanted_.end();
   }
 
   void let_go(const Value* value) {
@@ -146,7 +155,7 @@ class Rebuilding {
     if (uses != uses_.end() && --uses->second == 0) made_.erase(value);
   }
 
-  Value& wanted_;
+  std::span<Value* const> wanted_;
   const char* reader_;
   std::optional<RowRange> rows_;
   std::vector<std::shared_ptr<Node>> nodes_;
@@ -182,7 +191,25 @@ void RebuildScope::note(const std::shared_ptr<Value>& made) {
   if (current != nullptr) current->made_.push_back(made);
 }
 
-Tensor rebuild(Value& wanted, const char* reader) { return Rebuilding(wanted, reader).run(); }
+Tensor rebuild(Value& wanted, const char* reader) {
+  Value* const one[] = {&wanted};
+  return Rebuilding(one, reader).run().front();
+}
+
+Tensors rebuild_together(const std::vector<Value*>& wanted, const char* reader) {
+  // Of outer segments first: what inner ones make on the way is let go.
+  std::map<int, std::vector<size_t>> by_depth;
+  for (size_t i = 0; i < wanted.size(); ++i) by_depth[wanted[i]->segment().depth].push_back(i);
+  Tensors all(wanted.size());
+  for (const auto& [depth, numbers] : by_depth) {
+    std::vector<Value*> missing;
+    for (size_t i : numbers)
+      if (!wanted[i]->is_resident()) missing.push_back(wanted[i]);
+    const Tensors made = missing.empty() ? Tensors() : Rebuilding(missing, reader).run();
+    for (size_t i : numbers) all[i] = wanted[i]->get(reader);
+  }
+  return all;
+}
 
 namespace {
 
@@ -231,7 +258,8 @@ std::vector<Tensor> sources_of_rows(const Value& wanted) {
 }
 
 Tensor rebuild_rows(Value& wanted, RowRange rows, const char* reader) {
-  return Rebuilding(wanted, reader, rows).run();
+  Value* const one[] = {&wanted};
+  return Rebuilding(one, reader, rows).run().front();
 }
 
 }  // namespace brim::autograd

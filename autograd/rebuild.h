@@ -26,6 +26,9 @@ struct RowRange {
 /// input was overwritten, or the op now gives another shape or dtype; `memory::OutOfMemory`.
 /// Observers see `Phase::recompute`. `reader` is the op that asks.
 Tensor rebuild(Value& wanted, const char* reader);
+/// The same of several, which may name a value twice, for one step of backward: what more than one
+/// of them lacks is made once.
+std::vector<Tensor> rebuild_together(const std::vector<Value*>& wanted, const char* reader);
 
 /// Can rows of `wanted`, which is dropped, be made without the rest of it? So it is where its call
 /// works by rows (`Op::is_rowwise`) and draws no random numbers, as do those of all that is missing

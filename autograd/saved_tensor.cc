@@ -103,10 +103,9 @@ void Value::renew(const Tensor& tensor) {
   version_ = tensor.storage()->version();
 }
 
-void Value::set(const Tensor& tensor, const Value& rebuilt_for) {
+void Value::set(const Tensor& tensor, bool is_next, int depth) {
   renew(tensor);
-  const bool is_next = &rebuilt_for == this;
-  const bool stays = fate_ != Fate::remake && segment_.depth <= rebuilt_for.segment_.depth;
+  const bool stays = fate_ != Fate::remake && segment_.depth <= depth;
   if (users_ > 0 && (is_next || stays)) hold_ = TapeHold(tensor.storage());
 }
 

@@ -6,6 +6,7 @@
 #include "brim/base/cuda/graph.h"
 #include "brim/base/error.h"
 #include "brim/base/flush_denormals.h"
+#include "brim/base/gathered.h"
 #include "brim/base/parallel.h"
 
 namespace brim {
@@ -19,7 +20,13 @@ void CallList::run() const {
   expect<ValueError>(num_threads() == threads_, "replay",
                      "recorded with {} threads, but now there are {}", threads_, num_threads());
   const FlushDenormals flush;  // as `launch`
-  for (const auto& call : calls_) call();
+  const int depth = gathering_depth();
+  try {
+    for (const auto& call : calls_) call();
+  } catch (...) {
+    while (gathering_depth() > depth) end_gathering();  // the call that would have is not made
+    throw;
+  }
 }
 
 CallRecording* CallRecording::current() { return current_recording; }

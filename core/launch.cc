@@ -12,9 +12,9 @@
 #include "brim/base/cuda/ranges.h"
 #include "brim/base/cuda/stream.h"
 #include "brim/base/flush_denormals.h"
+#include "brim/base/gathered.h"
 #include "brim/base/stand_in.h"
 #include "brim/core/call_list.h"
-#include "brim/core/cuda/batch.h"
 #include "brim/core/cuda/register.h"
 #include "brim/core/kernels.h"
 #include "brim/core/widened.h"
@@ -129,7 +129,7 @@ void wait_if_asked(const detail::Invocation& invocation, Device device) {
     return value != nullptr && std::string_view(value) == "1";
   }();
   if (!asked) return;
-  cuda::start_gathered();
+  start_gathered();
   try {
     cuda::numbered_stream(device, memory::current_stream()).synchronize();
   } catch (const DeviceError& error) {
@@ -271,7 +271,7 @@ void detail::launch(const Invocation& invocation) {
   }
   for (const Tensor& tensor : invocation.out)
     if (tensor.defined()) tensor.storage()->note_write(invocation.name);
-  if (observers != nullptr) cuda::start_gathered();  // each with its own work
+  if (observers != nullptr) start_gathered();  // each with its own work
   for (auto* scope = observers; scope != nullptr; scope = scope->before_)
     scope->observer_.finished();
 }

@@ -110,6 +110,7 @@ class Table {
       {"slice", kAsGiven},
       {"softmax", kAsGiven},
       {"split", kAsGiven},
+      {"squeeze_excitation", kAsGiven},
       {"sqrt", kAsGiven},
       {"tanh", kAsGiven},
   };

@@ -1,6 +1,7 @@
 #include "brim/ops/slice.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "brim/ops/op.h"
 
@@ -9,12 +10,13 @@ namespace {
 
 class Slice final : public autograd::Op {
  public:
-  Slice(int axis, const SliceOptions& options) : axis_(axis), options_(options) {}
+  explicit Slice(std::vector<AxisSlice> slices) : slices_(std::move(slices)) {}
   const char* name() const override { return "slice"; }
 
   Tensors forward(const Tensors& in, const autograd::ForwardContext&) const override {
-    expect<ValueError>(options_.step >= 1, name(), "expected a step of at least 1, got {}",
-                       options_.step);
+    for (const AxisSlice& each : slices_)
+      expect<ValueError>(each.range.step >= 1, name(), "expected a step of at least 1, got {}",
+                         each.range.step);
     return {view_of(in[0])};
   }
 
@@ -36,28 +38,36 @@ class Slice final : public autograd::Op {
 
  private:
   Tensor view_of(const Tensor& x) const {
-    int axis = normalize_axis(axis_, x.dim(), name());
-    int64_t size = x.shape()[axis];
-    auto position = [size](int64_t i) {
-      return std::clamp<int64_t>(i < 0 ? i + size : i, 0, size);
-    };
-    int64_t begin = position(options_.begin), end = std::max(begin, position(options_.end));
     Layout layout = x.layout();
-    // Written so that no step overflows.
-    layout.shape[axis] = end == begin ? 0 : (end - begin - 1) / options_.step + 1;
-    layout.offset += begin * layout.strides[axis];
-    if (layout.shape[axis] > 1) layout.strides[axis] *= options_.step;
+    for (const AxisSlice& each : slices_) cut(layout, each);
     return Tensor(x.storage(), layout);
   }
 
-  int axis_;
-  SliceOptions options_;
+  void cut(Layout& layout, const AxisSlice& slice) const {
+    const int axis = normalize_axis(slice.axis, layout.shape.size(), name());
+    const int64_t size = layout.shape[axis];
+    auto position = [size](int64_t i) {
+      return std::clamp<int64_t>(i < 0 ? i + size : i, 0, size);
+    };
+    const SliceOptions& range = slice.range;
+    const int64_t begin = position(range.begin), end = std::max(begin, position(range.end));
+    // Written so that no step overflows.
+    layout.shape[axis] = end == begin ? 0 : (end - begin - 1) / range.step + 1;
+    layout.offset += begin * layout.strides[axis];
+    if (layout.shape[axis] > 1) layout.strides[axis] *= range.step;
+  }
+
+  std::vector<AxisSlice> slices_;
 };
 
 }  // namespace
 
 Tensor slice(Tensor x, int axis, SliceOptions options, Where where) {
-  return autograd::apply_one(std::make_shared<Slice>(axis, options), {std::move(x)}, where);
+  return slice(std::move(x), {{axis, options}}, where);
+}
+
+Tensor slice(Tensor x, std::vector<AxisSlice> slices, Where where) {
+  return autograd::apply_one(std::make_shared<Slice>(std::move(slices)), {std::move(x)}, where);
 }
 
 }  // namespace brim

@@ -1,10 +1,12 @@
-// A range of indices along one axis: Python's x[begin:end:step], one axis a call. Forward copies
+// Ranges of indices along axes: Python's x[begin:end:step], and x[:, ::2, ::2]. Forward copies
 // nothing, but the view keeps all bytes of x alive. Backward fills a gradient of x's whole size for
-// each call, so taking a tensor apart into many is costly. Its opposites: `concat` and `pad`.
+// each call, so taking a tensor apart into many is costly, and so is an axis a call. Its opposites:
+// `concat` and `pad`.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "brim/autograd/scope.h"
 #include "brim/core/tensor.h"
@@ -25,5 +27,14 @@ struct SliceOptions {
 ///   slice(x, -1, {.begin = -3})    the last three channels
 /// Throws `ShapeError` for an axis that is out of range, `ValueError` for a step below 1.
 Tensor slice(Tensor x, int axis, SliceOptions options, Where where = Where::current());
+
+/// What to take along an axis.
+struct AxisSlice {
+  int axis = 0;
+  SliceOptions range = {};
+};
+/// One after the other, as one op.
+///   slice(x, {{1, {.step = 2}}, {2, {.step = 2}}})    every other pixel of NHWC images
+Tensor slice(Tensor x, std::vector<AxisSlice> slices, Where where = Where::current());
 
 }  // namespace brim

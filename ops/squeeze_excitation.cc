@@ -1,7 +1,7 @@
 #include "brim/ops/squeeze_excitation.h"
 
-#include "brim/autograd/input_rule.h"
 #include "brim/base/stand_in.h"
+#include "brim/ops/cast.h"
 #include "brim/ops/conv2d.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/global_avg_pool.h"
@@ -40,16 +40,13 @@ class SqueezeExcitation final : public autograd::Op {
   std::vector<int> overwrites() const override { return {kX}; }
 
   Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override {
-    require_floating(name(), in[kX]);
-    for (int i : {kWeight1, kBias1, kWeight2, kBias2})
-      require_same_kind(name(), in[kX], in[static_cast<size_t>(i)]);
     Tensor x = contiguous(in[kX]);
-    const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
+    const TensorOptions options{.dtype = in[kWeight1].dtype(), .device = x.device()};
     Tensor mean = empty(pooled(x.shape(), x.size(3)), options),
            hidden = empty(pooled(x.shape(), in[kBias1].size(0)), options),
            gate = empty(mean.shape(), options);
     Tensor y = output_over(in, context, x);
-    launch(kernel::squeeze_excitation,
+    launch(kernel::squeeze_excitation, x.dtype(),
            {x, contiguous(in[kWeight1]), contiguous(in[kBias1]), contiguous(in[kWeight2]),
             contiguous(in[kBias2])},
            {y, mean, hidden, gate});
@@ -129,24 +126,35 @@ void require_shapes(const Tensor& x, const Tensor& weight1, const Tensor& bias1,
   require(bias2, {channels}, "bias2");
 }
 
+// All of one dtype, but that x may be lower. That of the weights is returned.
+Dtype require_dtypes(const Tensor& x, std::initializer_list<const Tensor*> others) {
+  require_floating(kName, x);
+  const Tensor& weight1 = **others.begin();
+  const bool mixed = is_low_precision(x.dtype()) && weight1.dtype() == Dtype::float32;
+  for (const Tensor* other : others) require_same_kind(kName, mixed ? weight1 : x, *other);
+  expect<DeviceError>(x.device() == weight1.device(), kName, "expected one device, got {} and {}",
+                      x.device(), weight1.device());
+  return weight1.dtype();
+}
+
 Tensor composed(Tensor x, Tensor weight1, Tensor bias1, Tensor weight2, Tensor bias2, Where where) {
   const Shape shape = pooled(x.shape(), x.size(3));
   Tensor gate = reshape(global_avg_pool(x, where), shape, where);
+  gate = cast(std::move(gate), weight1.dtype(), where);
   gate = conv2d(std::move(gate), std::move(weight1), std::move(bias1), {}, where);
   gate = relu(std::move(gate), where);
   gate = conv2d(std::move(gate), std::move(weight2), std::move(bias2), {}, where);
-  return mul(std::move(x), hardsigmoid(std::move(gate), where), where);
+  gate = cast(hardsigmoid(std::move(gate), where), x.dtype(), where);
+  return mul(std::move(x), std::move(gate), where);
 }
 
 }  // namespace
 
 Tensor squeeze_excitation(Tensor x, Tensor weight1, Tensor bias1, Tensor weight2, Tensor bias2,
                           Where where) {
-  require_floating(kName, x);
+  const Dtype weights = require_dtypes(x, {&weight1, &bias1, &weight2, &bias2});
   require_shapes(x, weight1, bias1, weight2, bias2);
-  // A rule, such as autocast's, may have the products in another dtype.
-  if (is_low_precision(x.dtype()) || device_meant(x.device()).is_cuda() ||
-      autograd::input_rule() != nullptr)
+  if (is_low_precision(weights) || device_meant(x.device()).is_cuda())
     return composed(std::move(x), std::move(weight1), std::move(bias1), std::move(weight2),
                     std::move(bias2), where);
   return autograd::apply_one(

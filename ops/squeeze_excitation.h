@@ -16,19 +16,22 @@ namespace brim {
 ///   mean = the average of x over its pixels.
 ///
 /// x is [N,H,W,C], weight1 [S,1,1,C], bias1 [S], weight2 [C,1,1,S], bias2 [C], as 1x1 convolutions
-/// have them; one floating dtype. The result is of x's shape, and that of an image does not depend
-/// on the others. Saves x, the weights, and of each image mean, hidden and gate.
+/// have them; of one floating dtype, but that x may be of a lower one than the others, which are
+/// float32 then: so it is under autocast, and gates are computed in float32. The result is of x's
+/// shape and dtype, and that of an image does not depend on the others. Saves x, the weights, and
+/// of each image mean, hidden and gate.
 ///
-/// Of float32 and float64 on a CPU it is one kernel forward and one backward. Of halves, under
-/// autocast and on a GPU it is `global_avg_pool`, `conv2d`, `relu`, `conv2d`, `hardsigmoid` and
-/// `mul`. Throws `ShapeError`, `DtypeError` or `DeviceError` for tensors that do not go together,
-/// `ShapeError` for an x without pixels.
+/// On a CPU it is one kernel forward and one backward. With weights of halves, and on a GPU, it is
+/// `global_avg_pool`, `conv2d`, `relu`, `conv2d`, `hardsigmoid` and `mul`. Throws `ShapeError`,
+/// `DtypeError` or `DeviceError` for tensors that do not go together, `ShapeError` for an x without
+/// pixels.
 Tensor squeeze_excitation(Tensor x, Tensor weight1, Tensor bias1, Tensor weight2, Tensor bias2,
                           Where where = Where::current());
 
 namespace kernel {
 /// in: x, weight1 [S,1,1,C], bias1, weight2 [C,1,1,S], bias2; out: y, which may be x, and mean
-/// [N,1,1,C], hidden [N,1,1,S], gate [N,1,1,C]. Contiguous, as everywhere here. On the CPU.
+/// [N,1,1,C], hidden [N,1,1,S], gate [N,1,1,C]. Contiguous, as everywhere here. On the CPU, keyed
+/// by the dtype of x, y and their gradients; where that is a half, all others are float32.
 inline constexpr Kernel<NoAttributes> squeeze_excitation{"squeeze_excitation"};
 /// The scaling alone. in: x, gate; out: y, which may be x.
 inline constexpr Kernel<NoAttributes> squeeze_excitation_scale{"squeeze_excitation_scale"};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "brim/core/batch.h"
 #include "brim/core/call_list.h"
 #include "brim/optim/optimizer.h"
 #include "brim/optim/require_kernel.h"
@@ -48,8 +49,11 @@ Ema::Ema(nn::Module& model, const EmaOptions& options) : options_(options) {
 
 void Ema::update() noexcept {
   begin_replay();
-  for (const Pair& pair : pairs_)
-    launch(kernel::ema, pair.average.dtype(), {pair.value, rest_}, {pair.average});
+  {
+    const BatchScope in_one_pass;
+    for (const Pair& pair : pairs_)
+      launch(kernel::ema, pair.average.dtype(), {pair.value, rest_}, {pair.average});
+  }
   end_replay();
 }
 
@@ -69,6 +73,7 @@ std::vector<nn::NamedTensor> Ema::named_state() const {
 }
 
 void Ema::swap() noexcept {
+  const BatchScope in_one_pass;
   for (const Pair& pair : pairs_) launch(kernel::ema_swap, {}, {pair.value, pair.average});
   in_use_ = !in_use_;
 }

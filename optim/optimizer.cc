@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "brim/base/stand_in.h"
+#include "brim/core/batch.h"
 #include "brim/core/call_list.h"
-#include "brim/core/cuda/batch.h"
 #include "brim/optim/judge.h"
 #include "brim/optim/register_kernels.h"
 #include "brim/optim/require_kernel.h"
@@ -188,7 +188,10 @@ void Optimizer::sum_squares(const Update& update) {
 std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates) {
   // The device adds up all of them, also those of parameters without a gradient.
   if (is_recording() && updates.size() < parameters_.size()) fill(square_sums_, 0);
-  for (const Update& update : updates) sum_squares(update);
+  {
+    const BatchScope in_one_pass;
+    for (const Update& update : updates) sum_squares(update);
+  }
   if (square_sums_.device().is_meta() || is_recording()) return {};
   const double* sums = square_sums();
   if (options_.check_finite)
@@ -240,7 +243,7 @@ const double* Optimizer::square_sums() {
 void Optimizer::commit() noexcept {
   if (updates_.empty()) return;
   {
-    const cuda::BatchScope in_one_kernel;
+    const BatchScope in_one_pass;
     for (const Update& each : updates_) update(each.parameter, each.gradient, Tensor());
   }
   steps_ = values_.step;

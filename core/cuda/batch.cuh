@@ -1,23 +1,12 @@
-// Kernels that gather in a `BatchScope` (batch.h): a loop over the elements of one tensor is an
+// Kernels that gather in a `BatchScope` (core/batch.h): a loop over the elements of one tensor is an
 // entry of a batch, which travels as the argument of one kernel.
 #pragma once
 
 #include "brim/base/cuda/launch.cuh"
+#include "brim/base/gathered.h"
 #include "brim/core/launch.h"
 
 namespace brim::cuda {
-
-/// What was gathered on this thread and did not start yet.
-class Gathered {
- public:
-  virtual ~Gathered() = default;
-  virtual void start() = 0;
-};
-
-bool gathers();
-/// Starts what was gathered before `next`, if that is another one.
-void gather_in(Gathered* next);
-void note_batch_started();
 
 // Of CUDA's 32,764 bytes of arguments. The emulator copies them for each thread.
 #ifdef BRIM_CUDA_EMULATOR
@@ -106,7 +95,7 @@ void for_each_element_of_batch(const KernelCall& call, int64_t elements, const B
   if (elements == 0) return;
   auto& batch = GatheredBatch<Body>::of_this_thread();
   batch.add(call.stream, kernel, body, elements);
-  if (!gathers()) gather_in(nullptr);
+  if (gathering_depth() == 0) start_gathered();
 }
 
 }  // namespace brim::cuda

@@ -34,8 +34,7 @@ class CifarBlock final : public Module {
  private:
   // Zero channels on both sides of the old ones, as in the implementations that reproduced it.
   Tensor subsample(Tensor x) const {
-    x = slice(std::move(x), 1, {.step = 2});
-    x = slice(std::move(x), 2, {.step = 2});
+    x = slice(std::move(x), {{1, {.step = 2}}, {2, {.step = 2}}});
     const int64_t added = (conv2.weight.size(0) - x.size(3)) / 2;
     return pad(std::move(x), {{}, {}, {}, {added, added}});
   }

@@ -95,15 +95,15 @@ void channel_sums(const ImageSize& image, const Add& add, const Finish& finish) 
                });
 }
 
-/// to[i] = value(i, c) for each element of the image and its channel, vectors of them; past the
-/// caches where `streams`. Each is read before it is written.
+/// to[i] = value(i, c) for each element of the image and its channel, vectors of them, of floats
+/// where T is a half; past the caches where `streams`. Each is read before it is written.
 template <class T, bool kStream, class Value>
 void map_pixels(const ImageSize& image, T* to, const Value& value) {
   parallel_for(image.pixels, kImageGrain / std::max<int64_t>(image.channels, 1) + 1,
                [&](int64_t begin, int64_t end) {
                  for (int64_t at = begin * image.channels; at < end * image.channels;
                       at += image.channels)
-                   for_lanes_and_halves<T>(image.channels, [&]<class V>(int64_t c) {
+                   for_lanes_and_halves<Compute<T>>(image.channels, [&]<class V>(int64_t c) {
                      const V result = value.template operator()<V>(at + c, c);
                      if constexpr (kStream && is_vector<V>)
                        stream(to + at + c, result);
@@ -124,7 +124,8 @@ void map_pixels(const ImageSize& image, bool streams, T* to, const Value& value)
 /// Can results of these images be stored past the caches, and should they?
 template <class T>
 bool worth_streaming(const View& images, const T* to) {
-  return images.shape.back() % kLanes<Vector<T>> == 0 && worth_streaming(to, images.numel());
+  return images.shape.back() % kLanes<Vector<Compute<T>>> == 0 &&
+         worth_streaming(to, images.numel());
 }
 
 }  // namespace brim::cpu

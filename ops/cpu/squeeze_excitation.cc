@@ -32,11 +32,14 @@ void for_columns(int64_t columns, int64_t rows, int64_t depth, const Body& body)
                });
 }
 
-template <class T>
+/// Images are of S, weights and what there is of each image of what S is computed in.
+template <class S>
 struct Forward {
+  using T = Compute<S>;
+
   Forward(const KernelCall& call)
       : z(call.in[0], call.in[2].numel()),
-        x(data<T>(call.in[0])),
+        x(data<S>(call.in[0])),
         weight1(data<T>(call.in[1])),
         bias1(data<T>(call.in[2])),
         weight2(data<T>(call.in[3])),
@@ -60,12 +63,13 @@ struct Forward {
   }
 
   Sizes z;
-  const T *x, *weight1, *bias1, *weight2, *bias2;
+  const S* x;
+  const T *weight1, *bias1, *weight2, *bias2;
   T *mean, *hidden, *gate;
 
  private:
   void average(int64_t i) const {
-    const T* from = x + i * z.size();
+    const S* from = x + i * z.size();
     channel_sums<T>(
         z.image, [=]<class V>(V sum, int64_t at) { return sum + load<V>(from + at); },
         [=, this](int64_t c, double sum) {
@@ -75,30 +79,31 @@ struct Forward {
 };
 
 // y = x * gate of an image.
-template <class T>
-void scale_image(const ImageSize& image, const T* x, const T* gate, bool streams, T* y) {
+template <class S>
+void scale_image(const ImageSize& image, const S* x, const Compute<S>* gate, bool streams, S* y) {
   map_pixels(image, streams, y,
              [=]<class V>(int64_t i, int64_t c) { return load<V>(x + i) * load<V>(gate + c); });
 }
 
-template <class T>
+template <class S>
 void squeeze_excitation(const KernelCall& call, const NoAttributes&) {
-  const Forward<T> f(call);
-  T* y = call.out[0].as<T>();
+  const Forward<S> f(call);
+  S* y = call.out[0].as<S>();
   const bool streams = y != f.x && worth_streaming(call.out[0], y);
   const int64_t size = f.z.size();
-  for_image_groups(f.z.images, size * static_cast<int64_t>(sizeof(T)), [&](Range images) {
+  for_image_groups(f.z.images, size * static_cast<int64_t>(sizeof(S)), [&](Range images) {
     f.gates(images);
     for (int64_t i = images.begin; i < images.end; ++i)
       scale_image(f.z.image, f.x + i * size, f.gate + i * f.z.c, streams, y + i * size);
   });
 }
 
-template <class T>
+template <class S>
 void scale(const KernelCall& call, const NoAttributes&) {
   const Sizes z(call.in[0], 0);
-  const T *x = call.in[0].as<T>(), *gate = call.in[1].as<T>();
-  T* y = call.out[0].as<T>();
+  const S* x = call.in[0].as<S>();
+  const auto* gate = call.in[1].as<Compute<S>>();
+  S* y = call.out[0].as<S>();
   const bool streams = y != x && worth_streaming(call.out[0], y);
   // Pixels are shared out, since these may be a few images of a batch.
   const int64_t pixels = z.image.pixels, grain = kImageGrain / std::max<int64_t>(z.c, 1) + 1;
@@ -123,26 +128,28 @@ struct Between {
   T *d2, *d1, *shift;
 };
 
-template <class T>
+template <class S>
 class Backward {
  public:
+  using T = Compute<S>;
+
   Backward(const KernelCall& call, const Between<T>& between)
       : z_(backward_sizes(call)),
         between_(between),
-        dy_(data<T>(call.in[0])),
-        x_(data<T>(call.in[1])),
+        dy_(data<S>(call.in[0])),
+        x_(data<S>(call.in[1])),
         weight1_(data<T>(call.in[2])),
         weight2_(data<T>(call.in[3])),
         mean_(data<T>(call.in[4])),
         hidden_(data<T>(call.in[5])),
         gate_(data<T>(call.in[6])),
-        dx_(data<T>(call.out[0])),
+        dx_(data<S>(call.out[0])),
         wants_dx_(call.out[0].present),
         wants_d1_(call.in[3].present),
         streams_(dx_ != dy_ && worth_streaming(call.in[0], dx_)) {}
 
   void run(const KernelCall& call) const {
-    for_image_groups(z_.images, 2 * z_.size() * static_cast<int64_t>(sizeof(T)),
+    for_image_groups(z_.images, 2 * z_.size() * static_cast<int64_t>(sizeof(S)),
                      [&](Range images) { run(images); });
     weight_gradient(between_.d1, z_.s, mean_, z_.c, data<T>(call.out[1]));
     bias_gradient(between_.d1, z_.s, data<T>(call.out[2]));
@@ -165,7 +172,7 @@ class Backward {
   }
 
   void gate_gradient(int64_t i) const {
-    const T *dy = dy_ + i * z_.size(), *x = x_ + i * z_.size();
+    const S *dy = dy_ + i * z_.size(), *x = x_ + i * z_.size();
     channel_sums<T>(
         z_.image,
         [=]<class V>(V sum, int64_t at) { return fma(load<V>(dy + at), load<V>(x + at), sum); },
@@ -176,7 +183,8 @@ class Backward {
   }
 
   void input_gradient(int64_t i) const {
-    const T *dy = dy_ + i * z_.size(), *gate = gate_ + i * z_.c;
+    const S* dy = dy_ + i * z_.size();
+    const T* gate = gate_ + i * z_.c;
     T* shift = between_.shift + i * z_.c;
     for (int64_t c = 0; c < z_.c; ++c) shift[c] /= static_cast<T>(z_.image.pixels);
     map_pixels(z_.image, streams_, dx_ + i * z_.size(), [=]<class V>(int64_t at, int64_t c) {
@@ -228,37 +236,41 @@ class Backward {
 
   Sizes z_;
   Between<T> between_;
-  const T *dy_, *x_, *weight1_, *weight2_, *mean_, *hidden_, *gate_;
-  T* dx_;
+  const S *dy_, *x_;
+  const T *weight1_, *weight2_, *mean_, *hidden_, *gate_;
+  S* dx_;
   bool wants_dx_, wants_d1_, streams_;
 };
 
-template <class T>
+template <class S>
 void backward(const KernelCall& call, const NoAttributes&) {
   ScratchCursor scratch(call.scratch);
-  Backward<T>(call, {scratch, backward_sizes(call)}).run(call);
+  Backward<S>(call, {scratch, backward_sizes(call)}).run(call);
 }
-template <class T>
+template <class S>
 int64_t backward_scratch(const KernelCall& call, const NoAttributes&) {
   ScratchCursor scratch(nullptr);
-  Between<T>(scratch, backward_sizes(call));
+  Between<Compute<S>>(scratch, backward_sizes(call));
   return scratch.used();
 }
 
-template <class T>
-void register_for(Dtype dtype) {
+template <class S>
+void register_for() {
   constexpr DeviceType kCpu = DeviceType::cpu;
-  register_kernel(kernel::squeeze_excitation, kCpu, dtype, squeeze_excitation<T>);
-  register_kernel(kernel::squeeze_excitation_scale, kCpu, dtype, scale<T>);
-  register_kernel(kernel::squeeze_excitation_backward, kCpu, dtype, backward<T>,
-                  backward_scratch<T>);
+  constexpr Dtype kDtype = dtype_of<S>;
+  register_kernel(kernel::squeeze_excitation, kCpu, kDtype, squeeze_excitation<S>);
+  register_kernel(kernel::squeeze_excitation_scale, kCpu, kDtype, scale<S>);
+  register_kernel(kernel::squeeze_excitation_backward, kCpu, kDtype, backward<S>,
+                  backward_scratch<S>);
 }
 
 }  // namespace
 
 void register_squeeze_excitation() {
-  register_for<float>(Dtype::float32);
-  register_for<double>(Dtype::float64);
+  register_for<float>();
+  register_for<double>();
+  register_for<BFloat16>();
+  register_for<Float16>();
 }
 
 }  // namespace brim::cpu

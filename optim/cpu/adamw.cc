@@ -7,6 +7,7 @@
 #include "brim/optim/cpu/float_row.h"
 #include "brim/optim/cpu/register.h"
 #include "brim/optim/cpu/square_sum.h"
+#include "brim/optim/cpu/stretches.h"
 #include "brim/optim/gradient_reader.h"
 
 namespace brim::cpu {
@@ -42,7 +43,7 @@ void update(T* __restrict p, T* __restrict m, T* __restrict v, const T* __restri
 template <class T>
 struct Update {
   T *p, *m, *v;
-  const Numbers<T>& numbers;
+  Numbers<T> numbers;
 
   void fetch(int64_t begin, int64_t count) const {
     for (const T* each : {p, m, v}) fetch_lines(each, begin, count);
@@ -56,16 +57,20 @@ struct Update {
 void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
                const kernel::AdamWAttributes& a) {
   const uint64_t step = optim::step_of(call.in[1].as<double>());
+  const FloatBuffer of_gradient(call.in[0]), of_p(call.out[0]), of_m(call.out[1]),
+      of_v(call.out[2]);
+  const optim::RoundingStream of_parameter{a.parameter_key, step}, of_exp_avg{a.exp_avg_key, step},
+      of_exp_avg_sq{a.exp_avg_sq_key, step};
   update_and_sum<FloatRow::kMost>(
-      call, call.out[3], numbers.read, kGrain, [&](int64_t begin, int64_t end) {
-        FloatRow gradient(call.in[0]), p(call.out[0]), m(call.out[1]), v(call.out[2]);
+      call, call.out[3], numbers.read, kGrain, [=](int64_t begin, int64_t end) {
+        FloatRow gradient(of_gradient), p(of_p), m(of_m), v(of_v);
         for (int64_t at = begin; at < end; at += FloatRow::kMost) {
           const int64_t count = std::min(FloatRow::kMost, end - at);
           update(p.read(at, count), m.read(at, count), v.read(at, count), gradient.read(at, count),
                  count, numbers);
-          p.write(at, count, {a.parameter_key, step});
-          m.write(at, count, {a.exp_avg_key, step});
-          v.write(at, count, {a.exp_avg_sq_key, step});
+          p.write(at, count, of_parameter);
+          m.write(at, count, of_exp_avg);
+          v.write(at, count, of_exp_avg_sq);
         }
       });
 }
@@ -81,7 +86,7 @@ void adamw(const KernelCall& call, const kernel::AdamWAttributes& a) {
   const T* gradient = call.in[0].as<T>();
   update_and_sum<kSquares>(
       call, call.out[3], numbers.read, kGrain,
-      [&](int64_t begin, int64_t end) { update(begin, end - begin, gradient + begin); });
+      [=](int64_t begin, int64_t end) { update_stretches(gradient, begin, end, update); });
 }
 
 }  // namespace

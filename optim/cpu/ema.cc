@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "brim/base/parallel.h"
+#include "brim/optim/cpu/gathered_loop.h"
 #include "brim/optim/cpu/register.h"
 
 namespace brim::cpu {
@@ -17,7 +17,7 @@ template <class T>
 void ema(const KernelCall& call, const NoAttributes&) {
   const T* value = call.in[0].as<T>();
   T *average = call.out[0].as<T>(), rest = static_cast<T>(*call.in[1].as<double>());
-  parallel_for(call.out[0].numel(), kGrain, [=](int64_t begin, int64_t end) {
+  gather_elements(call.out[0].numel(), kGrain, [=](int64_t begin, int64_t end) {
     if (rest == 0) return;
     if (rest == 1) {
       std::copy(value + begin, value + end, average + begin);
@@ -32,7 +32,7 @@ void ema(const KernelCall& call, const NoAttributes&) {
 template <class T>
 void ema_swap(const KernelCall& call, const NoAttributes&) {
   T *a = call.out[0].as<T>(), *b = call.out[1].as<T>();
-  parallel_for(call.out[0].numel(), kGrain, [=](int64_t begin, int64_t end) {
+  gather_elements(call.out[0].numel(), kGrain, [=](int64_t begin, int64_t end) {
     std::swap_ranges(a + begin, a + end, b + begin);
   });
 }

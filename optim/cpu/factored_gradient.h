@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "brim/optim/cpu/square_sum.h"
+#include "brim/optim/cpu/stretches.h"
 
 namespace brim::cpu {
 
@@ -86,15 +87,6 @@ class FactoredGradient {
   const T *a_, *b_;
   int64_t rows_, columns_, rank_;
 };
-
-/// Asks for elements [begin, begin + count) of what an update changes, into the second cache: the
-/// first is full.
-template <class T>
-void fetch_lines(const T* elements, int64_t begin, int64_t count) {
-  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
-  for (int64_t i = 0; i < count; i += kLine)
-    __builtin_prefetch(elements + begin + i, 0, /*locality=*/2);
-}
 
 template <class V, size_t... i>
 std::array<V, sizeof...(i)> copies(const V& value, std::index_sequence<i...>) {

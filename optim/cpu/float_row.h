@@ -19,15 +19,21 @@ inline bool has_bfloat16(const KernelCall& call) {
   return is_low(call.in[0]) || std::ranges::any_of(call.out, is_low);
 }
 
+/// Of float32 or bfloat16: the other is null. Of an absent view both are.
+struct FloatBuffer {
+  explicit FloatBuffer(const View& view)
+      : wide(view.present && view.dtype == Dtype::float32 ? view.as<float>() : nullptr),
+        low(view.present && view.dtype == Dtype::bfloat16 ? view.as<BFloat16>() : nullptr) {}
+  float* wide;
+  BFloat16* low;
+};
+
 class FloatRow {
  public:
   static constexpr int64_t kMost =
       512;  // elements of a stretch; of several rows in the first cache
 
-  /// Of an absent view: null.
-  explicit FloatRow(const View& view)
-      : wide_(view.present && view.dtype == Dtype::float32 ? view.as<float>() : nullptr),
-        low_(view.present && view.dtype == Dtype::bfloat16 ? view.as<BFloat16>() : nullptr) {}
+  explicit FloatRow(const FloatBuffer& buffer) : wide_(buffer.wide), low_(buffer.low) {}
 
   /// Elements [begin, begin + count): in place, or copied.
   float* read(int64_t begin, int64_t count) {

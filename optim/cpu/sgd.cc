@@ -6,6 +6,7 @@
 #include "brim/optim/cpu/float_row.h"
 #include "brim/optim/cpu/register.h"
 #include "brim/optim/cpu/square_sum.h"
+#include "brim/optim/cpu/stretches.h"
 #include "brim/optim/gradient_reader.h"
 
 namespace brim::cpu {
@@ -42,7 +43,7 @@ template <class T, Kind kind>
 struct Update {
   static constexpr bool kHasVelocity = kind != Kind::plain;
   T *p, *v;
-  const Numbers<T>& numbers;
+  Numbers<T> numbers;
 
   void fetch(int64_t begin, int64_t count) const {
     fetch_lines(p, begin, count);
@@ -60,7 +61,7 @@ void run(const KernelCall& call, const Numbers<T>& numbers) {
   const T* gradient = call.in[0].as<T>();
   update_and_sum<kSquares>(
       call, call.out[2], numbers.read, kGrain,
-      [&](int64_t begin, int64_t end) { update(begin, end - begin, gradient + begin); });
+      [=](int64_t begin, int64_t end) { update_stretches(gradient, begin, end, update); });
 }
 
 /// With some of the buffers in bfloat16.
@@ -68,15 +69,18 @@ template <Kind kind>
 void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
                const kernel::SgdAttributes& a) {
   const uint64_t step = optim::step_of(call.in[1].as<double>());
+  const FloatBuffer of_gradient(call.in[0]), of_p(call.out[0]), of_v(call.out[1]);
+  const optim::RoundingStream of_parameter{a.parameter_key, step},
+      of_momentum{a.momentum_key, step};
   update_and_sum<FloatRow::kMost>(
-      call, call.out[2], numbers.read, kGrain, [&](int64_t begin, int64_t end) {
-        FloatRow gradient(call.in[0]), p(call.out[0]), v(call.out[1]);
+      call, call.out[2], numbers.read, kGrain, [=](int64_t begin, int64_t end) {
+        FloatRow gradient(of_gradient), p(of_p), v(of_v);
         for (int64_t at = begin; at < end; at += FloatRow::kMost) {
           const int64_t count = std::min(FloatRow::kMost, end - at);
           update<float, kind>(p.read(at, count), v.read(at, count), gradient.read(at, count), count,
                               numbers);
-          p.write(at, count, {a.parameter_key, step});
-          v.write(at, count, {a.momentum_key, step});
+          p.write(at, count, of_parameter);
+          v.write(at, count, of_momentum);
         }
       });
 }

@@ -1,16 +1,41 @@
 #include "brim/optim/cpu/square_sum.h"
 
+#include <numeric>
+
+#include "brim/optim/cpu/gathered_loop.h"
 #include "brim/optim/cpu/register.h"
 #include "brim/optim/optimizer.h"
 
 namespace brim::cpu {
 namespace {
 
+/// The pieces of `sum_squares`, with their sums.
+template <class T, class S>
+struct Pieces {
+  const S* x;
+  int64_t size, pieces;
+  optim::GradientReader<T> read;
+  double* sum;
+  double sums[kMostSquareSumPieces];
+
+  void operator()(int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece)
+      sums[piece] =
+          sum_squares_of_piece<kSquares>(x, size, piece, pieces, read, [](int64_t, int64_t) {});
+  }
+  void finish() const { *sum = std::accumulate(sums, sums + pieces, 0.0); }
+};
+
 template <class T, class S = T>
 void square_sum(const KernelCall& call, const NoAttributes&) {
-  const auto read = optim::GradientReader<T>::from(call.in[1].as<double>());
-  *call.out[0].as<double>() =
-      sum_squares<kSquares, T, S>(call.in[0], read, [](int64_t, int64_t) {});
+  const int64_t size = call.in[0].numel();
+  const Pieces<T, S> pieces{.x = call.in[0].as<S>(),
+                            .size = size,
+                            .pieces = square_sum_pieces(size),
+                            .read = optim::GradientReader<T>::from(call.in[1].as<double>()),
+                            .sum = call.out[0].as<double>(),
+                            .sums = {}};
+  GatheredLoop<Pieces<T, S>>::of_this_thread().add(pieces, size, pieces.pieces, kSquareSumPiece);
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include "brim/base/parallel.h"
 #include "brim/core/half_simd.h"
 #include "brim/core/launch.h"
+#include "brim/optim/cpu/gathered_loop.h"
+#include "brim/optim/cpu/stretches.h"
 #include "brim/optim/gradient_reader.h"
 
 #ifdef __AVX__
@@ -49,6 +51,9 @@ class SquareSum {
   // kSquares elements.
   template <bool kPlain>
   void add(const S* x) {
+    constexpr int64_t kAhead =
+        512;  // whoever reads one gradient is slowed by each page's beginning
+    fetch_lines(x, kAhead, kSquares);
     for (int64_t v = 0; v < kVectors; ++v) {
       Elements stored, read;
       set(stored, [&](int64_t i) { return convert<T>(x[v * kWidth + i]); });
@@ -136,13 +141,22 @@ double sum_squares_of(const S* x, int64_t begin, int64_t end, const optim::Gradi
 }
 
 inline constexpr int64_t kMostSquareSumPieces = 64;  // enough for every thread
+inline constexpr int64_t kSquareSumPiece = 16384;    // elements that repay a second thread
 
 /// Pieces whose sums are added in order, of a gradient of this size. Powers of two, for threads to
 /// get equal shares.
 inline int64_t square_sum_pieces(int64_t size) {
-  constexpr int64_t kPiece = 16384;  // elements that repay a second thread
-  const int64_t most = std::clamp<int64_t>(size / kPiece, 1, kMostSquareSumPieces);
+  const int64_t most = std::clamp<int64_t>(size / kSquareSumPiece, 1, kMostSquareSumPieces);
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(most)));
+}
+
+/// `sum_squares_of` a piece of `size` elements.
+template <int64_t kStretch, class T, class S, class Then>
+double sum_squares_of_piece(const S* x, int64_t size, int64_t piece, int64_t pieces,
+                            const optim::GradientReader<T>& read, const Then& then) {
+  const int64_t begin = size * piece / pieces, end = size * (piece + 1) / pieces;
+  return read.is_plain() ? sum_squares_of<kStretch, true>(x, begin, end, read, then)
+                         : sum_squares_of<kStretch, false>(x, begin, end, read, then);
 }
 
 /// The sum of the squares of a gradient, in pieces that are cut by its size alone, whose sums are
@@ -153,21 +167,21 @@ double sum_squares(const View& gradient, const optim::GradientReader<T>& read, c
   const S* x = gradient.as<S>();
   const int64_t size = gradient.numel(), pieces = square_sum_pieces(size);
   double sums[kMostSquareSumPieces] = {};
-  parallel_pieces(size, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
-    sums[piece] = read.is_plain() ? sum_squares_of<kStretch, true>(x, begin, end, read, then)
-                                  : sum_squares_of<kStretch, false>(x, begin, end, read, then);
+  parallel_pieces(size, pieces, [&](int64_t piece, int64_t, int64_t) {
+    sums[piece] = sum_squares_of_piece<kStretch>(x, size, piece, pieces, read, then);
   });
   return std::accumulate(sums, sums + pieces, 0.0);
 }
 
 /// For an update that reads the gradient of a call: calls body(begin, end) for stretches of all
-/// elements, in parallel where there are two times `grain`. Where there is a view `sum`, the sum of
-/// the squares is left there, and the stretches are of kStretch elements.
+/// elements, in parallel where there are two times `grain`, and gathered: `body` must not refer to
+/// the call. Where there is a view `sum`, at once: the sum of the squares is left there, and the
+/// stretches are of kStretch elements.
 template <int64_t kStretch, class T, class Body>
 void update_and_sum(const KernelCall& call, const View& sum, const optim::GradientReader<T>& read,
                     int64_t grain, const Body& body) {
   const View& gradient = call.in[0];
-  if (!sum.present) return parallel_for(gradient.numel(), grain, body);
+  if (!sum.present) return gather_elements(gradient.numel(), grain, body);
   double& squares = *sum.as<double>();
   if constexpr (std::is_same_v<T, float>)
     if (gradient.dtype == Dtype::bfloat16)

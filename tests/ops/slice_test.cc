@@ -33,6 +33,29 @@ OpSample sample(const char* name, SliceOptions options, std::vector<int64_t> ind
           .batched = {0}};
 }
 
+// Every other row and column, and the last channels: of each axis as it is alone.
+OpSample several_axes() {
+  return {.name = "several axes",
+          .inputs = {uniform({2, 5, 6, 4}, -2, 2, RandomKey{1}, {.dtype = Dtype::float64})},
+          .run =
+              [](const Tensors& in) {
+                return Tensors{slice(
+                    in[0], {{1, {.begin = 1, .step = 2}}, {-2, {.step = 2}}, {-1, {.begin = -3}}})};
+              },
+          .reference =
+              [](const Tensors& in) {
+                std::vector<double> to;
+                const std::vector<double> from = in[0].to_vector<double>();
+                for (int64_t n = 0; n < in[0].size(0); ++n)
+                  for (int64_t i : {1, 3})
+                    for (int64_t j : {0, 2, 4})
+                      for (int64_t c : {1, 2, 3})
+                        to.push_back(from[static_cast<size_t>(((n * 5 + i) * 6 + j) * 4 + c)]);
+                return Tensors{from_vector(to, {in[0].size(0), 2, 3, 3})};
+              },
+          .batched = {0}};
+}
+
 }  // namespace
 
 TEST_CASE("slice: spec") {
@@ -44,7 +67,7 @@ TEST_CASE("slice: spec") {
                         sample("every other", {.step = 2}, {0, 2, 4}),
                         sample("steps", {.begin = 1, .end = 6, .step = 4}, {1, 5}),
                         sample("beyond", {.begin = -100, .end = 100, .step = 1000}, {0}),
-                        sample("none", {.begin = 4, .end = 2}, {})},
+                        sample("none", {.begin = 4, .end = 2}, {}), several_axes()},
             .errors = {{[=] { slice(x, 2, {}); }, "slice: axis 2 is out of range for 2 dimensions"},
                        {[=] { slice(x, 0, {.step = 0}); },
                         "slice: expected a step of at least 1, got 0"}}});
@@ -55,6 +78,24 @@ TEST_CASE("slice: is a view") {
   Tensor y = slice(x, 0, {.begin = 2, .end = 8, .step = 3});
   CHECK(y.storage() == x.storage());
   CHECK(y.to_vector<int64_t>() == std::vector<int64_t>{2, 5});
+}
+
+TEST_CASE("slice: of one axis twice is the second range of the first") {
+  const Tensor y = slice(arange(10), {{0, {.begin = 2, .step = 2}}, {0, {.begin = 1, .step = 2}}});
+  CHECK(y.to_vector<int64_t>() == std::vector<int64_t>{4, 8});
+}
+
+TEST_CASE("slice: backward of several axes writes the gradient once, with one fill") {
+  Tensor x = ones({2, 4, 4, 3}).set_requires_grad();
+  const Tensor y = slice(neg(x), {{1, {.step = 2}}, {2, {.step = 2}}});
+  const Tensor dy = ones(y.shape());
+  testing::LaunchedKernels kernels;
+  {
+    const LaunchObserverScope scope(kernels);
+    backward(y, {.grad = dy});
+  }
+  CHECK(kernels.runs_of("fill") == 1);
+  CHECK(kernels.runs_of("copy") == 1);
 }
 
 TEST_CASE("slice: where the source has a gradient already its own is added to that in place") {

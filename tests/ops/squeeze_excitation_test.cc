@@ -109,7 +109,8 @@ OpSample sample(const char* name, const Shape& x, int64_t squeezed) {
           .reference = reference,
           .reduction = terms,
           .backward_reduction = terms * x[0],
-          .batched = {0}};
+          .batched = {0},
+          .wide = {1, 2, 3, 4}};
 }
 
 struct Gradients {
@@ -185,7 +186,19 @@ TEST_CASE("squeeze_excitation: spec") {
                                         ones({2}, {.dtype = Dtype::float64}), ones(weight2),
                                         ones({4}));
                    },
-                   "squeeze_excitation: expected one dtype, got float32 and float64"}}});
+                   "squeeze_excitation: expected one dtype, got float32 and float64"},
+                  {[=] {
+                     squeeze_excitation(ones(x, {.dtype = Dtype::float16}), ones(weight1),
+                                        ones({2}, {.dtype = Dtype::float16}), ones(weight2),
+                                        ones({4}));
+                   },
+                   "squeeze_excitation: expected one dtype, got float32 and float16"},
+                  {[=] {
+                     squeeze_excitation(ones(x, {.dtype = Dtype::float16}),
+                                        ones(weight1, {.dtype = Dtype::float64}), ones({2}),
+                                        ones(weight2), ones({4}));
+                   },
+                   "squeeze_excitation: expected one dtype, got float16 and float64"}}});
 }
 
 TEST_CASE("squeeze_excitation: as the plain composition on the layers of a model") {
@@ -209,13 +222,16 @@ TEST_CASE("squeeze_excitation: as the plain composition on the layers of a model
 TEST_CASE("squeeze_excitation: results do not depend on the number of threads") {
   for (const auto& [shape, squeezed] : kLayers) {
     CAPTURE(to_string(shape));
-    const Tensors in = random_inputs(shape, squeezed, Dtype::float32);
     const int threads = num_threads();
-    set_num_threads(1);
-    const Gradients one(in, run);
-    for (int several : {2, 3, 7}) {
-      set_num_threads(several);
-      check_same_bits(Gradients(in, run).all, one.all);
+    for (Dtype dtype : {Dtype::float32, Dtype::bfloat16}) {
+      Tensors in = random_inputs(shape, squeezed, Dtype::float32);
+      in[0] = cast(in[0], dtype);
+      set_num_threads(1);
+      const Gradients one(in, run);
+      for (int several : {2, 3, 7}) {
+        set_num_threads(several);
+        check_same_bits(Gradients(in, run).all, one.all);
+      }
     }
     set_num_threads(threads);
   }
@@ -232,19 +248,22 @@ TEST_CASE("squeeze_excitation: an image does not depend on the others") {
 }
 
 TEST_CASE("squeeze_excitation: large results are stored past the caches with the same bits") {
-  Tensors in = random_inputs({4, 112, 112, 128}, 8, Dtype::float32);  // 25 MB
-  const Tensor dy = uniform(in[0].shape(), -1, 1, RandomKey{9});
-  // The gradient stays with the caller, so that of x has bytes of its own.
-  auto differentiate = [&](const Tensor& x, const Tensor& grad) {
-    in[0] = clone(x).set_requires_grad();
-    Tensor y = run(in);
-    backward(y, {.grad = grad});
-    return Tensors{y, in[0].grad()};
-  };
-  const Tensor x = in[0];
-  const Tensors all = differentiate(x, dy);
-  const Tensors one = differentiate(row_view(x, 2, 3), clone(row_view(dy, 2, 3)));
-  for (size_t i : {0, 1}) CHECK(testing::bit_difference(one[i], row_view(all[i], 2, 3)) == "");
+  for (Dtype dtype : {Dtype::float32, Dtype::bfloat16}) {
+    Tensors in = random_inputs({8, 112, 112, 128}, 8, Dtype::float32);
+    in[0] = cast(in[0], dtype);  // at least 25 MB
+    const Tensor dy = uniform(in[0].shape(), -1, 1, RandomKey{9}, {.dtype = dtype});
+    // The gradient stays with the caller, so that of x has bytes of its own.
+    auto differentiate = [&](const Tensor& x, const Tensor& grad) {
+      in[0] = clone(x).set_requires_grad();
+      Tensor y = run(in);
+      backward(y, {.grad = grad});
+      return Tensors{y, in[0].grad()};
+    };
+    const Tensor x = in[0];
+    const Tensors all = differentiate(x, dy);
+    const Tensors one = differentiate(row_view(x, 2, 3), clone(row_view(dy, 2, 3)));
+    for (size_t i : {0, 1}) CHECK(testing::bit_difference(one[i], row_view(all[i], 2, 3)) == "");
+  }
 }
 
 TEST_CASE("squeeze_excitation: gradients are those that are wanted, whichever they are") {
@@ -279,8 +298,21 @@ TEST_CASE("squeeze_excitation: one op, and the plain composition where there is 
     CHECK(calls.of == kPlain);
   }
   CHECK(testing::bit_difference(run(halves), composed(halves)) == "");
+}
+
+TEST_CASE("squeeze_excitation: under autocast one op, with gates of float32") {
+  Tensors in = random_inputs({2, 5, 4, 24}, 8, Dtype::float32);
+  in[0] = cast(in[0], Dtype::bfloat16);
+  const Tensor expected = run(in);
+  CHECK(expected.dtype() == Dtype::bfloat16);
+  // The gates are those of the same numbers in float32; rounded is the result alone.
+  Tensors wide = in;
+  wide[0] = cast(in[0], Dtype::float32);
+  CHECK(testing::bit_difference(expected, cast(run(wide), Dtype::bfloat16)) == "");
   Autocast autocast(Dtype::bfloat16);
-  CHECK(testing::bit_difference(run(in), composed(in)) == "");
+  Calls calls;
+  CHECK(testing::bit_difference(run(in), expected) == "");
+  CHECK(calls.of == std::map<std::string, int>{{"squeeze_excitation", 1}});
 }
 
 TEST_CASE("squeeze_excitation: what nobody reads any more is overwritten") {

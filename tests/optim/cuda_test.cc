@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "brim/base/cuda/devices.h"
-#include "brim/core/cuda/batch.h"
+#include "brim/base/gathered.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/linear.h"
 #include "brim/optim/adamw.h"
@@ -115,10 +115,10 @@ TEST_CASE("cuda: all parameters are updated by few kernels, with the bits of eac
       parameters.push_back({std::to_string(i), p});
     }
     optim::Sgd sgd(parameters, {.momentum = 0.9, .weight_decay = 0.01});
-    const int64_t before = cuda::batches_started();
+    const int64_t before = batches_started();
     sgd.step({.rate = kRate});
     if (device.is_cuda()) {
-      const int64_t kernels = cuda::batches_started() - before;
+      const int64_t kernels = batches_started() - before;
       CHECK(kernels >= 1);
       CHECK(kernels <= 10);  // the emulator's arguments are small
     }

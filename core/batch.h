@@ -1,0 +1,23 @@
+// The scope in which kernels gather (base/gathered.h): an optimizer's update of all parameters is
+// one kernel on a GPU, and one parallel loop on a CPU, also where its launches are recorded.
+#pragma once
+
+#include "brim/core/call_list.h"
+
+namespace brim {
+
+/// Kernels of this thread that gather do so until the scope ends, which starts them; in the order
+/// in which they were launched, whatever their kinds. What they read and write must stay until
+/// then. Scopes nest: the outermost counts. Outside of one each launch starts by itself.
+class BatchScope {
+ public:
+  BatchScope();
+  ~BatchScope();
+  BatchScope(const BatchScope&) = delete;
+  BatchScope& operator=(const BatchScope&) = delete;
+
+ private:
+  CallRecording* recording_;
+};
+
+}  // namespace brim
