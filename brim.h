@@ -11,6 +11,7 @@
 #include "brim/data/cifar.h"
 #include "brim/data/device_batch.h"
 #include "brim/data/idx.h"
+#include "brim/data/image_cache.h"
 #include "brim/data/image_folder.h"
 #include "brim/data/loader.h"
 #include "brim/data/open_dataset.h"

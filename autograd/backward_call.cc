@@ -19,15 +19,23 @@ const SavedTensor& find_saved(const std::vector<std::pair<int, SavedTensor>>& sa
 
 }  // namespace
 
-Tensor BackwardCall::grad(int i) const {
+Tensor BackwardCall::grad(int i) const { return contiguous(grad_view(i)); }
+
+Tensor BackwardCall::grad_view(int i) const {
   const Tensor& grad = grads_[static_cast<size_t>(i)];
-  if (grad.defined()) return contiguous(grad);
+  if (grad.defined()) return grad;
   const TensorInfo& info = output_info(i);
   return zeros(info.shape, info.options());
 }
 
 Tensor BackwardCall::take_grad(int i) {
   Tensor grad = this->grad(i);
+  grads_[static_cast<size_t>(i)] = Tensor();
+  return grad;
+}
+
+Tensor BackwardCall::take_grad_view(int i) {
+  Tensor grad = grad_view(i);
   grads_[static_cast<size_t>(i)] = Tensor();
   return grad;
 }

@@ -81,6 +81,8 @@ class BackwardCall {
   Tensor grad(int i = 0) const;
   /// The same, handed over: when the caller holds the only handle, it may be overwritten.
   Tensor take_grad(int i = 0);
+  /// The same as it came, which may be with strides: for who copies it, or makes a view of it.
+  Tensor take_grad_view(int i = 0);
   /// Saved input or output; throws `AutogradError` when something wrote to it since.
   Tensor input(int i) const;
   Tensor output(int i) const;
@@ -110,6 +112,8 @@ class BackwardCall {
   const RandomAddress& random() const;
 
  private:
+  Tensor grad_view(int i) const;
+
   Node& node_;
   Tensors& grads_;
   bool retain_graph_;

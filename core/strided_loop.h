@@ -3,6 +3,7 @@
 // broadcast (stride 0) or be permuted; contiguous buffers arrive as a single row.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -56,8 +57,17 @@ class StridedLoop {
       });
       return;
     }
+    // Rows along the axis around them follow each other by its steps.
+    const auto around = static_cast<size_t>(rank_ - 2);
     parallel_for(rows, std::max<int64_t>(kGrain / inner, 1), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) row(offsets_of(i), inner, steps);
+      while (begin < end) {
+        Steps<N> at = offsets_of(begin);
+        const int64_t left = sizes_[around] - begin % sizes_[around];
+        for (const int64_t stop = std::min(begin + left, end); begin < stop; ++begin) {
+          row(at, inner, steps);
+          for (size_t k = 0; k < at.size(); ++k) at[k] += steps_[around][k];
+        }
+      }
     });
   }
 

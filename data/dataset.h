@@ -1,7 +1,7 @@
 // What a loader reads from: a numbered set of images with a class each. Implementations here:
-// `ImageFolder`, `Cifar`, `Idx` (files), `Shapes` (drawn). To add one, implement the five
-// functions without a body. To have one chosen by what is in a folder, use `open_dataset`
-// (data/open_dataset.h).
+// `ImageFolder`, `Cifar`, `Idx` (files), `Shapes` (drawn), and `ImageCache`, which keeps another's
+// images in memory. To add one, implement the five functions without a body. To have one chosen by
+// what is in a folder, use `open_dataset` (data/open_dataset.h).
 //
 // All functions are const and are called by many loader threads at once; they must not use
 // OpenMP. The same index always gives the same image.

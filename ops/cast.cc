@@ -22,7 +22,7 @@ class Cast final : public autograd::Op {
   Tensors backward(autograd::BackwardCall& call) const override {
     const autograd::TensorInfo& x = call.input_info(0);
     Tensor dx = empty(x.shape, x.options());
-    copy_into(dx, call.take_grad());
+    copy_into(dx, call.take_grad_view());
     return {dx};
   }
 

@@ -33,7 +33,7 @@ class Concat final : public autograd::Op {
 
   // Views of dy: whoever needs one in order copies it, one at a time.
   Tensors backward(autograd::BackwardCall& call) const override {
-    Tensor dy = call.take_grad();
+    Tensor dy = call.take_grad_view();
     int axis = normalize_axis(axis_, dy.dim(), name());
     Tensors grads;
     int64_t begin = 0;

@@ -23,7 +23,7 @@ class Pad final : public autograd::Op {
   }
 
   Tensors backward(autograd::BackwardCall& call) const override {
-    Tensor dy = call.take_grad();
+    Tensor dy = call.take_grad_view();
     Layout layout = dy.layout();
     layout.shape = call.input_info(0).shape;
     for (int axis = 0; axis < dy.dim(); ++axis)

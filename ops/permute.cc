@@ -23,7 +23,7 @@ class Permute final : public autograd::Op {
   }
 
   Tensors backward(autograd::BackwardCall& call) const override {
-    Tensor dy = call.take_grad();
+    Tensor dy = call.take_grad_view();
     auto from = sources(dy.dim());
     Layout layout = dy.layout();
     for (int k = 0; k < dy.dim(); ++k) {

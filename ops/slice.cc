@@ -22,12 +22,12 @@ class Slice final : public autograd::Op {
 
   Tensors backward(autograd::BackwardCall& call) const override {
     if (Tensor sum = call.take_sum(0); sum.defined()) {
-      accumulate_into(view_of(sum), call.take_grad());
+      accumulate_into(view_of(sum), call.take_grad_view());
       return {sum};
     }
     const autograd::TensorInfo& x = call.input_info(0);
     Tensor dx = zeros(x.shape, x.options());
-    copy_into(view_of(dx), call.take_grad());
+    copy_into(view_of(dx), call.take_grad_view());
     return {dx};
   }
 

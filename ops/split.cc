@@ -22,7 +22,7 @@ class Split final : public autograd::Op {
     Tensor dx = empty(call.input_info(0).shape, call.input_info(0).options());
     Tensors parts = parts_of(dx);
     for (size_t i = 0; i < parts.size(); ++i)
-      copy_into(parts[i], call.take_grad(static_cast<int>(i)));
+      copy_into(parts[i], call.take_grad_view(static_cast<int>(i)));
     return {dx};
   }
 

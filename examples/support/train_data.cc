@@ -33,6 +33,22 @@ InputOptions input_options(const TrainFlags& flags, const TrainData& data) {
   return input;
 }
 
+/// Of either split, in bytes of host memory. A budget is of this memory too where it is of a CPU's
+/// tensors: then nothing is kept unasked.
+int64_t cache_size(const TrainFlags& flags) {
+  constexpr int64_t kUnasked = int64_t{256} << 20;
+  const bool is_bounded = flags.budget > 0 && flags.device.is_cpu();
+  return flags.cache_images.value_or(is_bounded ? 0 : kUnasked);
+}
+
+std::shared_ptr<const data::Dataset> open_files(const TrainFlags& flags, const char* split,
+                                                TrainData& data) {
+  auto files = data::open_dataset(flags.data, split);
+  if (cache_size(flags) == 0) return files;
+  return data.caches.emplace_back(
+      std::make_shared<const data::ImageCache>(std::move(files), cache_size(flags)));
+}
+
 void open_sets(const TrainFlags& flags, TrainData& data) {
   if (flags.data == "shapes") {
     using Split = data::ShapesOptions::Split;
@@ -42,8 +58,8 @@ void open_sets(const TrainFlags& flags, TrainData& data) {
         data::ShapesOptions{.split = Split::val, .size = flags.size});
   } else {
     data.format = data::detect_format(flags.data);
-    data.train_set = data::open_dataset(flags.data, "train");
-    data.val_set = data::open_dataset(flags.data, "val");
+    data.train_set = open_files(flags, "train", data);
+    data.val_set = open_files(flags, "val", data);
   }
   data.classes = data.train_set->classes();
 }

@@ -18,6 +18,7 @@ namespace brim::examples {
 struct TrainData {
   std::optional<data::DatasetFormat> format;  ///< of files; none for shapes and synthetic
   std::shared_ptr<const data::Dataset> train_set, val_set;  // null for synthetic
+  std::vector<std::shared_ptr<const data::ImageCache>> caches;  // those of these that are one
   int64_t classes = 0;
   InputOptions input = {};
   // From here on after `open_loaders`.
@@ -26,6 +27,12 @@ struct TrainData {
   std::unique_ptr<BatchSource> training;
   std::unique_ptr<data::Loader> validation;  // null for synthetic
 
+  /// Of the images that are kept in host memory now.
+  int64_t cached_bytes() const {
+    int64_t bytes = 0;
+    for (const auto& cache : caches) bytes += cache->bytes();
+    return bytes;
+  }
   /// In an epoch; the loader drops an incomplete one.
   int64_t batches(const TrainFlags& flags) const {
     return train_set ? train_set->size() / flags.update_images() : flags.steps;

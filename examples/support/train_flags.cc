@@ -191,6 +191,10 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--workers", f.workers, "threads that read images ahead")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
+  app.add_option(
+      "--cache-images", f.cache_images_text,
+      "keep a split's images decoded in host memory, if all fit in this: 1GiB, 0; unasked "
+      "256MiB, on a CPU with a budget 0");
   app.add_flag("--skip-bad-images", f.skip_bad_images,
                "go on where an image cannot be read, and count");
   app.add_option("--save-plan", f.save_plan, "keep the arena planner's plan in this file");
@@ -287,6 +291,7 @@ void check_flags(TrainFlags& f) {
     f.budget = parse_bytes(f.budget_text);
     expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);
   }
+  if (!f.cache_images_text.empty()) f.cache_images = parse_bytes(f.cache_images_text);
   f.margin = parse_percent(f.margin_text);
   if (f.margin_text.empty() && f.budget == 0 && f.gpu) f.margin = kGpuMargin;
   check_augment_flags(f.augment, f.data);

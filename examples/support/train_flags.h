@@ -77,6 +77,8 @@ struct TrainFlags {
   Device device = {};
   std::optional<PlannedGpu> gpu;  ///< for `plan`
   int threads = 0, workers = 2;
+  std::string cache_images_text;
+  std::optional<int64_t> cache_images;  ///< bytes of decoded images of a split; none: unasked
   uint64_t seed = 0;
   bool quiet = false, skip_bad_images = false;
   OptimizerFlags optimizer;

@@ -13,6 +13,7 @@ constexpr int64_t kGrain = 16384;  // elements that repay a second thread
 // y as rows that end with the last axis that has a border; axes behind it are part of the row.
 struct Rows {
   int outer = 0;                         // axes in front of the row
+  bool all_have_source = true;           // no border along those
   int64_t count = 1;                     // rows of y
   int64_t from = 0, to = 0, before = 0;  // elements of a row of x, of y, and in front
 };
@@ -30,13 +31,17 @@ Rows rows_of(const View& x, const View& y, const kernel::PadAttributes& attribut
     }
     inner *= y.shape[axis];
   }
-  for (int axis = 0; axis < rows.outer; ++axis) rows.count *= y.shape[axis];
+  for (int axis = 0; axis < rows.outer; ++axis) {
+    rows.count *= y.shape[axis];
+    rows.all_have_source &= x.shape[axis] == y.shape[axis];
+  }
   return rows;
 }
 
 // The row of x behind row `index` of y, or -1 where there is border alone.
 int64_t source_row(int64_t index, const Rows& rows, const View& x, const View& y,
                    const kernel::PadAttributes& attributes) {
+  if (rows.all_have_source) return index;
   int64_t source = 0, stride = 1;
   for (int axis = rows.outer - 1; axis >= 0; --axis) {
     int64_t i = index % y.shape[axis] - attributes.before[static_cast<size_t>(axis)];

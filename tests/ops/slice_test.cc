@@ -6,6 +6,7 @@
 #include "brim/ops/add.h"
 #include "brim/ops/mul.h"
 #include "brim/ops/neg.h"
+#include "brim/ops/pad.h"
 #include "brim/ops/sum.h"
 #include "brim/tests/support/compare.h"
 #include "brim/tests/support/launched_kernels.h"
@@ -96,6 +97,21 @@ TEST_CASE("slice: backward of several axes writes the gradient once, with one fi
   }
   CHECK(kernels.runs_of("fill") == 1);
   CHECK(kernels.runs_of("copy") == 1);
+}
+
+TEST_CASE("slice: a gradient with strides is read where it is") {
+  Tensor x = ones({4, 3}).set_requires_grad();
+  const Tensor y = pad(slice(neg(x), 0, {.step = 2}), {{}, {1, 2}});
+  const Tensor dy = uniform(y.shape(), -1, 1, RandomKey{3});
+  testing::LaunchedKernels kernels;
+  {
+    const LaunchObserverScope scope(kernels);
+    backward(y, {.grad = dy});
+  }
+  CHECK(kernels.runs_of("copy") == 1);  // into the zeros, of a view of dy
+  Tensor expected = zeros({4, 3});
+  copy_into(slice(expected, 0, {.step = 2}), slice(dy, 1, {.begin = 1, .end = 4}));
+  CHECK(testing::bit_difference(x.grad(), neg(expected)) == "");
 }
 
 TEST_CASE("slice: where the source has a gradient already its own is added to that in place") {
