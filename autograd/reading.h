@@ -1,6 +1,6 @@
-// What a backward function reads while it runs, and while its saved tensors are made again one
-// after another: none of them may be dropped meanwhile. For backward, which opens the scope, and
-// for policies that drop what is held.
+// What a backward function reads while it runs, and while what it lacks is made again: none of it
+// may be dropped meanwhile. For backward, which opens the scope, and for policies that drop what is
+// held.
 #pragma once
 
 namespace brim::autograd {

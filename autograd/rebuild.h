@@ -27,7 +27,7 @@ struct RowRange {
 /// Observers see `Phase::recompute`. `reader` is the op that asks.
 Tensor rebuild(Value& wanted, const char* reader);
 /// The same of several, which may name a value twice, for one step of backward: what more than one
-/// of them lacks is made once.
+/// of them lacks is made once; where they lie at different depths of segments, once for each depth.
 std::vector<Tensor> rebuild_together(const std::vector<Value*>& wanted, const char* reader);
 
 /// Can rows of `wanted`, which is dropped, be made without the rest of it? So it is where its call

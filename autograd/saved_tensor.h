@@ -63,8 +63,8 @@ class Value {
   bool is_droppable() const { return holders_ == 0 && can_be_made_again(); }
   /// `tensor` has its values from now on, held only by who has the tensor, until a reader comes.
   void renew(const Tensor& tensor);
-  /// For rebuilding: the result of running the producer again, held where it `is_next` to be read,
-  /// or is retained and does not lie deeper than `depth`, that of what is.
+  /// For rebuilding: the result of running the producer again. Held where it `is_next` to be read;
+  /// else where it is retained and lies no deeper than what is next, which is at `depth`.
   void set(const Tensor& tensor, bool is_next, int depth);
   std::shared_ptr<Node> producer() const { return producer_.lock(); }
   int output() const { return output_; }  ///< of the producer

@@ -14,7 +14,8 @@ thread_local Gathered* gathered = nullptr;
 void begin_gathering() { ++depth; }
 
 void end_gathering() {
-  if (--depth == 0) start_gathered();
+  --depth;
+  start_gathered();
 }
 
 int gathering_depth() { return depth; }

@@ -16,8 +16,8 @@ class Gathered {
   virtual void start() = 0;
 };
 
-/// From the first of these to the last, kernels of this thread that gather do so; the last starts
-/// what they have. See `BatchScope` (core/batch.h).
+/// Between these kernels of this thread that gather do so; the end of any starts what they have.
+/// See `BatchScope` (core/batch.h).
 void begin_gathering();
 void end_gathering();
 /// How many that began have not ended: 0, and kernels do not gather.

@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <limits>
@@ -97,9 +98,9 @@ Tensor plain_max_pool(const Tensor& x) {
   Tensors windows;
   for (int64_t r = 0; r < 3; ++r)
     for (int64_t s = 0; s < 3; ++s) {
-      const Tensor rows = slice(padded, 1, {.begin = r, .end = r + 2 * h - 1, .step = 2});
-      windows.push_back(reshape(slice(rows, 2, {.begin = s, .end = s + 2 * w - 1, .step = 2}),
-                                {x.size(0), h, w, x.size(3), 1}));
+      const Tensor one = slice(padded, {{1, {.begin = r, .end = r + 2 * h - 1, .step = 2}},
+                                        {2, {.begin = s, .end = s + 2 * w - 1, .step = 2}}});
+      windows.push_back(reshape(one, {x.size(0), h, w, x.size(3), 1}));
     }
   return max(concat(std::move(windows), 4), {4});
 }

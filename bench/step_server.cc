@@ -12,7 +12,7 @@ namespace {
 using namespace brim;
 using namespace brim::bench;
 
-/// Of what a moment of other work hid from one of them.
+/// The higher of two: other work on the machine hides from a measurement what it could do.
 MachinePeak higher(const MachinePeak& a, const MachinePeak& b) {
   return {std::max(a.flops_per_second, b.flops_per_second),
           std::max(a.half_flops_per_second, b.half_flops_per_second),

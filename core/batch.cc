@@ -5,8 +5,8 @@
 namespace brim {
 
 BatchScope::BatchScope() : recording_(CallRecording::current()) {
-  begin_gathering();
   if (recording_ != nullptr) recording_->add(begin_gathering);
+  begin_gathering();
 }
 
 BatchScope::~BatchScope() {

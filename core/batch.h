@@ -8,7 +8,8 @@ namespace brim {
 
 /// Kernels of this thread that gather do so until the scope ends, which starts them; in the order
 /// in which they were launched, whatever their kinds. What they read and write must stay until
-/// then. Scopes nest: the outermost counts. Outside of one each launch starts by itself.
+/// then. In scopes that nest, the end of an inner one is one too: who opens a scope finds the
+/// results behind it. Outside of all, each launch starts by itself.
 class BatchScope {
  public:
   BatchScope();

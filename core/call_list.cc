@@ -27,6 +27,7 @@ void CallList::run() const {
     while (gathering_depth() > depth) end_gathering();  // the call that would have is not made
     throw;
   }
+  check(gathering_depth() == depth, "a scope that was recorded is recorded to its end");
 }
 
 CallRecording* CallRecording::current() { return current_recording; }

@@ -252,6 +252,7 @@ void detail::launch(const Invocation& invocation) {
   Views in(invocation.in), out(invocation.out);
   KernelCall call{.in = in.span(), .out = out.span(), .device = device};
   LaunchEvent event{invocation.name, invocation.updates, in.span(), out.span()};
+  if (observers != nullptr) start_gathered();  // the work of those before
   if (observers != nullptr && is_widened(invocation, call)) event.widened = invocation.dtype;
   for (auto* scope = observers; scope != nullptr; scope = scope->before_)
     scope->observer_.launched(event);

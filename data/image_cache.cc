@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "brim/base/error.h"
+
 namespace brim::data {
 namespace {
 
@@ -11,9 +13,11 @@ int64_t bytes_of(const Image& image) { return static_cast<int64_t>(image.pixels.
 }  // namespace
 
 ImageCache::ImageCache(std::shared_ptr<const Dataset> dataset, int64_t max_bytes)
-    : dataset_(std::move(dataset)),
-      max_bytes_(max_bytes),
-      kept_(static_cast<size_t>(dataset_->size())) {}
+    : dataset_(std::move(dataset)), max_bytes_(max_bytes) {
+  expect<ValueError>(dataset_ != nullptr, "image_cache", "expected a data set, got none");
+  expect<ValueError>(max_bytes >= 0, "image_cache", "expected bytes from 0, got {}", max_bytes);
+  kept_ = std::vector<std::atomic<const Kept*>>(static_cast<size_t>(dataset_->size()));
+}
 
 ImageCache::~ImageCache() {
   for (const auto& kept : kept_) delete kept.load();
@@ -27,6 +31,7 @@ Image ImageCache::read(int64_t index, int target) const {
 }
 
 ImagePart ImageCache::read_part(int64_t index, int target, const ChooseBox& wanted) const {
+  if (const Image* kept = find(index, target)) return whole(*kept);
   if (keeps()) return whole(read(index, target));
   return dataset_->read_part(index, target, wanted);
 }
@@ -43,14 +48,12 @@ void ImageCache::keep(int64_t index, const Image& image, int target) const {
   choice_.compare_exchange_strong(
       open, bytes <= max_bytes_ / std::max<int64_t>(size(), 1) ? Choice::keep : Choice::leave);
   if (!keeps()) return;
-  if (bytes_.fetch_add(bytes) + bytes <= max_bytes_) {
-    const Kept* none = nullptr;
-    auto kept = std::make_unique<const Kept>(Kept{image, target});
-    if (kept_[static_cast<size_t>(index)].compare_exchange_strong(none, kept.get())) {
-      (void)kept.release();
-      return;
-    }
-  }
+  auto kept = std::make_unique<const Kept>(Kept{image, target});
+  const Kept* none = nullptr;
+  if (bytes_.fetch_add(bytes) + bytes > max_bytes_)
+    choice_ = Choice::leave;  // what is kept stays, and others are read in part again
+  else if (kept_.at(static_cast<size_t>(index)).compare_exchange_strong(none, kept.get()))
+    return static_cast<void>(kept.release());
   bytes_ -= bytes;
 }
 

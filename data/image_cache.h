@@ -15,8 +15,9 @@ namespace brim::data {
 class ImageCache : public Dataset {
  public:
   /// Keeps all images of `dataset`, or none: none where the first that is read says that all, if
-  /// they are as large, have more than `max_bytes` bytes. Of others that turn out larger as many as
-  /// have room. Takes 8 bytes an image beside.
+  /// they are as large, have more than `max_bytes` bytes. Where others turn out larger, those up to
+  /// the first without room. Beside the pixels that takes some 60 bytes an image. Throws
+  /// `ValueError` for no data set and for bytes below 0.
   ImageCache(std::shared_ptr<const Dataset> dataset, int64_t max_bytes);
   ~ImageCache() override;
 

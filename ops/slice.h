@@ -33,7 +33,7 @@ struct AxisSlice {
   int axis = 0;
   SliceOptions range = {};
 };
-/// One after the other, as one op.
+/// One after the other, as one op. Throws as for one axis.
 ///   slice(x, {{1, {.step = 2}}, {2, {.step = 2}}})    every other pixel of NHWC images
 Tensor slice(Tensor x, std::vector<AxisSlice> slices, Where where = Where::current());
 

@@ -1,5 +1,9 @@
 #include "brim/ops/squeeze_excitation.h"
 
+#include <algorithm>
+#include <span>
+
+#include "brim/autograd/input_rule.h"
 #include "brim/base/stand_in.h"
 #include "brim/ops/cast.h"
 #include "brim/ops/conv2d.h"
@@ -30,6 +34,22 @@ bool wants_hidden(const autograd::Needs& needs) {
   return needs[kX] || needs[kWeight1] || needs[kBias1];
 }
 
+/// All of one dtype, but that x may be lower.
+void require_dtypes(const Tensor& x, std::span<const Tensor> others) {
+  require_floating(kName, x);
+  const bool mixed = is_low_precision(x.dtype()) && others[0].dtype() == Dtype::float32;
+  for (const Tensor& other : others) require_same_kind(kName, mixed ? others[0] : x, other);
+  expect<DeviceError>(x.device() == others[0].device(), kName, "expected one device, got {} and {}",
+                      x.device(), others[0].device());
+}
+
+/// Is there a kernel? It has weights of what x is computed in.
+bool has_kernel(const Tensor& x, std::span<const Tensor> others) {
+  const Dtype dtype = is_low_precision(x.dtype()) ? Dtype::float32 : x.dtype();
+  return !device_meant(x.device()).is_cuda() &&
+         std::ranges::all_of(others, [&](const Tensor& other) { return other.dtype() == dtype; });
+}
+
 class SqueezeExcitation final : public autograd::Op {
  public:
   const char* name() const override { return kName; }
@@ -40,6 +60,11 @@ class SqueezeExcitation final : public autograd::Op {
   std::vector<int> overwrites() const override { return {kX}; }
 
   Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override {
+    const auto others = std::span(in).subspan(kWeight1);
+    require_dtypes(in[kX], others);  // after what a rule for inputs may have cast
+    expect<DtypeError>(has_kernel(in[kX], others), kName,
+                       "expected weights of float32 for {} on a CPU, got {}", in[kX].dtype(),
+                       in[kWeight1].dtype());
     Tensor x = contiguous(in[kX]);
     const TensorOptions options{.dtype = in[kWeight1].dtype(), .device = x.device()};
     Tensor mean = empty(pooled(x.shape(), x.size(3)), options),
@@ -126,25 +151,16 @@ void require_shapes(const Tensor& x, const Tensor& weight1, const Tensor& bias1,
   require(bias2, {channels}, "bias2");
 }
 
-// All of one dtype, but that x may be lower. That of the weights is returned.
-Dtype require_dtypes(const Tensor& x, std::initializer_list<const Tensor*> others) {
-  require_floating(kName, x);
-  const Tensor& weight1 = **others.begin();
-  const bool mixed = is_low_precision(x.dtype()) && weight1.dtype() == Dtype::float32;
-  for (const Tensor* other : others) require_same_kind(kName, mixed ? weight1 : x, *other);
-  expect<DeviceError>(x.device() == weight1.device(), kName, "expected one device, got {} and {}",
-                      x.device(), weight1.device());
-  return weight1.dtype();
-}
-
 Tensor composed(Tensor x, Tensor weight1, Tensor bias1, Tensor weight2, Tensor bias2, Where where) {
   const Shape shape = pooled(x.shape(), x.size(3));
   Tensor gate = reshape(global_avg_pool(x, where), shape, where);
-  gate = cast(std::move(gate), weight1.dtype(), where);
+  // A rule, such as autocast's, has dtypes of its own for the products.
+  if (autograd::input_rule() == nullptr) gate = cast(std::move(gate), weight1.dtype(), where);
   gate = conv2d(std::move(gate), std::move(weight1), std::move(bias1), {}, where);
   gate = relu(std::move(gate), where);
   gate = conv2d(std::move(gate), std::move(weight2), std::move(bias2), {}, where);
-  gate = cast(hardsigmoid(std::move(gate), where), x.dtype(), where);
+  gate = hardsigmoid(std::move(gate), where);
+  if (autograd::input_rule() == nullptr) gate = cast(std::move(gate), x.dtype(), where);
   return mul(std::move(x), std::move(gate), where);
 }
 
@@ -152,15 +168,16 @@ Tensor composed(Tensor x, Tensor weight1, Tensor bias1, Tensor weight2, Tensor b
 
 Tensor squeeze_excitation(Tensor x, Tensor weight1, Tensor bias1, Tensor weight2, Tensor bias2,
                           Where where) {
-  const Dtype weights = require_dtypes(x, {&weight1, &bias1, &weight2, &bias2});
+  require_floating(kName, x);
   require_shapes(x, weight1, bias1, weight2, bias2);
-  if (is_low_precision(weights) || device_meant(x.device()).is_cuda())
-    return composed(std::move(x), std::move(weight1), std::move(bias1), std::move(weight2),
-                    std::move(bias2), where);
-  return autograd::apply_one(
-      std::make_shared<SqueezeExcitation>(),
-      {std::move(x), std::move(weight1), std::move(bias1), std::move(weight2), std::move(bias2)},
-      where);
+  Tensors in{std::move(x), std::move(weight1), std::move(bias1), std::move(weight2),
+             std::move(bias2)};
+  const auto others = std::span(in).subspan(kWeight1);
+  if (autograd::input_rule() == nullptr) require_dtypes(in[kX], others);
+  if (!has_kernel(in[kX], others))
+    return composed(std::move(in[kX]), std::move(in[kWeight1]), std::move(in[kBias1]),
+                    std::move(in[kWeight2]), std::move(in[kBias2]), where);
+  return autograd::apply_one(std::make_shared<SqueezeExcitation>(), std::move(in), where);
 }
 
 }  // namespace brim

@@ -17,14 +17,14 @@ namespace brim {
 ///
 /// x is [N,H,W,C], weight1 [S,1,1,C], bias1 [S], weight2 [C,1,1,S], bias2 [C], as 1x1 convolutions
 /// have them; of one floating dtype, but that x may be of a lower one than the others, which are
-/// float32 then: so it is under autocast, and gates are computed in float32. The result is of x's
+/// float32 then, and so are gates: on a CPU it is so under autocast. The result is of x's
 /// shape and dtype, and that of an image does not depend on the others. Saves x, the weights, and
 /// of each image mean, hidden and gate.
 ///
 /// On a CPU it is one kernel forward and one backward. With weights of halves, and on a GPU, it is
-/// `global_avg_pool`, `conv2d`, `relu`, `conv2d`, `hardsigmoid` and `mul`. Throws `ShapeError`,
-/// `DtypeError` or `DeviceError` for tensors that do not go together, `ShapeError` for an x without
-/// pixels.
+/// `global_avg_pool`, `conv2d`, `relu`, `conv2d`, `hardsigmoid` and `mul`, of which autocast has
+/// the products in the lower dtype. Throws `ShapeError`, `DtypeError` or `DeviceError` for tensors
+/// that do not go together, `ShapeError` for an x without pixels.
 Tensor squeeze_excitation(Tensor x, Tensor weight1, Tensor bias1, Tensor weight2, Tensor bias2,
                           Where where = Where::current());
 

@@ -150,7 +150,8 @@ class Optimizer {
     autograd::GradientFactors factors = {};
   };
   /// Launches the update of parameter i. Where `square_sum` is defined, the kernel also leaves
-  /// there what `kernel::square_sum` would. Must neither throw nor allocate.
+  /// there what `kernel::square_sum` would. Must neither throw nor allocate. Kernels that gather
+  /// (base/gathered.h) run when all parameters were asked for, behind others launched here.
   virtual void update(size_t i, const Gradient& gradient, const Tensor& square_sum) noexcept = 0;
   /// Can it be asked for sums of squares, on the CPU? Each gradient is read once then.
   virtual bool leaves_square_sums() const { return false; }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
+#include <span>
 #include <vector>
 
 #include "brim/base/bytes.h"
@@ -27,26 +29,25 @@ class GatheredLoop final : public Gathered {
 
   /// `grain`: elements that repay a second thread.
   void add(const Body& body, int64_t size, int64_t units, int64_t grain) {
+    NoParallelScope::check_absent();  // here, where a launch may throw
     gather_in(this);
-    entries_.push_back({body, size, units, size_});
+    try {
+      entries_.push_back({body, size, units, size_});
+    } catch (const std::bad_alloc&) {  // an update must not fail
+      start();
+      Entry alone{body, size, units, 0};
+      return run({&alone, 1}, size, grain);
+    }
     size_ += size;
     grain_ = grain;
     if (gathering_depth() == 0) start_gathered();
   }
 
   void start() override {
-    const FlushDenormals flush;  // as `launch`
-    parallel_for(size_, grain_, [&](int64_t begin, int64_t end) {
-      for (Entry& each : entries_) {
-        const int64_t first = each.units_before(begin), last = each.units_before(end);
-        if (first < last) each.body(first, last);
-      }
-    });
-    if constexpr (requires(Body & body) { body.finish(); })
-      for (Entry& each : entries_) each.body.finish();
+    if (entries_.empty()) return;
+    run(entries_, size_, grain_);
     entries_.clear();  // and keeps its room for the next update
     size_ = 0;
-    note_batch_started();
   }
 
  private:
@@ -60,6 +61,19 @@ class GatheredLoop final : public Gathered {
       return size == 0 ? 0 : ceil_div(before * units, size);
     }
   };
+
+  static void run(std::span<Entry> entries, int64_t size, int64_t grain) {
+    const FlushDenormals flush;  // as `launch`
+    parallel_for(size, grain, [&](int64_t begin, int64_t end) {
+      for (Entry& each : entries) {
+        const int64_t first = each.units_before(begin), last = each.units_before(end);
+        if (first < last) each.body(first, last);
+      }
+    });
+    if constexpr (requires(Body & body) { body.finish(); })
+      for (Entry& each : entries) each.body.finish();
+    note_batch_started();
+  }
 
   std::vector<Entry> entries_;
   int64_t size_ = 0, grain_ = 1;

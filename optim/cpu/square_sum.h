@@ -51,9 +51,6 @@ class SquareSum {
   // kSquares elements.
   template <bool kPlain>
   void add(const S* x) {
-    constexpr int64_t kAhead =
-        512;  // whoever reads one gradient is slowed by each page's beginning
-    fetch_lines(x, kAhead, kSquares);
     for (int64_t v = 0; v < kVectors; ++v) {
       Elements stored, read;
       set(stored, [&](int64_t i) { return convert<T>(x[v * kWidth + i]); });
@@ -130,8 +127,10 @@ template <int64_t kStretch, bool kPlain, class T, class S, class Then>
 double sum_squares_of(const S* x, int64_t begin, int64_t end, const optim::GradientReader<T>& read,
                       const Then& then) {
   static_assert(kStretch % kSquares == 0);
+  constexpr int64_t kAhead = 512;  // memory alone does not come fast enough, page after page
   SquareSum<T, S> squares(read);
   for (; begin + kStretch <= end; begin += kStretch) {
+    fetch_lines(x, begin + kAhead, kStretch);
     squares.template add_all<kPlain>(x + begin, kStretch);
     then(begin, begin + kStretch);
   }

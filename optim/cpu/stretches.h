@@ -7,8 +7,8 @@
 
 namespace brim::cpu {
 
-/// Asks for elements [begin, begin + count), into the second cache: the first is full. There need be
-/// none.
+/// Asks for elements [begin, begin + count), into the second cache: the first is full. They may lie
+/// behind the end of all.
 template <class T>
 void fetch_lines(const T* elements, int64_t begin, int64_t count) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
@@ -22,9 +22,10 @@ template <class T, class Update>
 void update_stretches(const T* gradient, int64_t begin, int64_t end, const Update& update) {
   constexpr int64_t kStretch = 64, kAhead = 512;
   for (int64_t at = begin; at < end; at += kStretch) {
-    update.fetch(at + kAhead, kStretch);
-    fetch_lines(gradient, at + kAhead, kStretch);
-    update(at, std::min(kStretch, end - at), gradient + at);
+    const int64_t count = std::min(kStretch, end - at);
+    update.fetch(at + kAhead, count);
+    fetch_lines(gradient, at + kAhead, count);
+    update(at, count, gradient + at);
   }
 }
 

@@ -87,6 +87,50 @@ TEST_CASE("kept results are held, retained ones made once, others for each reade
   check(remake, remake, {"mul", "tanh", "mul", "tanh", "mul", "tanh", "mul"});
 }
 
+TEST_CASE("what a step of backward reads is made together: what several of it lack, once") {
+  const Tensor w = uniform({4, 16}, -1, 1, {1}), x = uniform({4, 16}, -1, 1, {2});
+  // g = x * w, a and b of it, and a result of both, which reads a and b in backward.
+  using Join = Tensor (*)(const Tensor& a, const Tensor& b);
+  auto run = [&](Join join, bool drops) {
+    const std::vector<Fate> remake{Fate::remake};
+    autograd::PlannedRecomputation policy(
+        std::make_shared<Fates>(drops ? Fates{remake, remake, remake, remake} : Fates{}));
+    const Tensor w_leaf = clone(w).set_requires_grad(), x_leaf = clone(x).set_requires_grad();
+    Tensor loss;
+    {
+      autograd::SavePolicyScope scope(&policy);
+      const Tensor g = mul(x_leaf, w_leaf);
+      loss = sum(mul(join(tanh(g), sigmoid(g)), w));
+    }
+    ReplaysAndLives replays;
+    backward(std::move(loss));
+    return Result{{w_leaf.grad().to_vector<float>(), x_leaf.grad().to_vector<float>()},
+                  replays.names,
+                  replays.there_twice};
+  };
+  auto check = [&](Join join, const Names& replays) {
+    const Result kept = run(join, false), made = run(join, true);
+    CHECK(kept.replays.empty());
+    CHECK(made.gradients == kept.gradients);
+    CHECK(made.replays == replays);
+    CHECK(made.there_twice == 0);
+  };
+  // The product wants both; then sigmoid and tanh want their results again, each by itself.
+  const Names apart{"mul", "sigmoid", "mul", "tanh"};
+  Names both{"mul", "tanh", "sigmoid"};
+  both.insert(both.end(), apart.begin(), apart.end());
+  check([](const Tensor& a, const Tensor& b) { return mul(a, b); }, both);
+  // A norm that saved its result reads, in place of it, what the result is made of.
+  check(
+      [](const Tensor& a, const Tensor& b) {
+        return batch_norm(a, ones({16}), zeros({16}), zeros({16}), ones({16}),
+                          {.residual = b, .activation = Activation::relu});
+      },
+      both);
+  // A value that is read twice is made once.
+  check([](const Tensor& a, const Tensor&) { return mul(a, a); }, {"mul", "tanh", "mul", "tanh"});
+}
+
 TEST_CASE("what is dropped takes no bytes before backward comes to it, nor more than kept after") {
   auto account = memory::capped_host_account("direct");
   memory::AccountScope scope(account);

@@ -51,6 +51,38 @@ TEST_CASE("where not all have room none is kept, and parts are read as parts") {
   CHECK(cache.bytes() == 0);
 }
 
+// The last images are larger than the first, and so many that not all fit.
+TEST_CASE("what has no room is read in part, and what was kept before it stays") {
+  struct Growing final : Dataset {
+    int64_t size() const override { return 6; }
+    const std::vector<std::string>& class_names() const override { return names; }
+    int64_t label(int64_t) const override { return 0; }
+    std::string describe(int64_t) const override { return ""; }
+    Image read(int64_t index, int) const override {
+      ++reads;
+      return Image(10, static_cast<int>(index < 2 ? 1 : 10));
+    }
+    ImagePart read_part(int64_t index, int, const ChooseBox& wanted) const override {
+      ++parts;
+      return {Image(1, 1), wanted(10, index < 2 ? 1 : 10), 10, index < 2 ? 1 : 10};
+    }
+    std::vector<std::string> names{"a"};
+    mutable int reads = 0, parts = 0;
+  };
+  const auto growing = std::make_shared<const Growing>();
+  const ImageCache cache(growing, 6 * 30);
+  for (int round = 0; round < 2; ++round)
+    for (int64_t i = 0; i < 6; ++i) cache.read_part(i, 0, all_of);
+  CHECK(cache.bytes() == 2 * 30);
+  CHECK(growing->reads == 3);      // the third found no room
+  CHECK(growing->parts == 3 + 4);  // and those behind it were not tried
+}
+
+TEST_CASE("a cache is of a data set, and of bytes from 0") {
+  CHECK_THROWS_AS(ImageCache(nullptr, 1), ValueError);
+  CHECK_THROWS_AS(ImageCache(std::make_shared<const Fake>(1), -1), ValueError);
+}
+
 TEST_CASE("an image that was kept for another target is read again, and what is bad stays bad") {
   const auto fake = std::make_shared<const Fake>(5, std::set<int64_t>{1});
   const ImageCache cache(fake, 1 << 20);

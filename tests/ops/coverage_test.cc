@@ -48,7 +48,7 @@ TEST_CASE("coverage: every public op has a spec") {
 }
 
 TEST_CASE("coverage: every public op has a line in autocast's table") {
-  // A composition of others that are in it, always or under autocast.
+  // A composition of others that are in it.
   const std::set<std::string> composed{"scaled_dot_product_attention"};
   for (const auto& [op, header] : testing::public_ops())
     CHECK_MESSAGE((brim::autocast_rule(op).has_value() || composed.count(op) == 1), op, " (ops/",

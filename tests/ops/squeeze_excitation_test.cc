@@ -8,6 +8,7 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/in_place.h"
+#include "brim/autograd/input_rule.h"
 #include "brim/base/parallel.h"
 #include "brim/core/row_view.h"
 #include "brim/ops/autocast.h"
@@ -310,9 +311,32 @@ TEST_CASE("squeeze_excitation: under autocast one op, with gates of float32") {
   wide[0] = cast(in[0], Dtype::float32);
   CHECK(testing::bit_difference(expected, cast(run(wide), Dtype::bfloat16)) == "");
   Autocast autocast(Dtype::bfloat16);
-  Calls calls;
-  CHECK(testing::bit_difference(run(in), expected) == "");
-  CHECK(calls.of == std::map<std::string, int>{{"squeeze_excitation", 1}});
+  {
+    Calls calls;
+    CHECK(testing::bit_difference(run(in), expected) == "");
+    CHECK(calls.of == std::map<std::string, int>{{"squeeze_excitation", 1}});
+  }
+  // Parameters of halves, some or all, are for the plain composition.
+  for (size_t halves : {1, 4}) {
+    Tensors others = in;
+    for (size_t i = 1; i <= halves; ++i) others[i] = cast(in[i], Dtype::bfloat16);
+    CHECK(testing::bit_difference(run(others), composed(others)) == "");
+  }
+}
+
+TEST_CASE("squeeze_excitation: what a rule makes of its inputs is checked again") {
+  struct AllLow final : autograd::InputRule {
+    void prepare(const autograd::Op&, Tensors& inputs, const Where& where) override {
+      for (Tensor& input : inputs) input = cast(input, Dtype::bfloat16, where);
+    }
+  } rule;
+  Tensors in = random_inputs({2, 3, 3, 4}, 2, Dtype::float32);
+  in[0] = cast(in[0], Dtype::bfloat16);
+  const autograd::InputRuleScope scope(&rule);
+  CHECK_THROWS_WITH_AS(run(in),
+                       "squeeze_excitation: expected weights of float32 for bfloat16 on a CPU, got "
+                       "bfloat16",
+                       DtypeError);
 }
 
 TEST_CASE("squeeze_excitation: what nobody reads any more is overwritten") {

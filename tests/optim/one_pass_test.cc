@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 
 #include "brim/base/gathered.h"
@@ -120,6 +121,35 @@ TEST_CASE("the bits do not depend on the number of threads, nor on the other par
   for (const nn::NamedTensor& each : apart)
     if (each.tensor.numel() > 0) optim::Sgd({each}, {.weight_decay = 0.01}).step(0.1);
   CHECK(values_of(together) == values_of(apart));
+}
+
+TEST_CASE("in a scope around it an update is what it is without: who opens one finds the results") {
+  const auto parameters = parameters_of({Dtype::float32}), others = parameters_of({Dtype::float32});
+  optim::Sgd sgd(parameters), alone(others);
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    make_gradients(parameters, step);
+    make_gradients(others, step);
+    const BatchScope scope;
+    sgd.step(kUpdate);  // clips to a norm that it has to read
+    CHECK(loops_of([&] { alone.step(kUpdate); }) == 2);
+    CHECK(sgd.gradient_norm() == alone.gradient_norm());
+  }
+  CHECK(values_of(parameters) == values_of(others));
+  parameters[0].tensor.set_grad(full({3}, std::numeric_limits<double>::infinity()));
+  const BatchScope scope;
+  CHECK(sgd.prepare_if_finite(kUpdate) == parameters[0].name);
+}
+
+TEST_CASE("where parallel loops are an error, it comes before anything is gathered") {
+  const auto parameters = parameters_of({Dtype::float32});
+  optim::Sgd sgd(parameters);
+  make_gradients(parameters, 0);
+  {
+    const NoParallelScope scope;
+    CHECK_THROWS_AS(sgd.prepare(kUpdate), InternalError);
+  }
+  CHECK(gathering_depth() == 0);
+  sgd.step(kUpdate);
 }
 
 TEST_CASE("averages are one loop, and so is their change of places") {
