@@ -91,16 +91,14 @@ TEST_CASE("what a step of backward reads is made together: what several of it la
   const Tensor w = uniform({4, 16}, -1, 1, {1}), x = uniform({4, 16}, -1, 1, {2});
   // g = x * w, a and b of it, and a result of both, which reads a and b in backward.
   using Join = Tensor (*)(const Tensor& a, const Tensor& b);
-  auto run = [&](Join join, bool drops) {
-    const std::vector<Fate> remake{Fate::remake};
-    autograd::PlannedRecomputation policy(
-        std::make_shared<Fates>(drops ? Fates{remake, remake, remake, remake} : Fates{}));
+  auto run = [&](Join join, const Fates& fates) {
+    autograd::PlannedRecomputation policy(std::make_shared<Fates>(fates));
     const Tensor w_leaf = clone(w).set_requires_grad(), x_leaf = clone(x).set_requires_grad();
     Tensor loss;
     {
       autograd::SavePolicyScope scope(&policy);
-      const Tensor g = mul(x_leaf, w_leaf);
-      loss = sum(mul(join(tanh(g), sigmoid(g)), w));
+      const Tensor g = mul(x_leaf, w_leaf), a = tanh(g), b = sigmoid(g);
+      loss = sum(mul(join(a, b), w));
     }
     ReplaysAndLives replays;
     backward(std::move(loss));
@@ -108,8 +106,12 @@ TEST_CASE("what a step of backward reads is made together: what several of it la
                   replays.names,
                   replays.there_twice};
   };
-  auto check = [&](Join join, const Names& replays) {
-    const Result kept = run(join, false), made = run(join, true);
+  const Fate keep = Fate::keep, remake = Fate::remake;
+  // The outputs of the join beside its result are kept.
+  auto check = [&](Join join, int more_outputs, const Names& replays) {
+    std::vector<Fate> of_join(static_cast<size_t>(1 + more_outputs), keep);
+    of_join[0] = remake;
+    const Result kept = run(join, {}), made = run(join, {{remake}, {remake}, {remake}, of_join});
     CHECK(kept.replays.empty());
     CHECK(made.gradients == kept.gradients);
     CHECK(made.replays == replays);
@@ -119,16 +121,17 @@ TEST_CASE("what a step of backward reads is made together: what several of it la
   const Names apart{"mul", "sigmoid", "mul", "tanh"};
   Names both{"mul", "tanh", "sigmoid"};
   both.insert(both.end(), apart.begin(), apart.end());
-  check([](const Tensor& a, const Tensor& b) { return mul(a, b); }, both);
+  check([](const Tensor& a, const Tensor& b) { return mul(a, b); }, 0, both);
   // A norm that saved its result reads, in place of it, what the result is made of.
   check(
       [](const Tensor& a, const Tensor& b) {
         return batch_norm(a, ones({16}), zeros({16}), zeros({16}), ones({16}),
                           {.residual = b, .activation = Activation::relu});
       },
-      both);
+      2, both);
   // A value that is read twice is made once.
-  check([](const Tensor& a, const Tensor&) { return mul(a, a); }, {"mul", "tanh", "mul", "tanh"});
+  check([](const Tensor& a, const Tensor&) { return mul(a, a); }, 0,
+        {"mul", "tanh", "mul", "tanh"});
 }
 
 TEST_CASE("what is dropped takes no bytes before backward comes to it, nor more than kept after") {

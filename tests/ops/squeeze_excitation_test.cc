@@ -326,7 +326,8 @@ TEST_CASE("squeeze_excitation: under autocast one op, with gates of float32") {
 
 TEST_CASE("squeeze_excitation: what a rule makes of its inputs is checked again") {
   struct AllLow final : autograd::InputRule {
-    void prepare(const autograd::Op&, Tensors& inputs, const Where& where) override {
+    void prepare(const autograd::Op& op, Tensors& inputs, const Where& where) override {
+      if (op.name() == std::string("cast")) return;
       for (Tensor& input : inputs) input = cast(input, Dtype::bfloat16, where);
     }
   } rule;
