@@ -170,7 +170,8 @@ TEST_CASE("what is being read, or will be within a rebuilding, stays whoever ask
   };
   autograd::SavePolicyScope saving(&evicting.eviction);
   Tensor w = weight();
-  Tensor loss = sum(greedy(neg(exp(w)), tanh(w)));
+  Tensor first = neg(exp(w)), second = tanh(w);
+  Tensor loss = sum(greedy(std::move(first), std::move(second)));
   while (evicting.drop()) {
   }
   {
