@@ -50,31 +50,38 @@ bool Node::derives_output(int i, const Value& value) const {
   return !value.is_resident() && op->derives_output(i) && replay_inputs.size() == inputs.size();
 }
 
-// Which ones is settled before the first is made. The tape holds what was saved from then on, since
-// this node reads it, but not what an output is derived from.
+namespace {
+
+bool is_missing(const SavedTensor& tensor) {
+  return tensor.value() != nullptr && !tensor.value()->is_resident();
+}
+
+/// Adds what is missing; where it was overwritten instead of dropped, that is said.
+void add_missing(const SavedTensor& tensor, const Op& op, std::vector<Value*>& list) {
+  if (!is_missing(tensor)) return;
+  if (tensor.value()->is_held()) tensor.get(op.name());
+  list.push_back(tensor.value());
+}
+
+}  // namespace
+
+// What is to be made is settled before the first is. The tape holds what was saved from then on,
+// since this node reads it, but not what an output is derived from.
 Tensors Node::make_saved_resident() {
-  const auto is_missing = [](const SavedTensor& tensor) {
-    return tensor.value() != nullptr && !tensor.value()->is_resident();
-  };
   std::vector<Value*> saved, sources;
-  const auto add = [&](const SavedTensor& tensor, std::vector<Value*>& list) {
-    if (tensor.value()->is_held()) tensor.get(op->name());  // it was overwritten: that is said
-    list.push_back(tensor.value());
-  };
   for (const auto& [i, tensor] : saved_inputs)
-    if (is_missing(tensor) && !remakes_rows(i, *tensor.value())) add(tensor, saved);
+    if (is_missing(tensor) && !remakes_rows(i, *tensor.value())) add_missing(tensor, *op, saved);
   for (const auto& [i, tensor] : saved_outputs) {
     if (!is_missing(tensor)) continue;
-    if (!derives_output(i, *tensor.value())) {
-      add(tensor, saved);
-    } else {
-      for (const SavedTensor& input : replay_inputs)
-        if (is_missing(input) && std::ranges::find(saved, input.value()) == saved.end())
-          add(input, sources);
-    }
+    if (derives_output(i, *tensor.value()))
+      for (const SavedTensor& input : replay_inputs) add_missing(input, *op, sources);
+    else
+      add_missing(tensor, *op, saved);
   }
-  saved.insert(saved.begin(), sources.begin(), sources.end());
-  Tensors made = rebuild_together(saved, op->name());
+  std::erase_if(sources, [&](Value* value) { return std::ranges::count(saved, value) > 0; });
+  std::vector<Value*> wanted = sources;
+  wanted.insert(wanted.end(), saved.begin(), saved.end());
+  Tensors made = rebuild_together(wanted, op->name());
   made.resize(sources.size());
   return made;
 }

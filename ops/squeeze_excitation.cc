@@ -43,8 +43,8 @@ void require_dtypes(const Tensor& x, std::span<const Tensor> others) {
                       x.device(), others[0].device());
 }
 
-/// Is there a kernel? It has weights of what x is computed in.
-bool has_kernel(const Tensor& x, std::span<const Tensor> others) {
+/// Else it is a composition. The kernel has weights of what x is computed in.
+bool is_one_kernel(const Tensor& x, std::span<const Tensor> others) {
   const Dtype dtype = is_low_precision(x.dtype()) ? Dtype::float32 : x.dtype();
   return !device_meant(x.device()).is_cuda() &&
          std::ranges::all_of(others, [&](const Tensor& other) { return other.dtype() == dtype; });
@@ -62,7 +62,7 @@ class SqueezeExcitation final : public autograd::Op {
   Tensors forward(const Tensors& in, const autograd::ForwardContext& context) const override {
     const auto others = std::span(in).subspan(kWeight1);
     require_dtypes(in[kX], others);  // after what a rule for inputs may have cast
-    expect<DtypeError>(has_kernel(in[kX], others), kName,
+    expect<DtypeError>(is_one_kernel(in[kX], others), kName,
                        "expected weights of float32 for {} on a CPU, got {}", in[kX].dtype(),
                        in[kWeight1].dtype());
     Tensor x = contiguous(in[kX]);
@@ -174,7 +174,7 @@ Tensor squeeze_excitation(Tensor x, Tensor weight1, Tensor bias1, Tensor weight2
              std::move(bias2)};
   const auto others = std::span(in).subspan(kWeight1);
   if (autograd::input_rule() == nullptr) require_dtypes(in[kX], others);
-  if (!has_kernel(in[kX], others))
+  if (!is_one_kernel(in[kX], others))
     return composed(std::move(in[kX]), std::move(in[kWeight1]), std::move(in[kBias1]),
                     std::move(in[kWeight2]), std::move(in[kBias2]), where);
   return autograd::apply_one(std::make_shared<SqueezeExcitation>(), std::move(in), where);

@@ -56,6 +56,12 @@ bool has_batch_norm(nn::Module& model) {
   });
 }
 
+/// Of what the process holds, the images that it kept; "" where there are none.
+std::string cached_images(const TrainData& data) {
+  const int64_t bytes = data.cached_bytes();
+  return bytes == 0 ? "" : ", with " + format_bytes(bytes) + " of images";
+}
+
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 }  // namespace
@@ -208,13 +214,11 @@ void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
   int64_t skipped = skipped_images();
   std::string accuracy = accuracy_ ? fmt::format("accuracy {:.2f}%, ", 100 * *accuracy_) : "";
   if (accuracy_ && data_.classes > 5) accuracy += fmt::format("top-5 {:.2f}%, ", 100 * *top5_);
-  progress_.say(fmt::format(
-      "done: {}{:.1f} images/s, peak {} reserved{}, {} live{}; process {}{}", accuracy,
-      steady_median(rates_), format_bytes(stats.peak_reserved),
-      against(reserved, stats.peak_reserved), format_bytes(stats.peak_live),
-      against(live, stats.peak_live), format_bytes(memory::resident_memory().peak),
-      data_.cached_bytes() == 0 ? ""
-                                : ", with " + format_bytes(data_.cached_bytes()) + " of images"));
+  progress_.say(fmt::format("done: {}{:.1f} images/s, peak {} reserved{}, {} live{}; process {}{}",
+                            accuracy, steady_median(rates_), format_bytes(stats.peak_reserved),
+                            against(reserved, stats.peak_reserved), format_bytes(stats.peak_live),
+                            against(live, stats.peak_live),
+                            format_bytes(memory::resident_memory().peak), cached_images(data_)));
   say_process(stats.peak_reserved);
   if (stats.mismatches > 0)
     progress_.say(fmt::format("{} requests were not as planned", stats.mismatches));

@@ -45,9 +45,11 @@ class GatheredLoop final : public Gathered {
 
   void start() override {
     if (entries_.empty()) return;
+    const struct Emptied {
+      GatheredLoop& loop;
+      ~Emptied() { loop.entries_.clear(), loop.size_ = 0; }  // the room is for the next update
+    } emptied{*this};                                        // also where it cannot be started
     run(entries_, size_, grain_);
-    entries_.clear();  // and keeps its room for the next update
-    size_ = 0;
   }
 
  private:

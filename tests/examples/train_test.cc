@@ -114,6 +114,7 @@ TEST_CASE("the same seed prints the same losses, whatever the workers") {
   CHECK(losses(" --workers 3") == expected);
   CHECK(losses(" --workers 0") == expected);
   CHECK(losses(" --planner direct") == expected);
+  CHECK(losses(" --cache-images 0") == expected);
   CHECK(losses(" --seed 1") != expected);
 }
 
@@ -132,6 +133,23 @@ TEST_CASE("pictures of one's own are trained on") {
   CHECK(run.code == 0);
   CHECK(run.out.find("8 images, 8 to validate") != std::string::npos);
   CHECK(run.out.find("done: accuracy") != std::string::npos);
+}
+
+TEST_CASE("images stay decoded where they fit, but unasked not beside a CPU's budget") {
+  TempFolder folder;
+  write_pictures(folder, 4);
+  auto keeps_images = [&](const std::string& more) {
+    const Finished run = train("--size 32 --data " + folder.path() + kQuick + more);
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    return run.out.find(" of images") != std::string::npos;
+  };
+  CHECK(keeps_images(""));
+  CHECK_FALSE(keeps_images(" --cache-images 0"));
+  CHECK_FALSE(keeps_images(" --cache-images 1KiB"));
+  CHECK_FALSE(keeps_images(" --budget 200MiB"));
+  CHECK(keeps_images(" --budget 200MiB --cache-images 1MiB"));
+  check_error("--data " + folder.path() + " --cache-images lots" + kQuick, "lots");
 }
 
 TEST_CASE("CIFAR's and MNIST's files are trained on at their own size") {
