@@ -105,6 +105,12 @@ void notify(const OpEvent& event) {
     observer->ran(event);
 }
 
+Tensor factored_gradient(const OpEvent& event) {
+  check(event.factors != nullptr, "the gradient came in factors");
+  return product_on_host(*event.factors,
+                         event.node->inputs[static_cast<size_t>(event.factored)].shape);
+}
+
 Tensors apply(std::shared_ptr<const Op> op, Inputs given, Where where) {
   Tensors prepared = std::move(given).take();
   if (InputRule* rule = input_rule()) rule->prepare(*op, prepared, where);

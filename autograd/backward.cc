@@ -96,10 +96,19 @@ class Engine final : private FactorsTaker {
     ModuleScope module(node.module);
     memory::SiteScope site(node.site(memory::Phase::backward));
     BackwardCall call(node, grads, options_.retain_graph, may_take_factors() ? this : nullptr);
+    factored_ = -1;
     Tensors input_grads = node.op->backward(call);
     sources.clear();
-    notify({*node.op, Phase::backward, grads, input_grads, node.context, node.where, *node.module,
-            &node});
+    notify({.op = *node.op,
+            .phase = Phase::backward,
+            .inputs = grads,
+            .outputs = input_grads,
+            .context = node.context,
+            .where = node.where,
+            .module = *node.module,
+            .node = &node,
+            .factored = factored_,
+            .factors = factored_ < 0 ? nullptr : &factors_.back().second});
     grads.clear();
     if (!options_.retain_graph) node.release_saved();
     distribute(node, std::move(input_grads));
@@ -196,6 +205,7 @@ class Engine final : private FactorsTaker {
     for (Tensor* factor : {&factors.a, &factors.b})
       if (is_of_a_leaf(*factor)) *factor = clone(*factor);
     factors_.emplace_back(node.edges[static_cast<size_t>(i)].leaf, std::move(factors));
+    factored_ = i;
   }
 
   bool is_of_a_leaf(const Tensor& tensor) const {
@@ -248,6 +258,7 @@ class Engine final : private FactorsTaker {
   std::vector<LastUse> leaves_;
   size_t used_ = 0;  // how many of them no node that is left leads to
   std::deque<std::pair<std::shared_ptr<TensorBody>, GradientFactors>> factors_;  // not taken yet
+  int factored_ = -1;  // the input of the current node whose gradient came so last
   std::deque<std::shared_ptr<TensorBody>> read_;  // of those, the ones with values still to be read
 };
 

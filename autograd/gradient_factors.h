@@ -1,6 +1,6 @@
 // A gradient that nobody has made yet: that of a weight which meets few pixels or rows is the
-// product of two small matrices, and where an optimizer reads it once it need never be stored
-// (`BackwardOptions::on_leaf_factors`).
+// product of two small matrices, and where kernels of an optimizer are all that reads it, it need
+// never be stored (`BackwardOptions::on_leaf_factors`).
 #pragma once
 
 #include "brim/core/tensor.h"
@@ -14,5 +14,9 @@ namespace brim::autograd {
 struct GradientFactors {
   Tensor a, b;
 };
+
+/// The gradient of this shape, for who looks at a training's numbers: in host memory that no
+/// account in force is charged for. Undefined for factors of the meta device.
+Tensor product_on_host(const GradientFactors& factors, const Shape& shape);
 
 }  // namespace brim::autograd

@@ -215,7 +215,7 @@ enum class Phase { forward, backward, recompute };
 
 /// One run of an op, forward (inputs, all outputs), backward (gradients of the outputs, of which
 /// those that the op took are undefined by now, and of the inputs, with what had flowed there where
-/// the op added to that; undefined where it came in factors), or forward once more to make a
+/// the op added to that), or forward once more to make a
 /// dropped value again (recompute).
 struct OpEvent {
   const Op& op;
@@ -227,6 +227,9 @@ struct OpEvent {
   const std::string& module;
   const Node* node = nullptr;  ///< of backward and recompute: the recorded call
   int overwritten = -1;  ///< of forward: the input that holds the first output's values by now
+  /// Of backward: the input whose gradient came in factors, and is undefined above; and these.
+  int factored = -1;
+  const GradientFactors* factors = nullptr;
 };
 
 /// Sees every op of this thread after it ran, until it is destroyed. Observers nest.
@@ -243,6 +246,8 @@ class OpObserver {
   OpObserver* before_;
 };
 void notify(const OpEvent& event);
+/// The gradient that came in factors, in host memory (`product_on_host`).
+Tensor factored_gradient(const OpEvent& event);
 
 }  // namespace autograd
 }  // namespace brim

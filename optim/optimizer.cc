@@ -78,6 +78,7 @@ Optimizer::Optimizer(const char* name, std::vector<nn::NamedTensor> parameters, 
                        parameters_[first->second].name, parameter);
   }
   updated_.resize(parameters_.size());
+  factors_.resize(parameters_.size());
   memory::CategoryScope category(memory::Category::optimizer);
   memory::SiteScope site({.op = name_});
   square_sums_ = zeros({static_cast<int64_t>(parameters_.size())},
@@ -158,11 +159,22 @@ std::vector<Optimizer::Update> Optimizer::take_gradients() {
   updates.reserve(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& gradient = parameter(i).grad();
+    if (factors_[i].a.defined()) {
+      require_alone(parameters_[i]);
+      updates.push_back({i, {Tensor(), factors_[i]}});
+      continue;
+    }
     if (!gradient.defined()) continue;
     require_match(parameters_[i], gradient);
     updates.push_back({i, {contiguous(gradient)}});
   }
   return updates;
+}
+
+// Beside factors there is no other gradient: who adds to it would have to know.
+void Optimizer::require_alone(const nn::NamedTensor& parameter) const {
+  expect<ValueError>(!parameter.tensor.grad().defined(), name_,
+                     "'{}' has a gradient beside its factors", parameter.name);
 }
 
 void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const {
@@ -179,10 +191,45 @@ void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gr
                       gradient.device());
 }
 
+bool Optimizer::takes_factors(const Tensor& parameter) const {
+  const auto found = numbers_.find(parameter.body());
+  return found != numbers_.end() && !updated_[found->second] && reads_factors(found->second) &&
+         parameter.dim() > 0 && parameter.numel() > 0 && parameter.dtype() != Dtype::bfloat16 &&
+         !device_meant(parameter.device()).is_cuda();
+}
+
+void Optimizer::hold_factors(const Tensor& parameter, const autograd::GradientFactors& factors) {
+  autograd::GradientFactors matrices = matrices_of(parameter, factors);
+  const size_t i = numbers_.at(parameter.body());
+  require_alone(parameters_[i]);
+  factors_[i] = std::move(matrices);
+}
+
+// [M, K] and [M, N], where they match the parameter.
+autograd::GradientFactors Optimizer::matrices_of(const Tensor& parameter,
+                                                 const autograd::GradientFactors& factors) const {
+  check(takes_factors(parameter), "factors are for an optimizer that takes them");
+  const std::string& name = parameters_[numbers_.at(parameter.body())].name;
+  const int64_t rows = parameter.shape()[0], columns = parameter.numel() / rows;
+  const int64_t a = factors.a.numel(), b = factors.b.numel(), rank = a / rows;
+  expect<ShapeError>(rank > 0 && a == rank * rows && b == rank * columns, name_,
+                     "expected factors of a gradient of shape {} for '{}', got {} and {}",
+                     parameter.shape(), name, factors.a.shape(), factors.b.shape());
+  const auto matrix = [&](const Tensor& factor, int64_t size) -> Tensor {
+    expect<DtypeError>(factor.dtype() == parameter.dtype() &&
+                           factor.device() == parameter.device() && factor.is_contiguous(),
+                       name_, "expected contiguous factors of {} on {} for '{}', got {} on {}",
+                       parameter.dtype(), parameter.device(), name, factor.dtype(),
+                       factor.device());
+    return {factor.storage(), {{rank, size}, {size, 1}, factor.layout().offset, factor.dtype()}};
+  };
+  return {matrix(factors.a, rows), matrix(factors.b, columns)};
+}
+
 void Optimizer::sum_squares(const Update& update) {
-  const Tensor& gradient = update.gradient.whole;
-  launch(kernel::square_sum, gradient.dtype(), {gradient, scalars()},
-         {element_of(square_sums_, update.parameter)});
+  const auto& [whole, factors] = update.gradient;
+  launch(kernel::square_sum, whole.defined() ? whole.dtype() : factors.a.dtype(),
+         {whole, scalars(), factors.a, factors.b}, {element_of(square_sums_, update.parameter)});
 }
 
 std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates) {
@@ -283,29 +330,8 @@ bool Optimizer::update_piece(const Tensor& parameter) {
   return true;
 }
 
-bool Optimizer::takes_factors(const Tensor& parameter) const {
-  const auto found = numbers_.find(parameter.body());
-  return found != numbers_.end() && !updated_[found->second] && reads_factors(found->second) &&
-         parameter.dim() > 0 && parameter.numel() > 0 && parameter.dtype() != Dtype::bfloat16 &&
-         !device_meant(parameter.device()).is_cuda() &&
-         (!options_.check_finite || checks_on_the_way());
-}
-
 void Optimizer::update_piece(const Tensor& parameter, const autograd::GradientFactors& factors) {
-  check(takes_factors(parameter), "factors are for an optimizer that takes them");
-  const size_t i = numbers_.at(parameter.body());
-  const int64_t rows = parameter.shape()[0], size = parameter.numel();
-  const int64_t a = factors.a.numel(), b = factors.b.numel();
-  expect<ShapeError>(a > 0 && a % rows == 0 && b == a / rows * (size / rows), name_,
-                     "expected factors of a gradient of shape {} for '{}', got {} and {}",
-                     parameter.shape(), parameters_[i].name, factors.a.shape(), factors.b.shape());
-  for (const Tensor& factor : {factors.a, factors.b})
-    expect<DtypeError>(factor.dtype() == parameter.dtype() &&
-                           factor.device() == parameter.device() && factor.is_contiguous(),
-                       name_, "expected contiguous factors of {} on {} for '{}', got {} on {}",
-                       parameter.dtype(), parameter.device(), parameters_[i].name, factor.dtype(),
-                       factor.device());
-  update_checked({i, {Tensor(), factors}});
+  update_checked({numbers_.at(parameter.body()), {Tensor(), matrices_of(parameter, factors)}});
 }
 
 bool Optimizer::checks_on_the_way() const {
@@ -351,6 +377,7 @@ void Optimizer::end_pieces() {
 
 void Optimizer::zero_grad() noexcept {
   for (const nn::NamedTensor& parameter : parameters_) parameter.tensor.set_grad(Tensor());
+  for (autograd::GradientFactors& factors : factors_) factors = {};
 }
 
 void Optimizer::set_steps(int64_t steps) {

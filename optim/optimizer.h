@@ -64,8 +64,16 @@ class Optimizer {
     commit();
   }
   void step(double rate) { step({.rate = rate}); }
-  /// Drops all gradients.
+  /// Drops all gradients, and factors.
   void zero_grad() noexcept;
+
+  /// Can this parameter's gradient come as factors, and be made by the kernels that read it? So it
+  /// is where all of them are on the CPU and of float32 or float64; once in an update.
+  bool takes_factors(const Tensor& parameter) const;
+  /// Keeps them as the parameter's gradient in place of `.grad()`, until `zero_grad`: the same bits
+  /// as of the whole one, from fewer bytes. Only where `takes_factors`. Throws `ShapeError` or
+  /// `DtypeError` for factors that do not match; `ValueError` where there is a gradient.
+  void hold_factors(const Tensor& parameter, const autograd::GradientFactors& factors);
 
   // The same update where its work on the device was recorded, and is started by somebody else
   // (train/step_graph.h): in place of `prepare` and `commit`.
@@ -97,12 +105,7 @@ class Optimizer {
   /// gradient is not finite, that of the first piece alone: others may be checked while they are
   /// read for the update.
   bool update_piece(const Tensor& parameter);
-  /// May the next piece be of this parameter and come as the factors of its gradient, which is then
-  /// never stored? Where kernels make it while they read it; not as the first piece, where that is
-  /// checked, which happens apart.
-  bool takes_factors(const Tensor& parameter) const;
-  /// The same bits as of the whole gradient. Throws as `update_piece`, and `ShapeError` or
-  /// `DtypeError` for factors that do not match; only where `takes_factors`.
+  /// From the factors of its gradient, as `hold_factors` takes them. Throws what both do.
   void update_piece(const Tensor& parameter, const autograd::GradientFactors& factors);
   /// Parameters updated since `begin_pieces`; 0 after `end_pieces` and `cancel`.
   int64_t pieces() const { return std::ranges::count(updated_, true); }
@@ -144,7 +147,7 @@ class Optimizer {
   Tensor make_state(size_t i, Dtype dtype) const;
   /// Where the roundings of bfloat16 parameter i, or of its state `what`, come from.
   RandomKey rounding_key(uint64_t seed, const char* what, size_t i) const;
-  /// As it is, or else its factors; the other is undefined.
+  /// As it is, or else its factors, as matrices; the other is undefined.
   struct Gradient {
     Tensor whole;
     autograd::GradientFactors factors = {};
@@ -172,6 +175,9 @@ class Optimizer {
     Gradient gradient;
   };
   void require_match(const nn::NamedTensor& parameter, const Tensor& gradient) const;
+  void require_alone(const nn::NamedTensor& parameter) const;
+  autograd::GradientFactors matrices_of(const Tensor& parameter,
+                                        const autograd::GradientFactors& factors) const;
   std::vector<Update> take_gradients();
   void set_numbers(const UpdateOptions& options);
   void begin_update(const UpdateOptions& options);
@@ -192,6 +198,7 @@ class Optimizer {
   Tensor square_sums_;                    // float64, one per parameter
   std::vector<double> square_sums_here_;  // the last copy, where these are on another device
   std::optional<double> gradient_norm_;
+  std::vector<autograd::GradientFactors> factors_;  // of each parameter; held, or undefined
   std::vector<Update> updates_;
   StepValues values_;
   UpdateOptions options_;      // of the update under way
@@ -208,9 +215,9 @@ void require_in_range(const char* optimizer, const char* option, double value, d
 
 namespace brim::kernel {
 
-/// in: gradient, contiguous, and the `StepScalars`; out: float64 [1], the sum of the squares of its
-/// elements, unscaled and clipped. NaN when an element of the gradient is infinite or NaN, and only
-/// then.
+/// in: gradient, contiguous, and the `StepScalars`; on the CPU also its factors in its place, [M,
+/// K] and [M, N]. out: float64 [1], the sum of the squares of its elements, unscaled and clipped.
+/// NaN when an element of the gradient is infinite or NaN, and only then.
 inline constexpr Kernel<NoAttributes> square_sum{"square_sum"};
 
 }  // namespace brim::kernel

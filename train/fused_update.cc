@@ -42,6 +42,7 @@ double TrainStep::run_fused(double rate, const LossFunction& loss,
 double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
                                           const MicroStepOptions& options) {
   memory::SectionScope section(account_, {memory::SectionKind::first_micro_step, options.samples});
+  is_whole_ = true;
   Saving saving(*this);
   Tensor result = forward_checked(loss, options, saving);
   double value = value_of(result);
@@ -51,17 +52,14 @@ double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
   }
   optimizer_.begin_pieces({.rate = rate, .clip = options_.clip});
   if (recorder_ != nullptr) recorder_->judge_pieces();
-  backward(result,
-           {.grad = gradient_of(result, options),
-            .on_leaf_complete =
-                [&](const Tensor& leaf) {
-                  if (optimizer_.update_piece(leaf)) leaf.set_grad(Tensor());
-                },
-            .takes_factors = [&](const Tensor& leaf) { return optimizer_.takes_factors(leaf); },
-            .on_leaf_factors =
-                [&](const Tensor& leaf, const autograd::GradientFactors& factors) {
-                  optimizer_.update_piece(leaf, factors);
-                }});
+  BackwardOptions how{.grad = gradient_of(result, options),
+                      .on_leaf_complete = [&](const Tensor& leaf) {
+                        if (optimizer_.update_piece(leaf)) leaf.set_grad(Tensor());
+                      }};
+  ask_for_factors(how, [&](const Tensor& leaf, const autograd::GradientFactors& factors) {
+    optimizer_.update_piece(leaf, factors);
+  });
+  backward(result, std::move(how));
   return value;
 }
 

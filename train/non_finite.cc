@@ -37,11 +37,16 @@ bool has_bad_input(const autograd::OpEvent& event) {
   return false;
 }
 
+bool has_bad_output(const autograd::OpEvent& event) {
+  return std::ranges::any_of(event.outputs, has_non_finite) ||
+         (event.factors != nullptr && has_non_finite(factored_gradient(event)));
+}
+
 }  // namespace
 
 void NonFiniteFinder::ran(const autograd::OpEvent& event) {
   if (event.phase == autograd::Phase::recompute) return;  // forward had the same
-  if (found_ || !std::ranges::any_of(event.outputs, has_non_finite)) return;
+  if (found_ || !has_bad_output(event)) return;
   bool forward = event.phase == autograd::Phase::forward;
   bool bad_inputs = has_bad_input(event);
   std::string_view file = event.where.file_name();

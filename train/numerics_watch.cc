@@ -56,6 +56,8 @@ class NumericsWatch::Scope::Observer final : public autograd::OpObserver {
           leads_to_leaf(event.node->edges[i]) ? WatchedKind::parameter_gradients
                                               : WatchedKind::gradients,
           event.outputs[i]);
+    if (event.factors != nullptr)
+      add(event, WatchedKind::parameter_gradients, factored_gradient(event));
   }
   const std::vector<WatchedValues>& seen() const { return seen_; }
 

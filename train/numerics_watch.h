@@ -28,7 +28,7 @@
 namespace brim {
 
 /// Which values of an op: what forward made, and what backward made for inputs that ops made, and
-/// for parameters. Not gradients that a fused update makes itself, of weights that meet few pixels.
+/// for parameters.
 enum class WatchedKind { activations, gradients, parameter_gradients };
 /// "activations", "gradients", "parameter gradients".
 const char* to_string(WatchedKind kind);

@@ -31,10 +31,10 @@ std::optional<NonFinite> TrainStep::observe(const LossFunction& loss,
     backward_of(result, options);
     return finder.found();
   }
-  Tensor gradient = gradient_of(result, options);
-  backward(std::move(result),
-           {.grad = std::move(gradient),
-            .on_leaf_complete = [](const Tensor& leaf) { leaf.set_grad(Tensor()); }});
+  BackwardOptions how{.grad = gradient_of(result, options),
+                      .on_leaf_complete = [](const Tensor& leaf) { leaf.set_grad(Tensor()); }};
+  ask_for_factors(how, [](const Tensor&, const autograd::GradientFactors&) {});
+  backward(std::move(result), std::move(how));
   return finder.found();
 }
 
@@ -98,7 +98,7 @@ void TrainStep::skip() {
 // norm.
 double TrainStep::run_whole(double rate, const LossFunction& loss,
                             const MicroStepOptions& options) {
-  const double result = run_part(loss, options);
+  const double result = run_part(loss, options, /*is_whole=*/true);
   std::optional<std::string> parameter;
   if (std::isfinite(result)) parameter = prepare_update(rate);
   if (!parameter && std::isfinite(result)) {
@@ -107,8 +107,8 @@ double TrainStep::run_whole(double rate, const LossFunction& loss,
   }
   if (options_.scaler == nullptr) {
     const std::optional<NonFinite> found = observe_again(loss, options);
-    raise<ValueError>("train step", "at update {} the gradient of '{}' is not finite; {}", updates_,
-                      *parameter, found ? found->text : kFiniteAgain);
+    raise<ValueError>("train step", "at update {} the gradient of '{}' is not finite{}", updates_,
+                      *parameter, found ? "; " + found->text : ", and no op's result was not");
   }
   note_overflow(loss, options, parameter);
   skip();

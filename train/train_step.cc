@@ -165,7 +165,7 @@ double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& o
   require_begun();
   if (overflow_) return std::numeric_limits<double>::quiet_NaN();
   return or_undo([&] {
-    const double value = run_part(loss, options);
+    const double value = run_part(loss, options, /*is_whole=*/false);
     // Here, where what overflows can be run again; `prepare` reads the sum of all parts.
     if (options_.scaler == nullptr) return value;
     const std::optional<std::string> parameter = optimizer_.find_non_finite();
@@ -174,9 +174,11 @@ double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& o
   });
 }
 
-double TrainStep::run_part(const LossFunction& loss, const MicroStepOptions& options) {
+double TrainStep::run_part(const LossFunction& loss, const MicroStepOptions& options,
+                           bool is_whole) {
   optimizer_.cancel();
   update_.reset();
+  is_whole_ = is_whole;
   part_ = {std::exchange(first_, false) ? memory::SectionKind::first_micro_step
                                         : memory::SectionKind::micro_step,
            options.samples};
@@ -206,12 +208,25 @@ Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptio
   return result;
 }
 
+// Where the part is the update nobody else looks at its gradients, and nothing is added to them.
+void TrainStep::ask_for_factors(BackwardOptions& how, OnFactors on_factors) const {
+  if (!is_whole_ || options_.gradients != Dtype::float32) return;
+  if (!how.on_leaf_complete) how.on_leaf_complete = [](const Tensor&) {};
+  how.takes_factors = [this](const Tensor& leaf) { return optimizer_.takes_factors(leaf); };
+  how.on_leaf_factors = std::move(on_factors);
+}
+
 void TrainStep::backward_of(const Tensor& result, const MicroStepOptions& options) {
-  Tensor gradient = gradient_of(result, options);
-  if (options_.gradients == Dtype::float32) return backward(result, {.grad = std::move(gradient)});
-  NarrowGradients narrow(parameters_, options_.gradients);
-  backward(result, {.grad = std::move(gradient),
-                    .on_leaf_complete = [&](const Tensor& leaf) { narrow.complete(leaf); }});
+  BackwardOptions how{.grad = gradient_of(result, options)};
+  std::optional<NarrowGradients> narrow;
+  if (options_.gradients != Dtype::float32) {
+    narrow.emplace(parameters_, options_.gradients);
+    how.on_leaf_complete = [&](const Tensor& leaf) { narrow->complete(leaf); };
+  }
+  ask_for_factors(how, [&](const Tensor& leaf, const autograd::GradientFactors& factors) {
+    optimizer_.hold_factors(leaf, factors);
+  });
+  backward(result, std::move(how));
 }
 
 double TrainStep::forward_backward(const LossFunction& loss, const MicroStepOptions& options) {
@@ -277,6 +292,7 @@ void TrainStep::finish() noexcept {
 
 void TrainStep::drop_gradients() noexcept {
   for (const Tensor& parameter : parameters_) parameter.set_grad(Tensor());
+  optimizer_.zero_grad();
 }
 
 void TrainStep::end_planner_step() noexcept {

@@ -34,6 +34,7 @@
 
 namespace brim {
 
+struct BackwardOptions;
 struct NonFinite;
 class StepGraph;
 
@@ -181,9 +182,11 @@ class TrainStep {
   Tensor forward_checked(const LossFunction& loss, const MicroStepOptions& options,
                          const Saving& saving);
   void backward_of(const Tensor& result, const MicroStepOptions& options);
+  using OnFactors = std::function<void(const Tensor& leaf, const autograd::GradientFactors&)>;
+  void ask_for_factors(BackwardOptions& how, OnFactors on_factors) const;
   Tensor gradient_of(const Tensor& result, const MicroStepOptions& options) const;
   double value_of(const Tensor& loss) const;
-  double run_part(const LossFunction& loss, const MicroStepOptions& options);
+  double run_part(const LossFunction& loss, const MicroStepOptions& options, bool is_whole);
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
   std::optional<std::string> prepare_update(double rate);
   double run_whole(double rate, const LossFunction& loss, const MicroStepOptions& options);
@@ -219,6 +222,7 @@ class TrainStep {
   std::optional<memory::SectionScope> update_;  // from prepare to the end of the step
   bool first_ = true;                           // is the next micro-step the first of the update?
   memory::Section part_;                        // the last one's
+  bool is_whole_ = false;                       // is it the update, by `run`?
   std::optional<Skipped> overflow_;             // of the update under way
   StepOutcome outcome_;
   int64_t updates_ = 0, skipped_ = 0;

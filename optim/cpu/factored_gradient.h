@@ -1,7 +1,7 @@
 // Updates from a gradient that is never stored, but comes as two factors
-// (autograd/gradient_factors.h): stretches of it are made in the first cache, where the update and
-// the sum of its squares read them. A weight of few pixels then goes through memory once for
-// forward, once for its data gradient and once here, and its gradient not at all.
+// (autograd/gradient_factors.h): stretches of it are made in the first cache, where the update or
+// the sum of its squares reads them, or both. A weight of few pixels then goes through memory once
+// for forward, once for its data gradient and once here, and its gradient not at all.
 #pragma once
 
 #include <algorithm>
@@ -19,18 +19,19 @@ namespace brim::cpu {
 
 inline bool has_factors(const KernelCall& call) { return call.in[2].present; }
 
-/// Of the first output of a call, from inputs 2 and 3.
+/// From inputs 2 and 3 of a call: matrices.
 template <class T>
 class FactoredGradient {
  public:
   explicit FactoredGradient(const KernelCall& call)
       : a_(call.in[2].as<T>()),
         b_(call.in[3].as<T>()),
-        rows_(call.out[0].shape[0]),
-        columns_(call.out[0].numel() / rows_),
-        rank_(call.in[2].numel() / rows_) {}
+        rows_(call.in[2].shape[1]),
+        columns_(call.in[3].shape[1]),
+        rank_(call.in[2].shape[0]) {}
 
   int64_t size() const { return rows_ * columns_; }
+  int64_t rank() const { return rank_; }
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
 
@@ -93,56 +94,86 @@ std::array<V, sizeof...(i)> copies(const V& value, std::index_sequence<i...>) {
   return {(static_cast<void>(i), value)...};
 }
 
-/// kK pieces of the update side by side, whose stretches meet the same ones of `b`: equal pieces of
-/// whole rows, or a single one.
-template <int kK, bool kPlain, class T, class Update>
-void update_pieces(const FactoredGradient<T>& gradient, int64_t pieces, int64_t first,
-                   const optim::GradientReader<T>& read, double* sums, const Update& update) {
-  constexpr int64_t kStretch = 256;  // elements: kK of them, and one of each pixel's b, are in L1
-  constexpr int64_t kAhead = 2 * kStretch;
-  alignas(64) T g[kK][kStretch];
-  auto squares = copies(SquareSum<T, T>(read), std::make_index_sequence<kK>());
-  const int64_t begin = gradient.size() * first / pieces;
-  const int64_t length = gradient.size() * (first + 1) / pieces - begin;
-  for (int64_t at = 0; at < length; at += kStretch) {
-    const int64_t count = std::min(kStretch, length - at);
-    const int64_t ahead = at + kAhead, next = std::min(kStretch, length - ahead);
-    for (int k = 0; k < kK; ++k) update.fetch(begin + k * length + ahead, next);
-    gradient.template make<kK>(begin + at, length / gradient.columns(), count, g[0], kStretch);
-    for (int k = 0; k < kK; ++k) {
-      squares[static_cast<size_t>(k)].template add_all<kPlain>(g[k], count);
-      update(begin + k * length + at, count, g[k]);
-    }
-  }
-  for (int k = 0; k < kK; ++k)
-    sums[first + k] = squares[static_cast<size_t>(k)].template finite_sum<kPlain>();
-}
+/// The squares that are added up beside an update; `plain` ones are of elements as they are.
+enum class Squares { none, plain, read };
 
-/// As `update_and_sum`: calls update(begin, count, elements of the gradient) for stretches of all
-/// elements, in parallel, and for most of them update.fetch(begin, count) some time before. Where
-/// there is a view `sum`, it gets the bits that `square_sum` would give of the whole gradient.
-template <class T, class Update>
-void update_from_factors(const KernelCall& call, const View& sum,
+/// An update in pieces, for `GatheredLoop`: kK of them side by side, whose stretches meet the same
+/// ones of `b`: equal pieces of whole rows, or a single one.
+template <int kK, Squares kSquared, class T, class Update>
+struct FactoredUpdate {
+  FactoredGradient<T> gradient;
+  int64_t pieces;
+  optim::GradientReader<T> read;
+  Update update;
+  double* sum;
+  double sums[kMostSquareSumPieces] = {};
+
+  void operator()(int64_t begin, int64_t end) {
+    for (int64_t group = begin; group < end; ++group) run(group * kK);
+  }
+  void finish() const {
+    if constexpr (kSquared != Squares::none) *sum = std::accumulate(sums, sums + pieces, 0.0);
+  }
+
+ private:
+  void run(int64_t first) {
+    constexpr bool kPlain = kSquared == Squares::plain;
+    const FactoredGradient<T> made = gradient;  // copies: the stores below are not into them
+    const Update updates = update;
+    constexpr int64_t kStretch = 256;  // elements: kK of them, and one of each pixel's b, are in L1
+    constexpr int64_t kAhead = 2 * kStretch;
+    alignas(64) T g[kK][kStretch];
+    auto squares = copies(SquareSum<T, T>(read), std::make_index_sequence<kK>());
+    const int64_t begin = made.size() * first / pieces;
+    const int64_t length = made.size() * (first + 1) / pieces - begin;
+    for (int64_t at = 0; at < length; at += kStretch) {
+      const int64_t count = std::min(kStretch, length - at);
+      const int64_t ahead = at + kAhead, next = std::min(kStretch, length - ahead);
+      for (int k = 0; k < kK; ++k) updates.fetch(begin + k * length + ahead, next);
+      made.template make<kK>(begin + at, length / made.columns(), count, g[0], kStretch);
+      for (int k = 0; k < kK; ++k) {
+        if constexpr (kSquared != Squares::none)
+          squares[static_cast<size_t>(k)].template add_all<kPlain>(g[k], count);
+        updates(begin + k * length + at, count, g[k]);
+      }
+    }
+    if constexpr (kSquared != Squares::none)
+      for (int k = 0; k < kK; ++k)
+        sums[first + k] = squares[static_cast<size_t>(k)].template finite_sum<kPlain>();
+  }
+};
+
+template <Squares kSquared, class T, class Update>
+void gather_from_factors(const KernelCall& call, const View& sum,
                          const optim::GradientReader<T>& read, const Update& update) {
   constexpr int kTogether = 4;
+  constexpr int64_t kProducts = 16;  // that take as long as memory does for the element
   const FactoredGradient<T> gradient(call);
   const int64_t pieces = square_sum_pieces(gradient.size());
-  double sums[kMostSquareSumPieces];
-  const auto run = [&](auto together) {
-    constexpr int kK = together();
-    parallel_pieces(pieces / kK, pieces / kK, [&](int64_t group, int64_t, int64_t) {
-      if (read.is_plain())
-        update_pieces<kK, true>(gradient, pieces, group * kK, read, sums, update);
-      else
-        update_pieces<kK, false>(gradient, pieces, group * kK, read, sums, update);
-    });
+  const int64_t work = gradient.size() * (kProducts + gradient.rank()) / kProducts;
+  const auto gather = [&]<int kK>() {
+    using Body = FactoredUpdate<kK, kSquared, T, Update>;
+    GatheredLoop<Body>::of_this_thread().add(
+        Body{gradient, pieces, read, update, sum.present ? sum.as<double>() : nullptr}, work,
+        pieces / kK, kSquareSumPiece);
   };
   if (gradient.rows() % pieces == 0 && pieces % kTogether == 0 &&
       pieces / kTogether >= num_threads())
-    run(std::integral_constant<int, kTogether>());
+    gather.template operator()<kTogether>();
   else
-    run(std::integral_constant<int, 1>());
-  if (sum.present) *sum.as<double>() = std::accumulate(sums, sums + pieces, 0.0);
+    gather.template operator()<1>();
+}
+
+/// As `update_and_sum`: calls update(begin, count, elements of the gradient) for stretches of all
+/// elements, in parallel and gathered, and for most of them update.fetch(begin, count) some time
+/// before; `update` must not refer to the call. Where there is a view `sum`, it gets the bits that
+/// `square_sum` would give of the whole gradient.
+template <class T, class Update>
+void update_from_factors(const KernelCall& call, const View& sum,
+                         const optim::GradientReader<T>& read, const Update& update) {
+  if (!sum.present) return gather_from_factors<Squares::none>(call, sum, read, update);
+  if (read.is_plain()) return gather_from_factors<Squares::plain>(call, sum, read, update);
+  gather_from_factors<Squares::read>(call, sum, read, update);
 }
 
 }  // namespace brim::cpu

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "brim/optim/cpu/factored_gradient.h"
 #include "brim/optim/cpu/gathered_loop.h"
 #include "brim/optim/cpu/register.h"
 #include "brim/optim/optimizer.h"
@@ -26,13 +27,22 @@ struct Pieces {
   void finish() const { *sum = std::accumulate(sums, sums + pieces, 0.0); }
 };
 
+/// Of factors, for the sum alone.
+struct NoUpdate {
+  void fetch(int64_t, int64_t) const {}
+  void operator()(int64_t, int64_t, const void*) const {}
+};
+
 template <class T, class S = T>
 void square_sum(const KernelCall& call, const NoAttributes&) {
+  const auto read = optim::GradientReader<T>::from(call.in[1].as<double>());
+  if constexpr (std::is_same_v<T, S>)
+    if (has_factors(call)) return update_from_factors(call, call.out[0], read, NoUpdate{});
   const int64_t size = call.in[0].numel();
   const Pieces<T, S> pieces{.x = call.in[0].as<S>(),
                             .size = size,
                             .pieces = square_sum_pieces(size),
-                            .read = optim::GradientReader<T>::from(call.in[1].as<double>()),
+                            .read = read,
                             .sum = call.out[0].as<double>(),
                             .sums = {}};
   GatheredLoop<Pieces<T, S>>::of_this_thread().add(pieces, size, pieces.pieces, kSquareSumPiece);

@@ -75,6 +75,25 @@ struct Problem {
     }
     optimizer->end_pieces();
   }
+  /// Not in pieces: held until all gradients are there, with a loss scale and a norm to clip to.
+  void step(uint64_t step, bool whole) {
+    optim::UpdateOptions options{.rate = 0.1, .loss_scale = step == 1 ? 4.0 : 1.0};
+    if (step > 0) options.clip.norm = 0.01;
+    const Tensor& weight = parameters[1].tensor;
+    const autograd::GradientFactors given = factors(step);
+    if (whole)
+      weight.set_grad(product(given));
+    else
+      optimizer->hold_factors(weight, given);
+    optimizer->step(options);
+    weight.set_grad(Tensor());
+    if (!whole) {  // held until they are dropped, like a gradient
+      optimizer->prepare(options);
+      optimizer->cancel();
+      optimizer->zero_grad();
+      parameters[0].tensor.set_grad(zeros({3}, {.dtype = dtype_of<T>}));
+    }
+  }
   std::vector<T> values() const {
     std::vector<T> all = parameters[1].tensor.template to_vector<T>();
     for (const nn::NamedTensor& each : optimizer->named_state())
@@ -110,6 +129,23 @@ TEST_CASE_TEMPLATE("factors give the bits of the whole gradient, and its norm", 
     }
 }
 
+TEST_CASE_TEMPLATE("factors that are held give the bits of the whole gradient, and its norm", T,
+                   float, double) {
+  for (const char* kind : {"plain", "momentum", "nesterov", "adamw"})
+    for (const Sizes& sizes : kSizes) {
+      CAPTURE(kind);
+      CAPTURE(sizes.rows);
+      CAPTURE(sizes.columns);
+      Problem<T> whole(kind, sizes), factored(kind, sizes);
+      for (uint64_t step = 0; step < 3; ++step) {
+        whole.step(step, true);
+        factored.step(step, false);
+        CHECK(factored.values() == whole.values());
+        CHECK(factored.optimizer->gradient_norm() == whole.optimizer->gradient_norm());
+      }
+    }
+}
+
 TEST_CASE("factors: the bits do not depend on the number of threads") {
   const int before = num_threads();
   std::vector<float> first;
@@ -117,6 +153,7 @@ TEST_CASE("factors: the bits do not depend on the number of threads") {
     set_num_threads(threads);
     Problem<float> problem("momentum", {256, 512, 16});
     problem.update(0, false);
+    problem.step(1, false);
     if (first.empty()) first = problem.values();
     CHECK(problem.values() == first);
   }
@@ -124,45 +161,70 @@ TEST_CASE("factors: the bits do not depend on the number of threads") {
 }
 
 TEST_CASE("factors of a gradient that is not finite are named") {
+  const char* text = "sgd: the gradient of 'weight' is not finite: it has an infinity or a NaN";
   for (float bad : {std::nanf(""), std::numeric_limits<float>::infinity()})
     for (bool in_a : {true, false}) {
       Problem<float> problem("momentum", {256, 512, 4});
+      Optimizer& optimizer = *problem.optimizer;
+      const Tensor& weight = problem.parameters[1].tensor;
       const autograd::GradientFactors factors = problem.factors(0);
       (in_a ? factors.a : factors.b).data<float>()[3] = bad;
-      problem.optimizer->begin_pieces({.rate = 0.1});
-      problem.optimizer->update_piece(problem.parameters[0].tensor);
-      CHECK_THROWS_WITH_AS(
-          problem.optimizer->update_piece(problem.parameters[1].tensor, factors),
-          "sgd: the gradient of 'weight' is not finite: it has an infinity or a NaN", ValueError);
+      const std::vector<float> before = problem.values();
+      optimizer.begin_pieces({.rate = 0.1});
+      CHECK_THROWS_WITH_AS(optimizer.update_piece(weight, factors), text, ValueError);
+      CHECK(problem.values() == before);  // as the first piece it is checked apart
+      optimizer.begin_pieces({.rate = 0.1});
+      optimizer.update_piece(problem.parameters[0].tensor);
+      CHECK_THROWS_WITH_AS(optimizer.update_piece(weight, factors), text, ValueError);
+
+      optimizer.cancel();
+      optimizer.hold_factors(weight, factors);
+      CHECK(optimizer.prepare_if_finite({.rate = 0.1}) == "weight");
+      CHECK(optimizer.find_non_finite() == "weight");
     }
 }
 
-TEST_CASE("factors are taken after the first piece, once, and where nothing is bfloat16") {
+TEST_CASE("factors are taken once, and where nothing is bfloat16") {
   Problem<float> problem("momentum", {64, 64, 4});
   const Tensor& weight = problem.parameters[1].tensor;
   Optimizer& optimizer = *problem.optimizer;
+  CHECK(optimizer.takes_factors(weight));
   optimizer.begin_pieces({.rate = 0.1});
-  CHECK_FALSE(optimizer.takes_factors(weight));  // its check comes before anything changes
+  CHECK(optimizer.takes_factors(weight));
   optimizer.update_piece(problem.parameters[0].tensor);
   CHECK(optimizer.takes_factors(weight));
   CHECK_FALSE(optimizer.takes_factors(problem.parameters[0].tensor));
   CHECK_FALSE(optimizer.takes_factors(zeros({3})));  // a stranger
-  CHECK_THROWS_WITH_AS(
-      optimizer.update_piece(weight, {zeros({4, 64}), zeros({4, 63})}),
-      "sgd: expected factors of a gradient of shape [64,64] for 'weight', got [4,64] and [4,63]",
-      ShapeError);
-  const TensorOptions wide{.dtype = Dtype::float64};
-  CHECK_THROWS_WITH_AS(optimizer.update_piece(weight, {zeros({4, 64}), zeros({4, 64}, wide)}),
-                       "sgd: expected contiguous factors of float32 on cpu for 'weight', got "
-                       "float64 on cpu",
-                       DtypeError);
+  const auto require_match = [&](const auto& taking) {
+    CHECK_THROWS_WITH_AS(
+        taking({zeros({4, 64}), zeros({4, 63})}),
+        "sgd: expected factors of a gradient of shape [64,64] for 'weight', got [4,64] and [4,63]",
+        ShapeError);
+    const TensorOptions wide{.dtype = Dtype::float64};
+    CHECK_THROWS_WITH_AS(taking({zeros({4, 64}), zeros({4, 64}, wide)}),
+                         "sgd: expected contiguous factors of float32 on cpu for 'weight', got "
+                         "float64 on cpu",
+                         DtypeError);
+  };
+  using Factors = autograd::GradientFactors;
+  require_match([&](const Factors& factors) { optimizer.update_piece(weight, factors); });
+  require_match([&](const Factors& factors) { optimizer.hold_factors(weight, factors); });
   optimizer.update_piece(weight, problem.factors(0));
   CHECK_FALSE(optimizer.takes_factors(weight));
 
-  optimizer.begin_pieces({.rate = 0.1, .check_finite = false});
-  CHECK(optimizer.takes_factors(weight));
+  optimizer.cancel();
+  weight.set_grad(zeros({64, 64}));
+  CHECK_THROWS_WITH_AS(optimizer.hold_factors(weight, problem.factors(0)),
+                       "sgd: 'weight' has a gradient beside its factors", ValueError);
+  weight.set_grad(Tensor());
+  optimizer.hold_factors(weight, problem.factors(0));
+  weight.set_grad(zeros({64, 64}));
+  CHECK_THROWS_WITH_AS(optimizer.prepare({.rate = 0.1}),
+                       "sgd: 'weight' has a gradient beside its factors", ValueError);
+  optimizer.zero_grad();
+  CHECK_THROWS_WITH_AS(optimizer.prepare({.rate = 0.1}),
+                       "sgd: no parameter has a gradient: call backward first", ValueError);
 
   optim::Sgd low(problem.parameters, {.momentum = 0.9, .state = Dtype::bfloat16});
-  low.begin_pieces({.rate = 0.1, .check_finite = false});
   CHECK_FALSE(low.takes_factors(weight));
 }
