@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <deque>
-#include <span>
+#include <ranges>
 
 #include "brim/autograd/factors_taker.h"
 #include "brim/autograd/fetch.h"
@@ -217,7 +217,9 @@ class Engine final : private FactorsTaker {
   }
 
   // Those that nodes which are left lead to, among them each that the current one has an edge to.
-  std::span<const LastUse> open_leaves() const { return std::span(leaves_).subspan(used_); }
+  std::ranges::subrange<std::deque<LastUse>::const_iterator> open_leaves() const {
+    return {leaves_.begin() + static_cast<int64_t>(used_), leaves_.end()};
+  }
 
   // Hooks see the complete gradient: of leaves that have some, it is summed until the end.
   void add_to_hooked(const std::shared_ptr<TensorBody>& leaf, Tensor grad) {
@@ -255,7 +257,7 @@ class Engine final : private FactorsTaker {
   std::deque<std::pair<std::shared_ptr<TensorBody>, Tensor>> hooked_;
 
   // Empty unless someone is told of complete leaves.
-  std::vector<LastUse> leaves_;
+  std::deque<LastUse> leaves_;
   size_t used_ = 0;  // how many of them no node that is left leads to
   std::deque<std::pair<std::shared_ptr<TensorBody>, GradientFactors>> factors_;  // not taken yet
   int factored_ = -1;  // the input of the current node whose gradient came so last

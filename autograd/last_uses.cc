@@ -1,9 +1,9 @@
 #include "brim/autograd/last_uses.h"
 
 #include <algorithm>
-#include <functional>
+#include <deque>
+#include <map>
 #include <queue>
-#include <unordered_map>
 
 namespace brim::autograd {
 namespace {
@@ -12,12 +12,12 @@ bool earlier(const Node* a, const Node* b) { return a->sequence < b->sequence; }
 
 }  // namespace
 
-std::vector<LastUse> last_uses(const Edge& root) {
-  if (root.node == nullptr) return {{root.leaf}};
-  std::vector<LastUse> uses;
-  std::unordered_map<const TensorBody*, size_t> places;
+std::deque<LastUse> last_uses(const Edge& root) {
+  if (root.node == nullptr) return {{.leaf = root.leaf}};
+  std::deque<LastUse> uses;
+  std::map<const TensorBody*, size_t> places;
   // The order of backward: whatever leads to a node twice has put it side by side with itself.
-  std::priority_queue<const Node*, std::vector<const Node*>, decltype(&earlier)> queue(&earlier);
+  std::priority_queue<const Node*, std::deque<const Node*>, decltype(&earlier)> queue(&earlier);
   queue.push(root.node.get());
   while (!queue.empty()) {
     const Node* node = queue.top();
@@ -26,13 +26,15 @@ std::vector<LastUse> last_uses(const Edge& root) {
       if (edge.node != nullptr) queue.push(edge.node.get());
       if (edge.leaf == nullptr) continue;
       auto [place, is_new] = places.emplace(edge.leaf.get(), uses.size());
-      if (is_new) uses.push_back({.leaf = edge.leaf, .uses = 0});
+      if (is_new) uses.push_back({.leaf = edge.leaf, .uses = 0, .place = uses.size()});
       LastUse& use = uses[place->second];
       use.sequence = node->sequence;
       ++use.uses;
     }
   }
-  std::ranges::stable_sort(uses, std::ranges::greater(), &LastUse::sequence);
+  std::ranges::sort(uses, [](const LastUse& a, const LastUse& b) {
+    return a.sequence != b.sequence ? a.sequence > b.sequence : a.place < b.place;
+  });
   return uses;
 }
 

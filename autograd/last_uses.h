@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
-#include <vector>
 
 #include "brim/autograd/node.h"
 
@@ -17,10 +17,11 @@ struct LastUse {
   /// `Node::sequence` of the last node that backward runs with an edge to it.
   uint64_t sequence = std::numeric_limits<uint64_t>::max();
   int64_t uses = 1;  ///< edges that lead to it
+  size_t place = 0;  ///< among those that backward comes to first
 };
 
 /// The leaves that `root` leads to and that want a gradient, in the order in which backward is done
-/// with them. The same graph gives the same order.
-std::vector<LastUse> last_uses(const Edge& root);
+/// with them. The same graph gives the same order. A deque: no large blocks from malloc.
+std::deque<LastUse> last_uses(const Edge& root);
 
 }  // namespace brim::autograd

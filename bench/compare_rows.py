@@ -53,11 +53,12 @@ class TrainingStep(Row):
     batch: int = 0
     dtype: str = "f32"
     bytes_bar: float = 0.75
-    ours: str = ""  # what brim's updates do else: "--replay" where kernels are many and short
+    ours: str = ""  # brim's flags: "--replay" where kernels are many and short, or a "--budget"
 
     def name(self):
-        fused = ", fused update" if "--fused-update" in self.ours else ""
-        return f"{self.model}, {self.size}, batch {self.batch}, {self.dtype}{fused}"
+        budget = re.search(r"--budget (\d+)MiB", self.ours)
+        return (f"{self.model}, {self.size}, batch {self.batch}, {self.dtype}" +
+                (f", brim in {budget[1]} MiB" if budget else ""))
 
     def programs(self, a, python):
         return servers(self, a, python, "step_server", "torch_step.py", ["--dtype", self.dtype],
@@ -152,10 +153,8 @@ ROWS = [
     step("resnet50", 224, 16, "bf16", 1, (1.4, 1.15, 1.2), 0.75),
     step("mobilenet_v2", 224, 32, "f32", 1, (3.5, 2.0, 2.0), 0.55),
     step("mobilenet_v2", 224, 32, "bf16", 1, (3.0, 1.8, 1.7), 0.55),
-    step("resnet18", 64, 64, "f32", 4, (1.4, 1.15, 1.3), 0.75),
-    step("resnet18", 64, 64, "f32", 4, (1.4, 1.15, 1.3), 0.75, "--fused-update"),
+    step("resnet18", 64, 64, "f32", 4, (1.4, 1.15, 1.3), 0.75, "--budget 184MiB"),
     step("resnet18", 64, 1, "f32", 30, (3.0, 1.5, 3.0), 0.75, "--replay"),
-    step("resnet18", 64, 1, "f32", 30, (3.0, 1.5, 3.0), 0.75, "--replay --fused-update"),
     CifarEpoch((2.0, 1.5, 1.8), 1, most_rounds=3),
     Inference((1.5, 1.15, 1.4), 20, model="resnet50", size=224, batch=1),
     Photographs((1.1,), 2),

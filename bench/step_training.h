@@ -1,7 +1,7 @@
 // The training that bench/step_server and bench/step time, the same problem as
 // peers/torch_step.py: random normalised images, SGD with momentum. With `replays` it has a plan,
-// in an account of its own, and its updates are recorded (train/step_graph.h). For trainings under
-// a budget see timed_training.h.
+// in an account of its own, and its updates are recorded (train/step_graph.h); with `budget` it has
+// one that keeps to as many bytes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
 #include "brim/memory/arena_planner.h"
+#include "brim/train/recompute_plan.h"
 
 namespace brim::bench {
 
@@ -25,8 +27,10 @@ struct StepOptions {
   bool keeps_all = false;
   bool replays = false;
   bool fuses_updates = false;
+  /// Bytes of all tensors, the images too, for which what takes least is made again; 0: no limit.
+  int64_t budget = 0;
 
-  bool is_planned() const { return replays || fuses_updates; }
+  bool is_planned() const { return replays || fuses_updates || budget > 0; }
 };
 
 inline const std::map<std::string, Dtype> kPrecisions = {
@@ -48,6 +52,10 @@ inline void add_flags(CLI::App& app, StepOptions& options) {
   app.add_flag("--fused-update", options.fuses_updates,
                "under a plan, parameters updated during backward")
       ->excludes(weights);
+  app.add_option_function<std::string>(
+         "--budget", [&](const std::string& text) { options.budget = parse_bytes(text); },
+         "of all tensors, 200MiB: under a plan that makes again what takes least")
+      ->excludes(weights);
 }
 
 inline void set_threads(const StepOptions& options) {
@@ -59,8 +67,9 @@ class StepTraining {
   explicit StepTraining(const StepOptions& options)
       : images_(normal({options.batch, options.size, options.size, 3}, 1, RandomKey{1})),
         labels_(random_labels(options.batch, options.classes)) {
+    RecomputeOptions recompute = recompute_of(options);
     if (options.is_planned()) {
-      account_ = planned_account(options);
+      account_ = planned_account(options, recompute);
       scope_.emplace(account_);
     }
     model_ = model_of(options);
@@ -68,7 +77,7 @@ class StepTraining {
     step_ = std::make_unique<TrainStep>(*model_, *sgd_,
                                         TrainStepOptions{.fused_update = options.fuses_updates,
                                                          .precision = kPrecisions.at(options.dtype),
-                                                         .recompute = recompute_of(options),
+                                                         .recompute = std::move(recompute),
                                                          .graph = options.replays});
     if (options.replays) graph_ = std::make_unique<StepGraph>(*step_);
   }
@@ -91,8 +100,7 @@ class StepTraining {
   int64_t peak() const {
     const int64_t of_default = memory::account(Device::cpu())->stats().peak_live;
     if (account_ == nullptr) return of_default;
-    return account_->stats().peak_live + images_.numel() * size_of(images_.dtype()) +
-           labels_.numel() * size_of(labels_.dtype());
+    return account_->stats().peak_live + batch_bytes();
   }
   /// Why the last update was not started from a recording; "" where it was.
   std::string why_no_replay() const { return graph_ == nullptr ? "not asked" : graph_->why_not(); }
@@ -127,16 +135,21 @@ class StepTraining {
     return from_vector(labels, {count});
   }
 
-  /// With the images and labels in none of it: they stay.
-  std::shared_ptr<memory::Account> planned_account(const StepOptions& options) const {
+  int64_t batch_bytes() const {
+    return images_.numel() * size_of(images_.dtype()) + labels_.numel() * size_of(labels_.dtype());
+  }
+
+  /// With the images and labels in none of it: they stay. With a budget it says what is made again.
+  std::shared_ptr<memory::Account> planned_account(const StepOptions& options,
+                                                   RecomputeOptions& recompute) const {
     const Tensor images = empty(images_.shape(), {.device = Device::meta()});
     const Tensor labels = empty(labels_.shape(), {.dtype = Dtype::int64, .device = Device::meta()});
     const TrainerOptions trainer{.steps = 3,
                                  .fused_update = options.fuses_updates,
                                  .precision = kPrecisions.at(options.dtype),
-                                 .recompute = recompute_of(options),
+                                 .recompute = recompute,
                                  .graph = options.replays};
-    const RehearsalOptions rehearsal{
+    RehearsalOptions rehearsal{
         .make_model = [&] { return model_of(options, Device::meta()); },
         .make_updating =
             [](nn::Module& model) {
@@ -146,6 +159,14 @@ class StepTraining {
         .batch = options.batch,
         .updates = trainer.steps,
         .loss = [&](nn::Module& model, int64_t) { return cross_entropy(model(images), labels); }};
+    if (options.budget > 0) {
+      RecomputeChoice choice =
+          choose_recomputation({.rehearsal = rehearsal}, options.budget - batch_bytes());
+      expect<ValueError>(choice.fits, "step", "{} are too few: it takes {}",
+                         format_bytes(options.budget),
+                         format_bytes(choice.memory.peak_reserved + batch_bytes()));
+      rehearsal.trainer.recompute = recompute = std::move(choice.recompute);
+    }
     const TrainingPlan plan =
         plan_on_meta([&](const std::function<void()>& held) { rehearse(rehearsal, held); });
     return std::make_shared<memory::Account>(

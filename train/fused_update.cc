@@ -42,7 +42,6 @@ double TrainStep::run_fused(double rate, const LossFunction& loss,
 double TrainStep::forward_backward_update(double rate, const LossFunction& loss,
                                           const MicroStepOptions& options) {
   memory::SectionScope section(account_, {memory::SectionKind::first_micro_step, options.samples});
-  is_whole_ = true;
   Saving saving(*this);
   Tensor result = forward_checked(loss, options, saving);
   double value = value_of(result);

@@ -76,9 +76,11 @@ class Rehearsal {
   void update(int64_t images) {
     auto loss_of = [&](const Part& part) { return [this, part] { return loss(part.count); }; };
     auto options_of = [&](const Part& part) {
-      return MicroStepOptions{.first_sample = static_cast<uint64_t>(part.first),
-                              .samples = part.count,
-                              .update_samples = images};
+      return MicroStepOptions{
+          .first_sample = static_cast<uint64_t>(part.first),
+          .samples = part.count,
+          .update_samples = images,
+          .factors = takes_factors(options_.trainer, options_.batch, options_.update_images())};
     };
     const std::vector<Part> parts = different_parts(images);
     if (parts.size() == 1) {

@@ -98,7 +98,7 @@ void TrainStep::skip() {
 // norm.
 double TrainStep::run_whole(double rate, const LossFunction& loss,
                             const MicroStepOptions& options) {
-  const double result = run_part(loss, options, /*is_whole=*/true);
+  const double result = run_part(loss, options);
   std::optional<std::string> parameter;
   if (std::isfinite(result)) parameter = prepare_update(rate);
   if (!parameter && std::isfinite(result)) {

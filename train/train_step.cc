@@ -102,6 +102,7 @@ Device TrainStep::device() const {
 
 double TrainStep::run(double rate, const LossFunction& loss, const MicroStepOptions& options) {
   begin();
+  takes_factors_ = options.factors && options_.gradients == Dtype::float32;
   if (options_.fused_update) return run_fused(rate, loss, options);
   const double value = or_undo([&] { return run_whole(rate, loss, options); });
   commit();
@@ -164,8 +165,9 @@ double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& o
   require_apart();
   require_begun();
   if (overflow_) return std::numeric_limits<double>::quiet_NaN();
+  takes_factors_ = false;
   return or_undo([&] {
-    const double value = run_part(loss, options, /*is_whole=*/false);
+    const double value = run_part(loss, options);
     // Here, where what overflows can be run again; `prepare` reads the sum of all parts.
     if (options_.scaler == nullptr) return value;
     const std::optional<std::string> parameter = optimizer_.find_non_finite();
@@ -174,11 +176,9 @@ double TrainStep::micro_step(const LossFunction& loss, const MicroStepOptions& o
   });
 }
 
-double TrainStep::run_part(const LossFunction& loss, const MicroStepOptions& options,
-                           bool is_whole) {
+double TrainStep::run_part(const LossFunction& loss, const MicroStepOptions& options) {
   optimizer_.cancel();
   update_.reset();
-  is_whole_ = is_whole;
   part_ = {std::exchange(first_, false) ? memory::SectionKind::first_micro_step
                                         : memory::SectionKind::micro_step,
            options.samples};
@@ -208,9 +208,9 @@ Tensor TrainStep::forward_checked(const LossFunction& loss, const MicroStepOptio
   return result;
 }
 
-// Where the part is the update nobody else looks at its gradients, and nothing is added to them.
+// Where the part is the update nobody looks at its gradients, and nothing is added to them.
 void TrainStep::ask_for_factors(BackwardOptions& how, OnFactors on_factors) const {
-  if (!is_whole_ || options_.gradients != Dtype::float32) return;
+  if (!takes_factors_) return;
   if (!how.on_leaf_complete) how.on_leaf_complete = [](const Tensor&) {};
   how.takes_factors = [this](const Tensor& leaf) { return optimizer_.takes_factors(leaf); };
   how.on_leaf_factors = std::move(on_factors);

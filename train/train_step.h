@@ -55,7 +55,8 @@ struct TrainStepOptions {
   /// float16 or bfloat16: forward runs in mixed precision (ops/autocast.h).
   Dtype precision = Dtype::float32;
   /// What gradients of float32 parameters are kept in from the end of their backward to the update:
-  /// float32, or bfloat16, to which each part's are rounded, and so is their sum.
+  /// float32, or bfloat16, to which each part's are rounded, and so is their sum; all are stored
+  /// then (see `MicroStepOptions::factors`).
   Dtype gradients = Dtype::float32;
   /// Multiplies the loss for backward, and skips updates that overflow, for float16; null for
   /// none. It must outlive the step.
@@ -90,6 +91,10 @@ struct MicroStepOptions {
   /// towards the mean and variance of all its samples in that layer (nearly, where a layer runs
   /// more than once in a part). 0: they move in each part, as in PyTorch.
   int64_t update_samples = 0;
+  /// In `run`, gradients of weights that meet few pixels may stay factors until the update
+  /// (autograd/gradient_factors.h): the same bits from fewer bytes. Not where parts of as many
+  /// samples come by `micro_step` too, which stores all: a plan would not know them apart.
+  bool factors = true;
 };
 
 class TrainStep {
@@ -186,7 +191,7 @@ class TrainStep {
   void ask_for_factors(BackwardOptions& how, OnFactors on_factors) const;
   Tensor gradient_of(const Tensor& result, const MicroStepOptions& options) const;
   double value_of(const Tensor& loss) const;
-  double run_part(const LossFunction& loss, const MicroStepOptions& options, bool is_whole);
+  double run_part(const LossFunction& loss, const MicroStepOptions& options);
   double forward_backward(const LossFunction& loss, const MicroStepOptions& options);
   std::optional<std::string> prepare_update(double rate);
   double run_whole(double rate, const LossFunction& loss, const MicroStepOptions& options);
@@ -222,7 +227,7 @@ class TrainStep {
   std::optional<memory::SectionScope> update_;  // from prepare to the end of the step
   bool first_ = true;                           // is the next micro-step the first of the update?
   memory::Section part_;                        // the last one's
-  bool is_whole_ = false;                       // is it the update, by `run`?
+  bool takes_factors_ = false;                  // did it ask for factors?
   std::optional<Skipped> overflow_;             // of the update under way
   StepOutcome outcome_;
   int64_t updates_ = 0, skipped_ = 0;

@@ -22,17 +22,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-MicroStepOptions options_of(const HostBatch& batch, const Part& part, double weight) {
-  return {.weight = 1 / weight,
-          .first_sample = static_cast<uint64_t>(part.first),
-          .samples = part.count,
-          .update_samples = batch.count()};
-}
-
-bool wants_gradients(const TrainerOptions& options) {
-  return options.pruning && options.pruning->channels.criterion == shrink::Criterion::taylor;
-}
-
 Shape image_shape(const BatchSource& source) {
   const int64_t side = source.shape().size;
   return {1, side, side, 3};
@@ -257,7 +246,7 @@ std::optional<shrink::PruningPlan> Trainer::pruning_plan(const HostBatch& batch)
   return surviving([&] {
     step_.begin();
     for (const Part& part : parts_of(batch.count(), micro_batch_))
-      step_.micro_step(loss_of(batch, part, weight), options_of(batch, part, weight));
+      step_.micro_step(loss_of(batch, part, weight), part_options(batch, part, weight));
     std::optional<shrink::PruningPlan> plan = pruning_->plan(step_.attempts());
     step_.undo();
     return plan;
@@ -302,6 +291,15 @@ TrainStep::LossFunction Trainer::loss_of(const HostBatch& batch, const Part& par
   };
 }
 
+MicroStepOptions Trainer::part_options(const HostBatch& batch, const Part& part,
+                                       double weight) const {
+  return {.weight = 1 / weight,
+          .first_sample = static_cast<uint64_t>(part.first),
+          .samples = part.count,
+          .update_samples = batch.count(),
+          .factors = takes_factors(options_, micro_batch_, data_.training.shape().images)};
+}
+
 // The host keeps the batch until commit, so the step can be run again from it.
 double Trainer::update(const HostBatch& batch, double rate) {
   const double weight = loss_weight(batch.labels, class_weights_, options_);
@@ -321,12 +319,12 @@ double Trainer::update(const HostBatch& batch, double rate) {
 double Trainer::run_parts(const HostBatch& batch, double rate, double weight) {
   const std::vector<Part> parts = parts_of(batch.count(), micro_batch_);
   if (parts.size() == 1)
-    return step_.run(rate, loss_of(batch, parts[0], weight), options_of(batch, parts[0], weight));
+    return step_.run(rate, loss_of(batch, parts[0], weight), part_options(batch, parts[0], weight));
   double sum = 0;
   step_.begin();
   for (const Part& part : parts)
     if (!step_.is_lost())
-      sum += step_.micro_step(loss_of(batch, part, weight), options_of(batch, part, weight));
+      sum += step_.micro_step(loss_of(batch, part, weight), part_options(batch, part, weight));
   step_.prepare(rate);
   step_.commit();
   return sum;

@@ -123,6 +123,7 @@ class Trainer {
   void checkpoint_after(const memory::OutOfMemory& shortage);
   StepReport run_step(const HostBatch& batch);
   TrainStep::LossFunction loss_of(const HostBatch& batch, const Part& part, double weight);
+  MicroStepOptions part_options(const HostBatch& batch, const Part& part, double weight) const;
   double update(const HostBatch& batch, double rate);
   double run_parts(const HostBatch& batch, double rate, double weight);
   void make_graph();

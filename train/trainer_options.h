@@ -79,6 +79,17 @@ struct TrainerOptions {
   int64_t early_stop = 0;
 };
 
+/// Does pruning look at gradients between updates?
+inline bool wants_gradients(const TrainerOptions& options) {
+  return options.pruning && options.pruning->channels.criterion == shrink::Criterion::taylor;
+}
+
+/// `MicroStepOptions::factors` of such a training, in parts of `micro_batch` images.
+inline bool takes_factors(const TrainerOptions& options, int64_t micro_batch,
+                          int64_t update_images) {
+  return micro_batch >= update_images && !wants_gradients(options);
+}
+
 /// The step that such a training takes; with `ema` in place of that of `options`.
 inline TrainStepOptions step_options(const TrainerOptions& options, optim::Ema* ema) {
   return {.seed = options.seed,

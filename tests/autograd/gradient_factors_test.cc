@@ -112,3 +112,25 @@ TEST_CASE("factors are not given where nobody would be told of them") {
   backward(factored(vector_leaf(2), w), {.takes_factors = [](const Tensor&) { return true; }});
   CHECK(w.grad().item<double>() == 2);
 }
+
+TEST_CASE("observers are shown the factors, and make the gradient from them") {
+  struct Seen final : OpObserver {
+    void ran(const OpEvent& event) override {
+      if (event.phase != Phase::backward) return;
+      const bool factored = event.factors != nullptr;
+      CHECK(event.factored == (factored ? 1 : -1));
+      CHECK(event.outputs[1].defined() != factored);
+      gradients.push_back((factored ? factored_gradient(event) : event.outputs[1]).item<double>());
+    }
+    std::vector<double> gradients;
+  } seen;
+  const Tensor a = vector_leaf(2), b = vector_leaf(3), c = vector_leaf(5);
+  told(factored(factored(a, b), c), false, /*refused=*/5);
+  CHECK(seen.gradients == std::vector<double>{2 * 3, 5 * 2});
+
+  const Tensor x = from_vector<float>({1, 2, 3, 4, 5, 6}, {2, 3});  // [M, K]
+  const Tensor y = from_vector<float>({1, 10, 100, 1000}, {2, 2});  // [M, N]
+  CHECK(product_on_host({x, y}, {3, 1, 2}).to_vector<float>() ==
+        std::vector<float>{401, 4010, 502, 5020, 603, 6030});
+  CHECK_FALSE(product_on_host({empty({2, 3}, {.device = Device::meta()}), y}, {3, 2}).defined());
+}

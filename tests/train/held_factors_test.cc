@@ -10,8 +10,10 @@
 #include "brim/ops/mean.h"
 #include "brim/tests/support/errors.h"
 #include "brim/tests/train/fused_training.h"
+#include "brim/tests/train/plain_net.h"
 #include "brim/train/numerics_watch.h"
 #include "brim/train/step_graph.h"
+#include "brim/train/trainer.h"
 
 using namespace brim;
 using namespace brim::testing;
@@ -211,4 +213,22 @@ TEST_CASE("held factors: who watches the numbers sees the gradients") {
   const std::vector<std::string> stored = watched(false);
   CHECK(stored.size() == 6);
   CHECK(watched(true) == stored);
+}
+
+TEST_CASE("held factors: an update in one part follows the plan of those in several") {
+  std::vector<std::vector<float>> values;
+  for (const char* planner : {"", "arena"}) {
+    const auto account = memory::capped_host_account("direct");
+    const memory::AccountScope scope(account);
+    FewPixels model;
+    optim::Sgd sgd(model.named_parameters(), {.momentum = 0.9});
+    RandomBatches batches({.images = 4, .batches = 2, .last_images = 2});
+    Trainer trainer(
+        model, sgd, {batches, nullptr},
+        {.steps = 6, .input = {.as_bytes = true}, .micro_batch = 2, .planner = planner});
+    trainer.run();
+    CHECK(account->stats().mismatches == 0);
+    values.push_back(values_of(model.named_parameters()));
+  }
+  CHECK(values[0] == values[1]);
 }

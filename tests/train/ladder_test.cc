@@ -171,7 +171,8 @@ TEST_CASE("the input as bytes is offered where it is numbers, and trains with th
 }
 
 TEST_CASE("a fused update is offered only where nothing else needs the gradients") {
-  TrainingSetup setup = setup_of({"resnet18", 64, 2});
+  const TrainingCase wide{"resnet18", 64, 8};  // more pixels than gradients in factors are for
+  TrainingSetup setup = setup_of(wide);
   LadderResult result = standard_ladder().climb(setup, {.limit = 1 << 30});
   const Rung* fused = find(result, "fused update");
   REQUIRE(fused);
@@ -184,11 +185,11 @@ TEST_CASE("a fused update is offered only where nothing else needs the gradients
   setup.rehearsal.trainer.clip.norm = 1;
   CHECK(why_not(standard_ladder().climb(setup, {.limit = 1 << 30}), "fused update") ==
         "gradients are clipped by the norm of all of them");
-  setup = setup_of({"resnet18", 64, 2});
-  setup.rehearsal.effective_batch = 4;
+  setup = setup_of(wide);
+  setup.rehearsal.effective_batch = 16;
   CHECK(why_not(standard_ladder().climb(setup, {.limit = 1 << 30}), "fused update") ==
         "gradients of several micro-batches are added up");
-  setup = setup_of({"resnet18", 64, 2}, "direct");
+  setup = setup_of(wide, "direct");
   CHECK(why_not(standard_ladder().climb(setup, {.limit = 1 << 30}), "fused update")
             .starts_with("it needs the bytes of the whole step beforehand"));
 }
