@@ -15,18 +15,23 @@ Tensor product_on_host(const GradientFactors& factors, const Shape& shape) {
   const int64_t rows = shape[0], columns = numel(shape) / rows, rank = a.numel() / rows;
   memory::StagingScope staging;
   Tensor product = empty(shape, {.dtype = a.dtype()});
-  visit_dtype(a.dtype(), [&]<class T>() {
-    if constexpr (std::is_floating_point_v<T>)
-      parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k) {
-          T* row = product.data<T>() + k * columns;
-          std::fill_n(row, columns, T(0));
-          for (int64_t m = 0; m < rank; ++m)
-            for (int64_t j = 0; j < columns; ++j)
-              row[j] = std::fma(a.data<T>()[m * rows + k], b.data<T>()[m * columns + j], row[j]);
+  const auto make = [&]<class T>(const T* of_a, const T* of_b, T* to) {
+    parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        T* row = to + k * columns;
+        std::fill_n(row, columns, T(0));
+        for (int64_t m = 0; m < rank; ++m) {
+          const T factor = of_a[m * rows + k];
+          for (int64_t j = 0; j < columns; ++j)
+            row[j] = std::fma(factor, of_b[m * columns + j], row[j]);
         }
-      });
-  });
+      }
+    });
+  };
+  if (a.dtype() == Dtype::float64)
+    make(a.data<double>(), b.data<double>(), product.data<double>());
+  else
+    make(a.data<float>(), b.data<float>(), product.data<float>());
   return product;
 }
 

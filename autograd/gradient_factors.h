@@ -16,7 +16,8 @@ struct GradientFactors {
 };
 
 /// The gradient of this shape, for who looks at a training's numbers: in host memory that no
-/// account in force is charged for. Undefined for factors of the meta device.
+/// account in force is charged for. Undefined for factors of the meta device. Throws `DtypeError`
+/// for others than float32 and float64.
 Tensor product_on_host(const GradientFactors& factors, const Shape& shape);
 
 }  // namespace brim::autograd

@@ -65,10 +65,9 @@ class TrainingStep(Row):
                        self.ours.split())
 
     def torch_peak(self, python):
-        if self.dtype != "f32":
-            return None  # torch_peak.py runs no autocast
         said = subprocess.run([*peer(python, "torch_peak.py"), "--model", self.model, "--batch", str(self.batch),
-                               "--size", str(self.size)], check=True, capture_output=True, text=True).stdout
+                               "--size", str(self.size), "--dtype", self.dtype],
+                              check=True, capture_output=True, text=True).stdout
         return float(re.findall(r"([\d.]+) MiB", said)[-1])
 
 

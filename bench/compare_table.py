@@ -36,8 +36,6 @@ def time_cell(peer):
 def bytes_cell(r):
     if r["peak_mib"] is None:
         return ""
-    if r["torch_peak_mib"] is None:
-        return f"{r['peak_mib']:.0f} MiB"
     share = r["peak_mib"] / r["torch_peak_mib"]
     met = "" if share <= r["bytes_bar"] else f", wanted {r['bytes_bar']}"
     return f"{r['peak_mib']:.0f} / {r['torch_peak_mib']:.0f} MiB, {share:.2f}{met}"

@@ -149,7 +149,7 @@ class StepTraining {
                                  .precision = kPrecisions.at(options.dtype),
                                  .recompute = recompute,
                                  .graph = options.replays};
-    RehearsalOptions rehearsal{
+    const RehearsalOptions rehearsal{
         .make_model = [&] { return model_of(options, Device::meta()); },
         .make_updating =
             [](nn::Module& model) {
@@ -162,16 +162,22 @@ class StepTraining {
     if (options.budget > 0) {
       RecomputeChoice choice =
           choose_recomputation({.rehearsal = rehearsal}, options.budget - batch_bytes());
-      expect<ValueError>(choice.fits, "step", "{} are too few: it takes {}",
+      expect<ValueError>(choice.fits, "budget", "{} are too few: it takes {}",
                          format_bytes(options.budget),
                          format_bytes(choice.memory.peak_reserved + batch_bytes()));
-      rehearsal.trainer.recompute = recompute = std::move(choice.recompute);
+      recompute = std::move(choice.recompute);
+      return account_of(choice.memory, choice.arena);
     }
     const TrainingPlan plan =
         plan_on_meta([&](const std::function<void()>& held) { rehearse(rehearsal, held); });
+    return account_of(plan.predicted, plan.plan);
+  }
+
+  static std::shared_ptr<memory::Account> account_of(
+      const StepMemory& memory, const std::shared_ptr<const memory::Plan>& plan) {
     return std::make_shared<memory::Account>(
-        Device::cpu(), std::make_unique<memory::HostSource>(plan.predicted.peak_reserved),
-        memory::arena_planner(plan.plan));
+        Device::cpu(), std::make_unique<memory::HostSource>(memory.peak_reserved),
+        memory::arena_planner(plan));
   }
 
   Tensor images_, labels_;

@@ -42,6 +42,14 @@ bool is_updated(Dtype dtype) {
   return dtype == Dtype::float32 || dtype == Dtype::float64 || dtype == Dtype::bfloat16;
 }
 
+// Stored gradients before those in factors: kernels gather as long as they are of one kind.
+template <class Updates, class Body>
+void by_kind(const Updates& updates, const Body& body) {
+  for (const bool in_factors : {false, true})
+    for (const auto& update : updates)
+      if (update.gradient.factors.a.defined() == in_factors) body(update);
+}
+
 [[noreturn]] void raise_non_finite(const char* name, const std::string& parameter) {
   raise<ValueError>(name, "the gradient of '{}' is not finite: it has an infinity or a NaN",
                     parameter);
@@ -193,7 +201,8 @@ void Optimizer::require_match(const nn::NamedTensor& parameter, const Tensor& gr
 
 bool Optimizer::takes_factors(const Tensor& parameter) const {
   const auto found = numbers_.find(parameter.body());
-  return found != numbers_.end() && !updated_[found->second] && reads_factors(found->second) &&
+  return found != numbers_.end() && !updated_[found->second] &&
+         !factors_[found->second].a.defined() && reads_factors(found->second) &&
          parameter.dim() > 0 && parameter.numel() > 0 && parameter.dtype() != Dtype::bfloat16 &&
          !device_meant(parameter.device()).is_cuda();
 }
@@ -237,7 +246,7 @@ std::optional<std::string> Optimizer::measure(const std::vector<Update>& updates
   if (is_recording() && updates.size() < parameters_.size()) fill(square_sums_, 0);
   {
     const BatchScope in_one_pass;
-    for (const Update& update : updates) sum_squares(update);
+    by_kind(updates, [&](const Update& update) { sum_squares(update); });
   }
   if (square_sums_.device().is_meta() || is_recording()) return {};
   const double* sums = square_sums();
@@ -291,7 +300,7 @@ void Optimizer::commit() noexcept {
   if (updates_.empty()) return;
   {
     const BatchScope in_one_pass;
-    for (const Update& each : updates_) update(each.parameter, each.gradient, Tensor());
+    by_kind(updates_, [&](const Update& each) { update(each.parameter, each.gradient, Tensor()); });
   }
   steps_ = values_.step;
   updates_.clear();
@@ -331,7 +340,8 @@ bool Optimizer::update_piece(const Tensor& parameter) {
 }
 
 void Optimizer::update_piece(const Tensor& parameter, const autograd::GradientFactors& factors) {
-  update_checked({numbers_.at(parameter.body()), {Tensor(), matrices_of(parameter, factors)}});
+  autograd::GradientFactors matrices = matrices_of(parameter, factors);
+  update_checked({numbers_.at(parameter.body()), {Tensor(), std::move(matrices)}});
 }
 
 bool Optimizer::checks_on_the_way() const {
@@ -377,6 +387,10 @@ void Optimizer::end_pieces() {
 
 void Optimizer::zero_grad() noexcept {
   for (const nn::NamedTensor& parameter : parameters_) parameter.tensor.set_grad(Tensor());
+  drop_factors();
+}
+
+void Optimizer::drop_factors() noexcept {
   for (autograd::GradientFactors& factors : factors_) factors = {};
 }
 

@@ -74,6 +74,7 @@ class Optimizer {
   /// as of the whole one, from fewer bytes. Only where `takes_factors`. Throws `ShapeError` or
   /// `DtypeError` for factors that do not match; `ValueError` where there is a gradient.
   void hold_factors(const Tensor& parameter, const autograd::GradientFactors& factors);
+  void drop_factors() noexcept;
 
   // The same update where its work on the device was recorded, and is started by somebody else
   // (train/step_graph.h): in place of `prepare` and `commit`.
@@ -215,9 +216,9 @@ void require_in_range(const char* optimizer, const char* option, double value, d
 
 namespace brim::kernel {
 
-/// in: gradient, contiguous, and the `StepScalars`; on the CPU also its factors in its place, [M,
-/// K] and [M, N]. out: float64 [1], the sum of the squares of its elements, unscaled and clipped.
-/// NaN when an element of the gradient is infinite or NaN, and only then.
+/// in: gradient, contiguous, and the `StepScalars`; on the CPU, in its place, there may be factors
+/// behind these, [M, K] and [M, N]. out: float64 [1], the sum of the squares of its elements,
+/// unscaled and clipped. NaN when an element of the gradient is infinite or NaN, and only then.
 inline constexpr Kernel<NoAttributes> square_sum{"square_sum"};
 
 }  // namespace brim::kernel

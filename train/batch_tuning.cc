@@ -66,8 +66,9 @@ class Search {
     }
   }
 
-  // One micro-step of its size is part of every training with `batch`. More images make no buffer
-  // of it smaller, and it has the same buffers but for scratch.
+  // One micro-step of its size is part of every training with `batch`, or holds less where its
+  // gradients stay factors. More images make no buffer of it smaller; it has the same ones but for
+  // scratch, and factors, which never take more than the gradient that comes in their place.
   int64_t bound(int64_t batch) {
     RehearsalOptions options = tuning_.rehearsal(batch);
     options.updates = 2;

@@ -29,8 +29,8 @@ struct OpRun {
   int64_t bytes_of_effects = 0;  ///< among them: of `Op::apply_effects`
   int64_t bytes_widened = 0;     ///< besides: float32 copies of halves, passes of their own
   /// Equal for runs that take equally long: op, phase, shapes, FLOPs, and which gradients are
-  /// wanted of a backward one; where a fused update makes one of them itself, its time is counted
-  /// all the same. "" without `keeps_calls`, and for kernels outside of ops.
+  /// wanted of a backward one; where one of them stays factors, its time is counted all the same.
+  /// "" without `keeps_calls`, and for kernels outside of ops.
   std::string key;
 };
 

@@ -28,11 +28,12 @@ double seconds_of_update(const RehearsalOptions& whole, int64_t images) {
 double predicted_seconds(const RehearsalOptions& training) {
   const int64_t part = training.batch, images = training.update_images();
   if (count_parts(images, part) <= 2) return seconds_of_update(training, images);
-  double first = seconds_of_update(training, part);
-  double second = seconds_of_update(training, 2 * part) - first;
-  int64_t whole = images / part, rest = images % part;
-  double last = rest > 0 ? seconds_of_update(training, part + rest) - first : 0;
-  return first + static_cast<double>(whole - 1) * second + last;
+  // Not from one part alone: what that holds is not as in several (MicroStepOptions::factors).
+  const double two = seconds_of_update(training, 2 * part);
+  const double next = seconds_of_update(training, 3 * part) - two;
+  const int64_t whole = images / part, rest = images % part;
+  const double last = rest > 0 ? seconds_of_update(training, 2 * part + rest) - two : 0;
+  return two + static_cast<double>(whole - 2) * next + last;
 }
 
 }  // namespace brim

@@ -65,6 +65,9 @@ class Recorder final : public autograd::OpObserver {
     auto call = numbers_.find(event.node);
     if (event.phase != autograd::Phase::backward || call == numbers_.end())
       return;  // of a checkpoint within: a part of what comes next
+    if (event.factored >= 0)  // nobody makes it
+      recorded_.calls[static_cast<size_t>(call->second)].new_gradients -=
+          bytes_of(event.node->inputs[static_cast<size_t>(event.factored)]);
     recorded_.steps.push_back({.call = call->second, .peak = std::exchange(peak_, 0)});
     runs_of_steps_.push_back(std::exchange(runs_of_step_, {}));
   }

@@ -107,8 +107,10 @@ double TrainStep::run_whole(double rate, const LossFunction& loss,
   }
   if (options_.scaler == nullptr) {
     const std::optional<NonFinite> found = observe_again(loss, options);
-    raise<ValueError>("train step", "at update {} the gradient of '{}' is not finite{}", updates_,
-                      *parameter, found ? "; " + found->text : ", and no op's result was not");
+    raise<ValueError>(
+        "train step", "at update {} {}", updates_,
+        found ? fmt::format("the gradient of '{}' is not finite; {}", *parameter, found->text)
+              : not_finite(*parameter));
   }
   note_overflow(loss, options, parameter);
   skip();

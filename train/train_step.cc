@@ -292,7 +292,7 @@ void TrainStep::finish() noexcept {
 
 void TrainStep::drop_gradients() noexcept {
   for (const Tensor& parameter : parameters_) parameter.set_grad(Tensor());
-  optimizer_.zero_grad();
+  optimizer_.drop_factors();
 }
 
 void TrainStep::end_planner_step() noexcept {

@@ -227,7 +227,7 @@ class TrainStep {
   std::optional<memory::SectionScope> update_;  // from prepare to the end of the step
   bool first_ = true;                           // is the next micro-step the first of the update?
   memory::Section part_;                        // the last one's
-  bool takes_factors_ = false;                  // did it ask for factors?
+  bool takes_factors_ = false;                  // may gradients stay factors?
   std::optional<Skipped> overflow_;             // of the update under way
   StepOutcome outcome_;
   int64_t updates_ = 0, skipped_ = 0;

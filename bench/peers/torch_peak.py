@@ -3,7 +3,7 @@
 
 Parameters, buffers, momentum and the input, plus what the profiler saw allocated
 and freed during one step of SGD: activations, gradients and operators' own
-tensors. Scratch of libraries below PyTorch is not in it. The second step, since
+tensors, under autocast the copies in bfloat16 too. Scratch of libraries below PyTorch is not in it. The second step, since
 the first makes the momentum. Eager, channels last, cross entropy. Prints MiB, for
 recompute_time_bench --peer-peak, and with --masked the size of the file that the model is
 saved in, with its masks and after prune.remove.
@@ -18,6 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     torch_training.add_arguments(p)
+    p.add_argument("--dtype", default="f32", choices=["f32", "bf16"], help="bf16: autocast")
     return p.parse_args()
 
 
@@ -56,14 +57,14 @@ def print_files(model):
 
 def main():
     a = arguments()
-    training = torch_training.Training(a)
+    training = torch_training.Training(a, autocast=a.dtype == "bf16")
     training.step()
     training.optimizer.zero_grad(set_to_none=True)
     momentum = [s["momentum_buffer"] for s in training.optimizer.state.values()]
     model = training.model
     state = bytes_of([*model.parameters(), *model.buffers(), *momentum, training.images])
     peak = peak_of(training.step)
-    print(f"{a.model} batch {a.batch} size {a.size}: {state / 2**20:.0f} MiB held, {peak / 2**20:.0f} MiB "
+    print(f"{a.model} batch {a.batch} size {a.size} {a.dtype}: {state / 2**20:.0f} MiB held, {peak / 2**20:.0f} MiB "
           f"in the step, {(state + peak) / 2**20:.0f} MiB")
     if a.masked:
         print_files(model)

@@ -138,13 +138,16 @@ memory::MakePlanner MemoryPlan::planner(const TrainFlags& flags) const {
 RehearsalOptions rehearsal_of(const TrainFlags& asked, const TrainData& data, int64_t batch) {
   auto run = std::make_shared<const TrainFlags>(with_batch(asked, batch));
   const TrainFlags& flags = *run;
+  TrainerOptions trainer = trainer_options(flags, data);
+  if (!flags.prune.to.empty())  // of pruning, bytes follow from what it looks at
+    trainer.pruning = {.channels = {.criterion = shrink::criterion_of(flags.prune.criterion)}};
   return {
       .make_model =
           [run, &data] {
             return nn::make_model(run->model, model_options(*run, data, Device::meta()));
           },
       .make_updating = [run](nn::Module& model) { return make_updating(run->optimizer, model); },
-      .trainer = trainer_options(flags, data),
+      .trainer = std::move(trainer),
       .size = flags.size,
       .batch = batch,
       .updates = data.batches(flags),

@@ -55,7 +55,7 @@ bool fits(const TrainFlags& flags, const TrainData& data, int64_t batch) {
 std::vector<SpeedPoint> measure_batches(const TrainFlags& asked, const TrainData& data,
                                         int64_t least, int64_t most) {
   TrainFlags flags = asked;
-  flags.effective_batch = 0;  // each part of an update is like the first
+  flags.effective_batch = 0;  // each part of an update is like the first, or nearly
   std::vector<SpeedPoint> curve;
   double best = 0;
   int flat = 0;  // sizes in a row that brought next to nothing

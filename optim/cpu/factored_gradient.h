@@ -17,7 +17,7 @@
 
 namespace brim::cpu {
 
-inline bool has_factors(const KernelCall& call) { return call.in[2].present; }
+inline bool has_factors(const KernelCall& call) { return call.in.size() > 2 && call.in[2].present; }
 
 /// From inputs 2 and 3 of a call: matrices.
 template <class T>

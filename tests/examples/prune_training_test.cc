@@ -134,6 +134,22 @@ TEST_CASE(
       train(run + "--prune-to flops=0.7 --prune-criterion taylor --init " + weights);
   CAPTURE(again.err);
   REQUIRE(again.code == 0);
+  CHECK(events_of(again.out).back()["mismatches"] == 0);
   CHECK(of_kind(events_of(again.out), "prune").back()["cost"] <=
         0.7 * of_kind(events_of(again.out), "prune").back()["before"].get<double>());
+}
+
+TEST_CASE("pruning that looks at gradients keeps to its plan where weights meet few pixels") {
+  TempFolder data;
+  write_cifar10(data);
+  const Finished run =
+      train("--data " + data.path() +
+            " --model resnet18 --batch 2 --steps 6 --threads 1 --workers 1 --quiet "
+            "--prune-to flops=0.9 --prune-criterion taylor --prune-start 3 "
+            "--prune-end 4 --prune-every 1 --json -");
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  const json done = events_of(run.out).back();
+  CHECK(done["mismatches"] == 0);
+  CHECK(done["oom_events"] == 0);
 }

@@ -218,6 +218,7 @@ TEST_CASE("factors are taken once, and where nothing is bfloat16") {
                        "sgd: 'weight' has a gradient beside its factors", ValueError);
   weight.set_grad(Tensor());
   optimizer.hold_factors(weight, problem.factors(0));
+  CHECK_FALSE(optimizer.takes_factors(weight));
   weight.set_grad(zeros({64, 64}));
   CHECK_THROWS_WITH_AS(optimizer.prepare({.rate = 0.1}),
                        "sgd: 'weight' has a gradient beside its factors", ValueError);

@@ -215,20 +215,55 @@ TEST_CASE("held factors: who watches the numbers sees the gradients") {
   CHECK(watched(true) == stored);
 }
 
-TEST_CASE("held factors: an update in one part follows the plan of those in several") {
-  std::vector<std::vector<float>> values;
-  for (const char* planner : {"", "arena"}) {
-    const auto account = memory::capped_host_account("direct");
-    const memory::AccountScope scope(account);
-    FewPixels model;
-    optim::Sgd sgd(model.named_parameters(), {.momentum = 0.9});
-    RandomBatches batches({.images = 4, .batches = 2, .last_images = 2});
-    Trainer trainer(
-        model, sgd, {batches, nullptr},
-        {.steps = 6, .input = {.as_bytes = true}, .micro_batch = 2, .planner = planner});
-    trainer.run();
-    CHECK(account->stats().mismatches == 0);
-    values.push_back(values_of(model.named_parameters()));
-  }
-  CHECK(values[0] == values[1]);
+TEST_CASE(
+    "held factors: updates of all sizes follow the plan, in parts or not, recomputed or not") {
+  struct Sizes {
+    int64_t images, last, micro_batch;  // 4 images of 4 pixels are few, 8 are not
+  };
+  for (const Sizes& sizes : {Sizes{4, 2, 2}, Sizes{8, 4, 0}, Sizes{4, 0, 0}})
+    for (const bool graph : {false, true})
+      for (const RecomputeOptions& recompute : {RecomputeOptions(), free_recomputation()}) {
+        CAPTURE(sizes.images);
+        CAPTURE(graph);
+        CAPTURE(recompute.name);
+        std::vector<std::vector<float>> values;
+        for (const char* planner : {"", "arena"}) {
+          const auto account = memory::capped_host_account("direct");
+          const memory::AccountScope scope(account);
+          FewPixels model;
+          optim::Sgd sgd(model.named_parameters(), {.momentum = 0.9});
+          RandomBatches batches({.images = sizes.images, .batches = 3, .last_images = sizes.last});
+          Trainer trainer(model, sgd, {batches, nullptr},
+                          {.steps = 8,
+                           .micro_batch = sizes.micro_batch,
+                           .planner = planner,
+                           .recompute = recompute,
+                           .graph = graph});
+          trainer.run();
+          CHECK(account->stats().mismatches == 0);
+          values.push_back(values_of(model.named_parameters()));
+        }
+        CHECK(values[0] == values[1]);
+      }
+}
+
+TEST_CASE("held factors: an update that is skipped for an overflow leaves everything as it was") {
+  Product model;
+  optim::Sgd sgd(model.named_parameters());
+  optim::LossScaler scaler({.initial = 2});
+  TrainStep step(model, sgd, {.scaler = &scaler});
+  const std::vector<float> before = values_of(model.named_parameters());
+  const Tensor large = full({1, 2, 2, 128}, 1e20);
+  const auto account = memory::account(Device::cpu());
+  const int64_t live = account->stats().live;
+  step.run(0.1, [&] { return mul(mean(model.forward(large)), full({}, 4e22)); });
+  REQUIRE(std::holds_alternative<Skipped>(step.outcome()));
+  const Skipped skipped = std::get<Skipped>(step.outcome());
+  CHECK(skipped.op == "conv2d");
+  CHECK(skipped.first_overflow_module == "conv");
+  CHECK(values_of(model.named_parameters()) == before);
+  CHECK(account->stats().live == live);
+  step.run(0.1, [&] { return mul(mean(model.forward(large)), full({}, 1e-3)); });
+  CHECK(std::holds_alternative<Applied>(step.outcome()));
+  CHECK(step.updates() == 1);
 }

@@ -225,6 +225,17 @@ TEST_CASE("predicted time: parts of an update add up, and cost what they start")
         doctest::Approx(seconds(4, 4) + 8 * part + seconds(4, 6) - seconds(4, 4)));
 }
 
+TEST_CASE("predicted time: that gradients are stored in parts is counted once") {
+  auto seconds = [](int64_t effective) {
+    RehearsalOptions options = rehearsal_options({"resnet18", 32, 2});  // of few pixels at the end
+    options.effective_batch = effective;
+    return predicted_seconds(options);
+  };
+  const double next = seconds(6) - seconds(4);
+  CHECK(next < seconds(4) - seconds(2));
+  CHECK(seconds(16) == doctest::Approx(seconds(4) + 6 * next));
+}
+
 TEST_CASE("pruning is proposed with the bytes that a model of those shapes takes") {
   const TrainingSetup setup = setup_of(kCase);
   const StepMemory whole = predicted_memory(setup);
