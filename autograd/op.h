@@ -215,8 +215,7 @@ enum class Phase { forward, backward, recompute };
 
 /// One run of an op, forward (inputs, all outputs), backward (gradients of the outputs, of which
 /// those that the op took are undefined by now, and of the inputs, with what had flowed there where
-/// the op added to that), or forward once more to make a
-/// dropped value again (recompute).
+/// the op added to that), or forward once more to make a dropped value again (recompute).
 struct OpEvent {
   const Op& op;
   Phase phase;

@@ -74,6 +74,7 @@ class Optimizer {
   /// as of the whole one, from fewer bytes. Only where `takes_factors`. Throws `ShapeError` or
   /// `DtypeError` for factors that do not match; `ValueError` where there is a gradient.
   void hold_factors(const Tensor& parameter, const autograd::GradientFactors& factors);
+  /// Those that it holds.
   void drop_factors() noexcept;
 
   // The same update where its work on the device was recorded, and is started by somebody else

@@ -6,6 +6,7 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/effects.h"
+#include "brim/base/stand_in.h"
 #include "brim/train/narrow_gradients.h"
 #include "brim/train/precision_scope.h"
 #include "brim/train/step_graph.h"
@@ -102,7 +103,8 @@ Device TrainStep::device() const {
 
 double TrainStep::run(double rate, const LossFunction& loss, const MicroStepOptions& options) {
   begin();
-  takes_factors_ = options.factors && options_.gradients == Dtype::float32;
+  takes_factors_ =
+      options.factors && options_.gradients == Dtype::float32 && !device_meant(device()).is_cuda();
   if (options_.fused_update) return run_fused(rate, loss, options);
   const double value = or_undo([&] { return run_whole(rate, loss, options); });
   commit();

@@ -3,8 +3,9 @@
 
 Parameters, buffers, momentum and the input, plus what the profiler saw allocated
 and freed during one step of SGD: activations, gradients and operators' own
-tensors, under autocast the copies in bfloat16 too. Scratch of libraries below PyTorch is not in it. The second step, since
-the first makes the momentum. Eager, channels last, cross entropy. Prints MiB, for
+tensors, under autocast the copies in bfloat16 too. Scratch of libraries below
+PyTorch is not in it. The second step, since the first makes the momentum. Eager,
+channels last, cross entropy. Prints MiB, for
 recompute_time_bench --peer-peak, and with --masked the size of the file that the model is
 saved in, with its masks and after prune.remove.
 """

@@ -31,7 +31,6 @@ class FactoredGradient {
         rank_(call.in[2].shape[0]) {}
 
   int64_t size() const { return rows_ * columns_; }
-  int64_t rank() const { return rank_; }
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
 
@@ -147,15 +146,13 @@ template <Squares kSquared, class T, class Update>
 void gather_from_factors(const KernelCall& call, const View& sum,
                          const optim::GradientReader<T>& read, const Update& update) {
   constexpr int kTogether = 4;
-  constexpr int64_t kProducts = 16;  // that take as long as memory does for the element
   const FactoredGradient<T> gradient(call);
   const int64_t pieces = square_sum_pieces(gradient.size());
-  const int64_t work = gradient.size() * (kProducts + gradient.rank()) / kProducts;
   const auto gather = [&]<int kK>() {
     using Body = FactoredUpdate<kK, kSquared, T, Update>;
     GatheredLoop<Body>::of_this_thread().add(
-        Body{gradient, pieces, read, update, sum.present ? sum.as<double>() : nullptr}, work,
-        pieces / kK, kSquareSumPiece);
+        Body{gradient, pieces, read, update, sum.present ? sum.as<double>() : nullptr},
+        gradient.size(), pieces / kK, kSquareSumPiece);
   };
   if (gradient.rows() % pieces == 0 && pieces % kTogether == 0 &&
       pieces / kTogether >= num_threads())

@@ -29,13 +29,19 @@ constexpr int64_t kFactored = (128 * 9 * 128 + 128 * 512 + 512 * 128) * 4;
 /// Of their factors: 16 pixels, and 4 in the last one, of filters and windows.
 constexpr int64_t kFactors = (16 * (128 + 9 * 128) + 16 * (128 + 512) + 4 * (512 + 128)) * 4;
 
+constexpr double kRate = 0.05;
+
 /// With gradients that anybody may look at before the update.
+double run_stored(TrainStep& step, const TrainStep::LossFunction& loss,
+                  const MicroStepOptions& options = {}) {
+  step.begin();
+  const double value = step.micro_step(loss, options);
+  step.prepare(kRate);
+  step.commit();
+  return value;
+}
 double update_stored(Run& run) {
-  run.step.begin();
-  const double loss = run.step.micro_step([&] { return run.loss(); }, {.samples = 4});
-  run.step.prepare(0.05);
-  run.step.commit();
-  return loss;
+  return run_stored(run.step, [&] { return run.loss(); }, {.samples = 4});
 }
 
 template <class Update>
@@ -72,16 +78,7 @@ TEST_CASE("held factors: the bits of a clipped update whose loss is scaled") {
     const Tensor images = uniform({4, 8, 8, 3}, -1, 1, RandomKey{1});
     const Tensor labels = zeros({4}, {.dtype = Dtype::int64});
     const auto loss = [&] { return cross_entropy(model.forward(images), labels); };
-    for (int i = 0; i < 3; ++i) {
-      if (held) {
-        step.run(0.05, loss);
-        continue;
-      }
-      step.begin();
-      step.micro_step(loss);
-      step.prepare(0.05);
-      step.commit();
-    }
+    for (int i = 0; i < 3; ++i) held ? step.run(kRate, loss) : run_stored(step, loss);
     CHECK(step.updates() == 3);
     values.push_back(values_of(model.named_parameters()));
   }
@@ -120,7 +117,7 @@ TEST_CASE("held factors: an update that is recorded has the same bits") {
   Run run(c);
   StepGraph graph(run.step);
   for (const std::vector<float>& expected : values) {
-    graph.run({.rate = 0.05, .run = [&] { return run.update(); }});
+    graph.run({.rate = kRate, .run = [&] { return run.update(); }});
     REQUIRE(run.values() == expected);
   }
   CHECK(graph.replays() == 5);
@@ -172,19 +169,11 @@ TEST_CASE("held factors: a product that is not finite is found, and traced to it
   TrainStep step(model, sgd);
   const std::vector<float> before = values_of(model.named_parameters());
   const Tensor large = full({1, 2, 2, 128}, 1e20);
-  std::string text;
   for (bool held : {false, true}) {
     const auto loss = [&] { return mul(mean(model.forward(large)), full({}, 4e22)); };
     CHECK(loss().item<float>() < std::numeric_limits<float>::infinity());
-    const std::string said = error_text<ValueError>([&] {
-      if (held) {
-        step.run(0.1, loss);
-        return;
-      }
-      step.begin();
-      step.micro_step(loss);
-      step.prepare(0.1);
-    });
+    const std::string said =
+        error_text<ValueError>([&] { held ? step.run(kRate, loss) : run_stored(step, loss); });
     CHECK(contains(said, "the gradient of 'conv.weight' is not finite"));
     if (held) CHECK(contains(said, "first seen in the backward pass of 'conv2d' in module conv"));
     CHECK(values_of(model.named_parameters()) == before);
@@ -256,14 +245,14 @@ TEST_CASE("held factors: an update that is skipped for an overflow leaves everyt
   const Tensor large = full({1, 2, 2, 128}, 1e20);
   const auto account = memory::account(Device::cpu());
   const int64_t live = account->stats().live;
-  step.run(0.1, [&] { return mul(mean(model.forward(large)), full({}, 4e22)); });
+  step.run(kRate, [&] { return mul(mean(model.forward(large)), full({}, 4e22)); });
   REQUIRE(std::holds_alternative<Skipped>(step.outcome()));
   const Skipped skipped = std::get<Skipped>(step.outcome());
   CHECK(skipped.op == "conv2d");
   CHECK(skipped.first_overflow_module == "conv");
   CHECK(values_of(model.named_parameters()) == before);
   CHECK(account->stats().live == live);
-  step.run(0.1, [&] { return mul(mean(model.forward(large)), full({}, 1e-3)); });
+  step.run(kRate, [&] { return mul(mean(model.forward(large)), full({}, 1e-3)); });
   CHECK(std::holds_alternative<Applied>(step.outcome()));
   CHECK(step.updates() == 1);
 }
