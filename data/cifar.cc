@@ -86,6 +86,8 @@ Cifar::Cifar(const std::string& root, std::string_view split) {
                       version->name);
     add_file(root + "/" + name);
   }
+  if (const std::string missing = classes_without_images(*this); !missing.empty())
+    note_ = fmt::format("'{}' ({}): {}", root, split, missing);
 }
 
 int64_t Cifar::record_bytes() const { return static_cast<int64_t>(ranges_.size()) + 3 * kPlane; }
@@ -137,6 +139,10 @@ Image Cifar::read(int64_t index, int /*target*/) const {
 std::string Cifar::describe(int64_t index) const {
   const auto [file, record] = locate(index);
   return fmt::format("{}, image {}", file.path(), record);
+}
+
+std::vector<std::string> Cifar::notes(size_t first) const {
+  return first > 0 || note_.empty() ? std::vector<std::string>{} : std::vector{note_};
 }
 
 bool has_cifar(const std::string& root) { return find_version(root) != nullptr; }

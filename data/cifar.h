@@ -39,6 +39,8 @@ class Cifar : public Dataset {
   Image read(int64_t index, int target) const override;
   /// `path/data_batch_2.bin, image 17`: counted within that file.
   std::string describe(int64_t index) const override;
+  /// Classes without an image.
+  std::vector<std::string> notes(size_t first) const override;
 
  private:
   int64_t record_bytes() const;
@@ -53,6 +55,7 @@ class Cifar : public Dataset {
   /// One past the last image of each file.
   std::vector<int64_t> file_ends_;
   std::vector<uint8_t> labels_;
+  std::string note_;
 };
 
 /// Whether a file of CIFAR-10 or CIFAR-100 is in `root`.

@@ -7,6 +7,7 @@
 // OpenMP. The same index always gives the same image.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -37,6 +38,12 @@ class Dataset {
   }
   /// What a person calls image `index`: its path.
   virtual std::string describe(int64_t index) const = 0;
+  /// What a person should know of it though it can be used, from the `first` note on: files that
+  /// were passed over, classes without an image; images with a fault that were read since.
+  virtual std::vector<std::string> notes(size_t /*first*/) const { return {}; }
 };
+
+/// "2 of 10 classes have no image: 'cat', 'dog'", the first few by name; "" where each has one.
+std::string classes_without_images(const Dataset& dataset);
 
 }  // namespace brim::data

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "brim/base/error.h"
 #include "brim/data/codecs.h"
+#include "brim/data/orientation.h"
 
 namespace brim::data {
 namespace {
@@ -31,19 +33,42 @@ auto decode(std::span<const uint8_t> bytes, std::string_view name, const Jpeg& j
                    name, fmt::join(first, " "));
 }
 
+Orientation wanted_orientation(std::span<const uint8_t> bytes, const DecodeOptions& options) {
+  return options.exif ? orientation_of(bytes) : Orientation::upright;
+}
+
+void check_inside(Box box, int width, int height) {
+  expect<ValueError>(box.x >= 0 && box.y >= 0 && box.width > 0 && box.height > 0 &&
+                         box.width <= width - box.x && box.height <= height - box.y,
+                     kDecodeTag,
+                     "expected a part inside the image of {} x {}, got {} x {} at ({}, {})", width,
+                     height, box.width, box.height, box.x, box.y);
+}
+
 }  // namespace
 
-Image decode_image(std::span<const uint8_t> bytes, std::string_view name, DecodeOptions options) {
-  return decode(
+Image decode_image(std::span<const uint8_t> bytes, std::string_view name,
+                   const DecodeOptions& options) {
+  Image image = decode(
       bytes, name, [&] { return decode_jpeg(bytes, name, options); },
       [&] { return decode_png(bytes, name, options); });
+  return turned(whole(std::move(image)), wanted_orientation(bytes, options)).pixels;
 }
 
 ImagePart decode_part(std::span<const uint8_t> bytes, std::string_view name,
-                      const ChooseBox& wanted, DecodeOptions options) {
-  return decode(
-      bytes, name, [&] { return decode_jpeg_part(bytes, name, wanted, options); },
+                      const ChooseBox& wanted, const DecodeOptions& options) {
+  const Orientation orientation = wanted_orientation(bytes, options);
+  const ChooseBox stored = [&](int width, int height) {
+    const bool swaps = swaps_sides(orientation);
+    const int across = swaps ? height : width, down = swaps ? width : height;
+    const Box box = wanted(across, down);
+    check_inside(box, across, down);
+    return stored_box(box, orientation, width, height);
+  };
+  ImagePart part = decode(
+      bytes, name, [&] { return decode_jpeg_part(bytes, name, stored, options); },
       [&] { return whole(decode_png(bytes, name, options)); });
+  return turned(std::move(part), orientation);
 }
 
 void check_claimed_size(std::string_view format, std::string_view name, int64_t width,

@@ -1,5 +1,6 @@
 // libpng reports errors through a callback that must not return. It jumps back to `guarded`, and
 // only frames without destructors lie between: what owns memory lives outside.
+#include <fmt/format.h>
 #include <png.h>
 
 #include <csetjmp>
@@ -34,6 +35,7 @@ class PngReader {
   png_structp png = nullptr;
   png_infop info = nullptr;
   char message[128] = "out of memory";
+  bool ran_out = false;  // of bytes
 
  private:
   [[noreturn]] static void on_error(png_structp png, const char* text);
@@ -51,8 +53,10 @@ void PngReader::on_error(png_structp png, const char* text) {
 
 void PngReader::on_read(png_structp png, png_bytep out, size_t count) {
   auto& reader = *static_cast<PngReader*>(png_get_io_ptr(png));
-  if (count > reader.rest_.size())
+  if (count > reader.rest_.size()) {
+    reader.ran_out = true;
     png_error(png, "it is cut short: the data ends before the image does");
+  }
   std::memcpy(out, reader.rest_.data(), count);
   reader.rest_ = reader.rest_.subspan(count);
 }
@@ -90,13 +94,12 @@ int set_output(png_structp png, png_infop info) {
 void read_rows(png_structp png, int passes, Image& image) {
   for (int pass = 0; pass < passes; ++pass)
     for (int y = 0; y < image.height; ++y) png_read_row(png, image.row(y), nullptr);
-  // Reads up to the end chunk, so that a file cut after its last row is found too.
-  png_read_end(png, nullptr);
 }
 
 }  // namespace
 
-Image decode_png(std::span<const uint8_t> bytes, std::string_view name, DecodeOptions options) {
+Image decode_png(std::span<const uint8_t> bytes, std::string_view name,
+                 const DecodeOptions& options) {
   PngReader reader(bytes);
   auto fail = [&] { raise<FileError>(kDecodeTag, "PNG '{}': {}", name, reader.message); };
 
@@ -111,6 +114,12 @@ Image decode_png(std::span<const uint8_t> bytes, std::string_view name, DecodeOp
   check(png_get_rowbytes(reader.png, reader.info) == static_cast<size_t>(width) * 3,
         "a PNG's rows come out as RGB");
   if (!reader.guarded([&] { read_rows(reader.png, passes, image); })) fail();
+  // Up to the end chunk: damage to the pixels' checksums is found there.
+  if (!reader.guarded([&] { png_read_end(reader.png, nullptr); })) {
+    if (!reader.ran_out) fail();
+    if (options.note)
+      options.note(fmt::format("PNG '{}' ends after its pixels, without an end mark", name));
+  }
   return image;
 }
 

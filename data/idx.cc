@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "brim/base/error.h"
@@ -118,10 +119,16 @@ Idx::Idx(const IdxFiles& files, int64_t classes) : images_(files.images, kTag) {
   read_bytes(labels, header_bytes(kLabelDimensions), labels_);
 
   const auto largest = std::ranges::max_element(labels_);
-  if (classes == 0) classes = int64_t{*largest} + 1;
+  const bool is_given = classes != 0;
+  if (!is_given) classes = int64_t{*largest} + 1;
   expect<FileError>(*largest < classes, kTag, "'{}': expected labels below {}, got {} for image {}",
                     labels.path(), classes, *largest, largest - labels_.begin());
   for (int64_t i = 0; i < classes; ++i) class_names_.push_back(std::to_string(i));
+  const std::set<uint8_t> used(labels_.begin(), labels_.end());
+  if (const auto count = static_cast<int64_t>(used.size());
+      is_given ? count < classes : 2 * count < classes)
+    note_ = fmt::format("'{}': {}; the largest label is {}, of image {}", labels.path(),
+                        classes_without_images(*this), *largest, largest - labels_.begin());
 }
 
 void Idx::check_index(int64_t index) const {
@@ -149,6 +156,10 @@ Image Idx::read(int64_t index, int /*target*/) const {
 std::string Idx::describe(int64_t index) const {
   check_index(index);
   return fmt::format("{}, image {}", images_.path(), index);
+}
+
+std::vector<std::string> Idx::notes(size_t first) const {
+  return first > 0 || note_.empty() ? std::vector<std::string>{} : std::vector{note_};
 }
 
 IdxFiles idx_files(const std::string& root, std::string_view split) {

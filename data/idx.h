@@ -41,6 +41,9 @@ class Idx : public Dataset {
   Image read(int64_t index, int target) const override;
   /// `path/train-images-idx3-ubyte, image 17`.
   std::string describe(int64_t index) const override;
+  /// Classes without an image, where they were given, or most have none: a wrong label may be
+  /// large.
+  std::vector<std::string> notes(size_t first) const override;
 
   /// Of every image, in pixels.
   int height() const { return height_; }
@@ -53,6 +56,7 @@ class Idx : public Dataset {
   int height_ = 0, width_ = 0;
   std::vector<uint8_t> labels_;
   std::vector<std::string> class_names_;
+  std::string note_;
 };
 
 /// The files of `split`, "train" or "val", in `root`: MNIST's names, train-images-idx3-ubyte,

@@ -25,6 +25,7 @@ class ImageCache : public Dataset {
   const std::vector<std::string>& class_names() const override { return dataset_->class_names(); }
   int64_t label(int64_t index) const override { return dataset_->label(index); }
   std::string describe(int64_t index) const override { return dataset_->describe(index); }
+  std::vector<std::string> notes(size_t first) const override { return dataset_->notes(first); }
   /// Throws what the data set throws, each time: what cannot be read is not kept.
   Image read(int64_t index, int target) const override;
   ImagePart read_part(int64_t index, int target, const ChooseBox& wanted) const override;

@@ -1,16 +1,12 @@
 #include "brim/data/image_folder.h"
 
-#include <dirent.h>
-#include <sys/stat.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <memory>
-#include <system_error>
 #include <utility>
 
 #include "brim/base/error.h"
+#include "brim/data/picture_files.h"
 #include "brim/data/read_file.h"
 
 namespace brim::data {
@@ -18,96 +14,63 @@ namespace {
 
 constexpr const char* kTag = "image_folder";
 
-enum class EntryKind { file, folder, other };
-
-/// Looks through a link. Costs a system call, so that only entries whose type the directory does
-/// not tell come here.
-EntryKind examine(const std::string& path) {
-  struct stat status;
-  if (::stat(path.c_str(), &status) != 0) return EntryKind::other;
-  if (S_ISREG(status.st_mode)) return EntryKind::file;
-  return S_ISDIR(status.st_mode) ? EntryKind::folder : EntryKind::other;
+/// The first name that `of` has and `others`, sorted too, lacks; "" for none.
+std::string first_beyond(const std::vector<std::string>& of,
+                         const std::vector<std::string>& others) {
+  auto name = std::ranges::find_if(
+      of, [&](const std::string& n) { return !std::ranges::binary_search(others, n); });
+  return name == of.end() ? "" : *name;
 }
 
-EntryKind kind_of(const std::string& folder, const dirent& entry) {
-  if (entry.d_type == DT_REG) return EntryKind::file;
-  if (entry.d_type == DT_DIR) return EntryKind::folder;
-  if (entry.d_type != DT_LNK && entry.d_type != DT_UNKNOWN) return EntryKind::other;
-  return examine(folder + "/" + entry.d_name);
-}
-
-/// Calls `visit(dirent)` for each entry of `folder` that is not hidden.
-template <class Visit>
-void for_each_entry(const std::string& folder, const Visit& visit) {
-  std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), &::closedir);
-  if (!directory)
-    raise<FileError>(kTag, "cannot open the folder '{}': {}", folder,
-                     std::generic_category().message(errno));
-  for (;;) {
-    errno = 0;
-    const dirent* entry = ::readdir(directory.get());
-    if (entry == nullptr) break;
-    if (entry->d_name[0] != '.') visit(*entry);
-  }
-  if (errno != 0)
-    raise<FileError>(kTag, "cannot list the folder '{}': {}", folder,
-                     std::generic_category().message(errno));
-}
-
-bool is_image_name(std::string_view name) {
-  static constexpr std::array<std::string_view, 3> kEndings{"jpg", "jpeg", "png"};
-  const size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return false;
-  auto same_letter = [](char c, char lower) {
-    return (c >= 'A' && c <= 'Z' ? c + 32 : c) == lower;
-  };
-  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
-    return std::ranges::equal(name.substr(dot + 1), ending, same_letter);
-  });
-}
-
-/// The first name that only one of two sorted lists has; "" where they are equal.
-std::pair<std::string, bool> first_difference(const std::vector<std::string>& a,
-                                              const std::vector<std::string>& b) {
-  auto [in_a, in_b] = std::ranges::mismatch(a, b);
-  if (in_a == a.end() && in_b == b.end()) return {"", false};
-  bool only_in_a = in_b == b.end() || (in_a != a.end() && *in_a < *in_b);
-  return {only_in_a ? *in_a : *in_b, only_in_a};
+/// The names of the class folders in `root`, sorted.
+std::vector<std::string> list_classes(const std::string& root, LeftOut& left_out) {
+  std::vector<std::string> names = find_folders(root, left_out);
+  expect<FileError>(!names.empty(), kTag,
+                    "expected class folders in '{}', as in root/<class>/<name>.jpg; found none",
+                    root);
+  return names;
 }
 
 }  // namespace
 
-std::vector<std::string> list_classes(const std::string& root) {
-  std::vector<std::string> names;
-  for_each_entry(root, [&](const dirent& entry) {
-    if (kind_of(root, entry) == EntryKind::folder) names.emplace_back(entry.d_name);
-  });
-  expect<FileError>(!names.empty(), kTag,
-                    "expected class folders in '{}', as in root/<class>/<name>.jpg; found none",
-                    root);
-  std::ranges::sort(names);
-  return names;
-}
-
 ImageFolder::ImageFolder(std::string root, ImageFolderOptions options)
-    : root_(std::move(root)), options_(options), class_names_(list_classes(root_)) {
-  for (const std::string& name : class_names_) add_class(name);
+    : root_(std::move(root)), options_(std::move(options)) {
+  LeftOut left_out;
+  const std::vector<std::string> folders = list_classes(root_, left_out);
+  class_names_ = options_.classes.empty() ? folders : options_.classes;
+  expect<ValueError>(std::ranges::is_sorted(class_names_), kTag,
+                     "expected classes that are sorted");
+  const std::string unknown = first_beyond(folders, class_names_);
+  expect<FileError>(unknown.empty(), kTag,
+                    "'{}/{}' is no class folder: there is no such class among {}", root_, unknown,
+                    class_names_.size());
+  for (const std::string& name : class_names_)
+    add_class(name, std::ranges::binary_search(folders, name), left_out);
+  expect<FileError>(size() > 0, kTag, "no class folder in '{}' has a {} file", root_,
+                    kPictureEndings);
   names_.shrink_to_fit();
   name_ends_.shrink_to_fit();
+  if (!left_out.empty())
+    notes_.push_back(fmt::format("passed over in '{}': {}", root_, data::describe(left_out)));
+  if (const std::string missing = classes_without_images(*this); !missing.empty())
+    notes_.push_back(fmt::format("'{}': {}", root_, missing));
 }
 
-void ImageFolder::add_class(const std::string& name) {
+void ImageFolder::add_class(const std::string& name, bool has_folder, LeftOut& left_out) {
   const std::string folder = root_ + "/" + name;
   std::string found;
   std::vector<std::pair<size_t, size_t>> places;  // in `found`: views would dangle as it grows
-  for_each_entry(folder, [&](const dirent& entry) {
-    std::string_view file = entry.d_name;
-    if (!is_image_name(file) || kind_of(folder, entry) != EntryKind::file) return;
-    places.emplace_back(found.size(), file.size());
-    found += file;
-  });
-  expect<FileError>(!places.empty(), kTag, "the class folder '{}' has no .jpg, .jpeg or .png file",
-                    folder);
+  LeftOut others;
+  if (has_folder)
+    find_pictures(folder, others, [&](std::string_view path) {
+      places.emplace_back(found.size(), path.size());
+      found += path;
+    });
+  const bool may_be_empty = !options_.classes.empty();
+  expect<FileError>(!places.empty() || may_be_empty, kTag, "the class folder '{}' has no {} file{}",
+                    folder, kPictureEndings,
+                    others.empty() ? "" : ", but " + data::describe(others));
+  for (const auto& [kind, count] : others) left_out[kind] += count;
   auto view = [&](auto place) { return std::string_view(found).substr(place.first, place.second); };
   std::ranges::sort(places, {}, view);
   for (auto place : places) {
@@ -142,15 +105,29 @@ std::string ImageFolder::describe(int64_t index) const {
 }
 
 Image ImageFolder::read(int64_t index, int target) const {
-  std::string path = describe(index);
-  std::vector<uint8_t> bytes = read_file(path, options_.max_file_bytes);
-  return decode_image(bytes, path, {.target = target, .max_pixels = options_.max_pixels});
+  const std::string path = describe(index);
+  return decode_image(read_file(path, options_.max_file_bytes), path, decoding(index, target));
 }
 
 ImagePart ImageFolder::read_part(int64_t index, int target, const ChooseBox& wanted) const {
-  std::string path = describe(index);
-  std::vector<uint8_t> bytes = read_file(path, options_.max_file_bytes);
-  return decode_part(bytes, path, wanted, {.target = target, .max_pixels = options_.max_pixels});
+  const std::string path = describe(index);
+  return decode_part(read_file(path, options_.max_file_bytes), path, wanted,
+                     decoding(index, target));
+}
+
+DecodeOptions ImageFolder::decoding(int64_t index, int target) const {
+  return {.target = target,
+          .max_pixels = options_.max_pixels,
+          .exif = options_.exif,
+          .note = [this, index](const std::string& fault) {
+            std::lock_guard lock(mutex_);
+            if (noted_.insert(index).second) notes_.push_back(fault);
+          }};
+}
+
+std::vector<std::string> ImageFolder::notes(size_t first) const {
+  std::lock_guard lock(mutex_);
+  return {notes_.begin() + static_cast<ptrdiff_t>(std::min(first, notes_.size())), notes_.end()};
 }
 
 std::shared_ptr<const ImageFolder> open_split(const std::string& root, std::string_view split,
@@ -158,11 +135,14 @@ std::shared_ptr<const ImageFolder> open_split(const std::string& root, std::stri
   expect<ValueError>(split == "train" || split == "val", kTag,
                      "expected the split 'train' or 'val', got '{}'", split);
   const std::string train = root + "/train", val = root + "/val";
-  auto [name, only_in_train] = first_difference(list_classes(train), list_classes(val));
-  expect<FileError>(name.empty(), kTag,
-                    "the class folder '{}' is in '{}' but not in '{}'; both need the same classes",
-                    name, only_in_train ? train : val, only_in_train ? val : train);
-  return std::make_shared<const ImageFolder>(split == "train" ? train : val, options);
+  LeftOut ignored;
+  std::vector<std::string> classes = list_classes(train, ignored);
+  const std::string unknown = first_beyond(list_classes(val, ignored), classes);
+  expect<FileError>(unknown.empty(), kTag,
+                    "the class folder '{}' is in '{}' but not in '{}': nothing would be trained on",
+                    unknown, val, train);
+  if (split == "val") options.classes = std::move(classes);
+  return std::make_shared<const ImageFolder>(split == "train" ? train : val, std::move(options));
 }
 
 }  // namespace brim::data

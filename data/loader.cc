@@ -17,6 +17,7 @@
 namespace brim::data {
 namespace {
 
+using detail::Skipped;
 using detail::Slot;
 using detail::SlotPool;
 
@@ -51,8 +52,7 @@ RandomKey epoch_key(uint64_t seed, int64_t epoch) {
 /// What one image came to.
 struct Outcome {
   int64_t label = 0;
-  std::optional<int64_t> skipped = {};  // the image that could not be read
-  std::string skip_reason;
+  std::optional<Skipped> skipped = {};
 };
 
 }  // namespace
@@ -192,11 +192,7 @@ void Loader::Epoch::fill(const Chunk& chunk) {
       chunk.slot->labels[i] = outcome.label;
       if (!outcome.skipped) continue;
       std::lock_guard lock(pool_.mutex);
-      Slot& slot = *chunk.slot;
-      slot.skipped.push_back(*outcome.skipped);
-      if (slot.skipped_at >= 0 && slot.skipped_at < position) continue;
-      slot.skipped_at = position;
-      slot.skip_reason = std::move(outcome.skip_reason);
+      chunk.slot->skipped.push_back(std::move(*outcome.skipped));
     } catch (...) {
       // The images after it in this chunk can no longer matter.
       return finish(chunk, position, std::current_exception());
@@ -241,8 +237,7 @@ Outcome Loader::Epoch::fill_image(int64_t position, uint8_t* pixels) const {
     } catch (const FileError& error) {
       if (options_.bad_image == BadImage::fail) throw;
       if (outcome.skipped) continue;
-      outcome.skip_reason = error.what();
-      outcome.skipped = index;
+      outcome.skipped = Skipped{position, index, error.what()};
       if (options_.bad_image == BadImage::replace) continue;
       outcome.label = kIgnoredLabel;
       std::fill_n(pixels, image_bytes(), uint8_t{0});
@@ -250,7 +245,7 @@ Outcome Loader::Epoch::fill_image(int64_t position, uint8_t* pixels) const {
     }
   }
   raise<FileError>(kTag, "none of the {} images can be read; the first error: {}", all,
-                   outcome.skip_reason);
+                   outcome.skipped->reason);
 }
 
 Slot* Loader::Epoch::next(int64_t& waits) {
@@ -315,13 +310,13 @@ std::optional<Batch> Loader::next() {
   expect<ValueError>(epoch_ != nullptr, kTag, "call start_epoch before next");
   Slot* slot = epoch_->next(waits_);
   if (slot == nullptr) return {};
-  if (skipped_.empty()) first_skipped_ = slot->skip_reason;
-  skipped_.insert(slot->skipped.begin(), slot->skipped.end());
+  std::ranges::sort(slot->skipped, {}, &Skipped::position);
+  for (Skipped& skipped : slot->skipped)
+    if (skipped_.insert(skipped.image).second) skip_reasons_.push_back(std::move(skipped.reason));
   return Batch(pool_, slot);
 }
 
 int64_t Loader::skipped_images() const { return static_cast<int64_t>(skipped_.size()); }
-const std::string& Loader::first_skipped() const { return first_skipped_; }
 
 Batch::Batch(std::shared_ptr<SlotPool> pool, Slot* slot) : pool_(std::move(pool)), slot_(slot) {}
 

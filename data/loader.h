@@ -19,6 +19,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "brim/data/dataset.h"
 #include "brim/data/transforms.h"
@@ -143,8 +144,8 @@ class Loader {
   /// Different images of the dataset that could not be read and were skipped, in the batches
   /// handed out so far.
   int64_t skipped_images() const;
-  /// Why the first of them could not be read; empty while there is none.
-  const std::string& first_skipped() const;
+  /// Why each of them could not be read, in the order in which they were met.
+  const std::vector<std::string>& skipped() const { return skip_reasons_; }
 
  private:
   class Epoch;
@@ -155,7 +156,7 @@ class Loader {
   std::unique_ptr<Epoch> epoch_;
   int64_t waits_ = 0;
   std::set<int64_t> skipped_;
-  std::string first_skipped_;
+  std::vector<std::string> skip_reasons_;
 };
 
 }  // namespace brim::data

@@ -2,19 +2,31 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "brim/base/error.h"
 #include "brim/data/cifar.h"
 #include "brim/data/idx.h"
-#include "brim/data/image_folder.h"
 
 namespace brim::data {
 
+namespace {
+
+/// False where there is nothing at all; what is there but cannot be looked at is an error.
+bool is_folder(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error, ignored;
+  const fs::file_type type = fs::status(path, error).type();
+  const bool is_lost = type == fs::file_type::not_found && fs::is_symlink(path, ignored);
+  expect<FileError>(!is_lost, "data set", "'{}' is a link that leads nowhere", path);
+  expect<FileError>(type != fs::file_type::none, "data set", "'{}' cannot be examined: {}", path,
+                    error.message());
+  return type == fs::file_type::directory;
+}
+
+}  // namespace
+
 DatasetFormat detect_format(const std::string& root) {
-  auto is_folder = [](const std::string& path) {
-    std::error_code ignored;
-    return std::filesystem::is_directory(path, ignored);
-  };
   expect<FileError>(is_folder(root), "data set", "'{}' is not a folder that can be opened", root);
   if (is_folder(root + "/train") || is_folder(root + "/val")) return DatasetFormat::image_folder;
   if (has_cifar(root)) return DatasetFormat::cifar;
@@ -27,10 +39,11 @@ DatasetFormat detect_format(const std::string& root) {
                    root);
 }
 
-std::shared_ptr<const Dataset> open_dataset(const std::string& root, std::string_view split) {
+std::shared_ptr<const Dataset> open_dataset(const std::string& root, std::string_view split,
+                                            ImageFolderOptions pictures) {
   switch (detect_format(root)) {
     case DatasetFormat::image_folder:
-      return open_split(root, split);
+      return open_split(root, split, std::move(pictures));
     case DatasetFormat::cifar:
       return std::make_shared<const Cifar>(root, split);
     case DatasetFormat::idx:

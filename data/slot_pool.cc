@@ -22,8 +22,7 @@ void Slot::begin(int64_t first, int64_t images) {
   first_sample = first;
   count = unclaimed = unfinished = images;
   skipped.clear();
-  skipped_at = failed_at = -1;
-  skip_reason.clear();
+  failed_at = -1;
   failure = nullptr;
 }
 

@@ -18,6 +18,12 @@
 
 namespace brim::data::detail {
 
+/// An image of the dataset that could not be read, at a position of the epoch's order.
+struct Skipped {
+  int64_t position, image;
+  std::string reason;
+};
+
 /// One batch's worth of host memory, and how far it is filled. All but the bytes themselves
 /// belongs to the pool's mutex while workers fill the slot.
 struct Slot {
@@ -32,11 +38,10 @@ struct Slot {
   /// Images that no worker has begun, and that none has finished.
   int64_t unclaimed = 0, unfinished = 0;
 
-  /// Images of the dataset that could not be read and were replaced.
-  std::vector<int64_t> skipped;
-  /// The earliest position whose image was skipped, or failed, with the reason.
-  int64_t skipped_at = -1, failed_at = -1;
-  std::string skip_reason;
+  /// Images of the dataset that could not be read and were skipped, in no order.
+  std::vector<Skipped> skipped;
+  /// The earliest position whose image failed, with the reason.
+  int64_t failed_at = -1;
   std::exception_ptr failure;
 
   /// Makes the slot ready for `images` images from position `first` on.

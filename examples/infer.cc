@@ -11,6 +11,7 @@
 #include "brim/examples/support/classify.h"
 #include "brim/examples/support/device_flag.h"
 #include "brim/examples/support/events.h"
+#include "brim/examples/support/exif_flag.h"
 #include "brim/examples/support/program.h"
 #include "brim/io/atomic_file.h"
 #include "brim/io/npy.h"
@@ -38,6 +39,7 @@ struct InferFlags {
   int64_t classes = 0, batch = 0;  // 0 where they are not given
   uint64_t seed = 0;
   bool quiet = false, tf32 = false, keeps_norms = false;
+  std::optional<bool> exif;  // none: what the file says
 };
 
 void add_flags(CLI::App& app, InferFlags& f) {
@@ -54,6 +56,7 @@ void add_flags(CLI::App& app, InferFlags& f) {
                  "height and width in pixels that --image is brought to (default: the file's, else "
                  "224)")
       ->check(CLI::Range(1, nn::ModelCard::kLargestSide));
+  add_exif_flag(app, f.exif, "what the file says, else turn them");
   app.add_option("--classes", f.classes, "refuse a file whose model has another number of outputs")
       ->check(CLI::PositiveNumber);
   app.add_option("--batch", f.batch, fmt::format("images of --input at once (default {})", kBatch))
@@ -108,6 +111,23 @@ void infer_image(const std::string& path, const std::vector<Guess>& guesses, boo
     std::cout << fmt::format("{:7.2f}%  {}\n", 100 * guess.probability, guess.name);
 }
 
+/// A file that cannot be read does not keep the others from their answers.
+void infer_images(const InferFlags& f, nn::LoadedModel& model, const Recipe& recipe, bool talk,
+                  Events& events) {
+  size_t failed = 0;
+  for (const std::string& path : f.images) {
+    try {
+      infer_image(path, classify(model, recipe, path), talk, events);
+    } catch (const FileError& error) {
+      if (f.images.size() == 1) throw;
+      ++failed;
+      std::cerr << "infer: " << error.what() << '\n';
+      events.write({{"image", path}, {"error", error.what()}});
+    }
+  }
+  if (failed > 0) raise<FileError>("image", "{} of {} cannot be read", failed, f.images.size());
+}
+
 void infer(const InferFlags& f) {
   check_flags(f);
   Events events(f.json);
@@ -120,12 +140,14 @@ void infer(const InferFlags& f) {
   expect<ValueError>(f.classes == 0 || f.classes == model.classes, "flags",
                      "--classes {}, but the model in '{}' has {}", f.classes, f.weights,
                      model.classes);
-  const Recipe recipe = recipe_of(model.card, f.size);
+  Recipe recipe = recipe_of(model.card, f.size);
+  recipe.exif = f.exif.value_or(recipe.exif);
+  if (!f.quiet)
+    recipe.note = [](const std::string& fault) { std::cerr << "infer: " << fault << '\n'; };
   if (!f.keeps_norms) nn::fold_batch_norms(*model.module, {1, recipe.size, recipe.size, 3});
   const autograd::InPlaceScope in_place(true);
   if (!f.input.empty()) infer_array(f, model, talk, events);
-  for (const std::string& path : f.images)
-    infer_image(path, classify(model, recipe, path), talk, events);
+  infer_images(f, model, recipe, talk, events);
   keep_engines(device);
 }
 

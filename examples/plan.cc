@@ -6,6 +6,7 @@
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
 #include "brim/examples/support/algorithm_flags.h"
+#include "brim/examples/support/data_notes.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/plan_report.h"
@@ -58,6 +59,7 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   if (!outputs.curve.empty()) draw_recompute_curve(outputs.curve, flags, data, recompute);
   events.write(plan_json(result, flags));
   if (!flags.quiet && !events.owns_stdout()) {
+    for (const std::string& line : DataNotes(data).next()) fmt::print("{}\n", line);
     print_plan(result, flags, data);
     say_op_times(flags);
   }

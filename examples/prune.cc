@@ -6,6 +6,7 @@
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
 #include "brim/examples/support/block_choice.h"
+#include "brim/examples/support/data_notes.h"
 #include "brim/examples/support/model_measure.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/program.h"
@@ -42,11 +43,15 @@ class Prune {
     open_loaders(train, data_);
     usual_ = usual_model(train, data_);
     model_ = trained_model();
+    say_data_notes();
+    if (const std::string classes = other_classes(train, data_); !classes.empty())
+      say(classes + '\n');
   }
 
   void run() {
     if (!flags_.sensitivity.empty()) draw_sensitivity();
     const ModelMeasure before = measure_model(flags_.train, data_, *model_);
+    say_data_notes();
     const double cost_before = cost_of_model();
     if (flags_.remove_blocks > 0) remove_blocks();
     if (!flags_.to.empty()) remove_channels(cost_before);
@@ -61,6 +66,10 @@ class Prune {
  private:
   void say(const std::string& text) const {
     if (!flags_.train.quiet && !events_.owns_stdout()) std::cout << text << std::flush;
+  }
+
+  void say_data_notes() {
+    for (const std::string& line : notes_.next()) say(line + '\n');
   }
 
   shrink::Cost cost() const { return cost_of(flags_.goal, flags_.train, data_, flags_.exclude); }
@@ -140,6 +149,7 @@ class Prune {
   PruneFlags flags_;
   Events events_;
   TrainData data_;
+  DataNotes notes_{data_};
   std::unique_ptr<nn::Module> usual_;  // as it is without pruning, on the meta device
   std::unique_ptr<nn::Module> model_;
 };

@@ -101,6 +101,13 @@ class Entries {
     return value;
   }
 
+  std::optional<bool> truth(const char* key) const {
+    json value = parsed(key);
+    if (value.is_null()) return {};
+    if (!value.is_boolean()) refuse(key, "expected true or false");
+    return value.get<bool>();
+  }
+
   template <class T>
   std::vector<T> list(const char* key, bool (json::*is_right)() const noexcept,
                       const char* kind) const {
@@ -175,6 +182,7 @@ io::Metadata to_metadata(const ModelCard& card) {
   }
   if (card.size > 0) metadata["brim.size"] = std::to_string(card.size);
   if (card.resize > 0) metadata["brim.resize"] = std::to_string(card.resize);
+  if (card.exif) metadata["brim.exif"] = *card.exif ? "true" : "false";
   if (!card.mean.empty()) {
     metadata["brim.mean"] = list_of(card.mean);
     metadata["brim.deviation"] = list_of(card.deviation);
@@ -191,6 +199,7 @@ ModelCard card_of(const io::SafetensorsFile& file) {
       .classes = entries.list<std::string>("brim.classes", &json::is_string, "names"),
       .size = entries.whole("brim.size"),
       .resize = entries.whole("brim.resize"),
+      .exif = entries.truth("brim.exif"),
       .mean = entries.list<float>("brim.mean", &json::is_number, "numbers"),
       .deviation = entries.list<float>("brim.deviation", &json::is_number, "numbers"),
       .sizes = {.shapes = entries.shapes("brim.shapes"),

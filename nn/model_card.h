@@ -6,15 +6,18 @@
 //   brim.classes    ["cat","dog"]         in the order of the outputs
 //   brim.size       224                   height and width of the input, in pixels
 //   brim.resize     256                   the shorter side before the centre is cut out
+//   brim.exif       true                  whether images of files were turned as EXIF says
 //   brim.mean       [0.485,0.456,0.406]   of each channel, in [0, 1]
 //   brim.deviation  [0.229,0.224,0.225]
 //   brim.shapes     {"conv1.weight":[40,3,7,7]}   as in the file, of tensors that the model usually
 //                                                 has in other shapes: those of a pruned one
-//   brim.bypassed   ["layer1.2"]          modules that give what they are given, and have no tensors
+//   brim.bypassed   ["layer1.2"]          modules that give what they are given, and have no
+//   tensors
 //
 // All may be missing: a file of PyTorch has none of them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,7 @@ struct ModelCard {
   std::vector<std::string> classes;  ///< empty where they are not known
   /// 1 to `kLargestSide`, resize at least size; 0 where they are not known.
   int size = 0, resize = 0;
+  std::optional<bool> exif;  ///< none where it is not known, or no image was of such a file
   std::vector<float> mean, deviation;
   ModelSizes sizes;  ///< shapes are those of the model, not of the file (nn/weights.h)
 };

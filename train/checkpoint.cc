@@ -104,20 +104,35 @@ void require_checksum(const io::SafetensorsFile& file, uint64_t expected) {
 
 // ---- Whether a checkpoint is of this training.
 
-std::string shown(const io::Metadata& settings, const std::string& name) {
+/// From byte `from` on, which a long value differs near.
+std::string shown(const io::Metadata& settings, const std::string& name, size_t from) {
   auto found = settings.find(name);
   if (found == settings.end()) return "not set";
-  return fmt::format("{:?}", std::string_view(found->second).substr(0, kLongestShown));
+  const std::string_view value = found->second;
+  return fmt::format("{}{:?}", from > 0 ? "..." : "",
+                     value.substr(std::min(from, value.size()), kLongestShown));
+}
+
+/// Where to begin to show two values, so that what differs is seen.
+size_t shown_from(const io::Metadata& there, const io::Metadata& here, const std::string& name) {
+  auto was = there.find(name), is = here.find(name);
+  if (was == there.end() || is == here.end()) return 0;
+  const auto same =
+      static_cast<size_t>(std::ranges::mismatch(was->second, is->second).in1 - was->second.begin());
+  return same < kLongestShown / 2 ? 0 : same - kLongestShown / 4;
 }
 
 /// `there` is what the file says.
 void require_identity(const io::Metadata& there, const io::Metadata& here,
-                      const std::string& path) {
+                      const std::set<std::string>& where_known, const std::string& path) {
   io::Metadata both = there;
   both.insert(here.begin(), here.end());
   for (const auto& [name, value] : both) {
-    std::string was = shown(there, name), is = shown(here, name);
-    bool same = there.contains(name) && here.contains(name) && there.at(name) == here.at(name);
+    const bool known = there.contains(name) && here.contains(name);
+    if (!known && where_known.contains(name)) continue;
+    const size_t from = shown_from(there, here, name);
+    std::string was = shown(there, name, from), is = shown(here, name, from);
+    bool same = known && there.at(name) == here.at(name);
     expect<FileError>(same, kTag, "'{}' is of another training: its {} is {}, but {} here", path,
                       name, was, is);
   }
@@ -196,7 +211,7 @@ void shrink_to(const io::SafetensorsFile& file, const ByName& tensors) {
     const Shape& shape = file.info(name).shape;
     if (shape == tensor.shape()) continue;
     memory::CategoryScope category(tensor.storage()->category());
-    changes.emplace_back(tensor, 
+    changes.emplace_back(tensor,
                          empty(shape, {.dtype = tensor.dtype(), .device = tensor.device()}));
   }
   for (const auto& [whole, part] : changes) shrink::exchange(whole, part);
@@ -280,10 +295,11 @@ Found find_newest(const std::string& folder) {
   return found;
 }
 
-Found find_newest(const std::string& folder, const io::Metadata& identity) {
+Found find_newest(const std::string& folder, const CheckpointOptions& options) {
   Found found = find_newest(folder);
   if (found.newest)
-    require_identity(found.newest->record.identity, identity, found.newest->file.path());
+    require_identity(found.newest->record.identity, options.identity, options.where_known,
+                     found.newest->file.path());
   return found;
 }
 
@@ -322,7 +338,7 @@ void Checkpoints::set_notes(io::Metadata notes) {
 std::vector<std::string> Checkpoints::files() const { return checkpoints_in(folder_); }
 
 NewestCheckpoint Checkpoints::newest() const {
-  Found found = find_newest(folder_, options_.identity);
+  Found found = find_newest(folder_, options_);
   damaged_.merge(found.damaged);
   return described(std::move(found));
 }
@@ -330,7 +346,7 @@ NewestCheckpoint Checkpoints::newest() const {
 NewestCheckpoint Checkpoints::load_newest(const TrainingState& state) const {
   require_no_scope(state);
   const ByName tensors = tensors_of(state);
-  Found found = find_newest(folder_, options_.identity);
+  Found found = find_newest(folder_, options_);
   damaged_.merge(found.damaged);
   if (!found.newest) return described(std::move(found));
   const auto& [file, version, record] = *found.newest;

@@ -86,6 +86,9 @@ struct CheckpointOptions {
   /// What the numbers of the training follow from, by name: model, data, batch, seed, optimizer,
   /// schedule. A checkpoint in which one differs is refused.
   io::Metadata identity = {};
+  /// Of these names, those that a checkpoint or this training does not have are not compared: what
+  /// older checkpoints did not write down, or nobody asked for.
+  std::set<std::string> where_known = {};
 };
 
 /// The folder belongs to one training at a time: one that begins anew where `files` are left finds
@@ -115,8 +118,8 @@ class Checkpoints {
   /// Finds it like `newest` and brings the training there. Throws what `newest` throws; `FileError`
   /// for tensors that are missing, not of this training, or of another shape or dtype; `ValueError`
   /// inside an `EmaScope`; all before any value is changed. Only where the disk fails in a second
-  /// reading, a `FileError` leaves the tensors read so far with new values. Takes host memory for one
-  /// tensor at a time, which is not charged to the account in force.
+  /// reading, a `FileError` leaves the tensors read so far with new values. Takes host memory for
+  /// one tensor at a time, which is not charged to the account in force.
   NewestCheckpoint load_newest(const TrainingState& state) const;
 
   /// Writes a checkpoint, replacing one of the same update, and returns its path. `plan` is what

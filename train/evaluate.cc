@@ -95,9 +95,9 @@ Evaluation evaluate(nn::Module& model, data::Loader& loader, const InputOptions&
       sums.add(model, images.part(part), input);
     if (on_batch) on_batch(batch->first_sample() + batch->count(), loader.images());
   }
-  expect<FileError>(sums.images > 0, "evaluate",
-                    "none of the {} images can be read; the first error: {}", loader.images(),
-                    loader.first_skipped());
+  if (sums.images == 0)
+    raise<FileError>("evaluate", "none of the {} images can be read; the first error: {}",
+                     loader.images(), loader.skipped().front());
   return sums.means();
 }
 

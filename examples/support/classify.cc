@@ -25,7 +25,9 @@ Tensor prepared(const Recipe& recipe, const std::string& path) {
   data::Augment augment{.resize = recipe.resize};
   data::Image image =
       data::decode_image(data::read_file(path, data::ImageFolderOptions{}.max_file_bytes), path,
-                         {.target = data::decode_target(recipe.size, augment)});
+                         {.target = data::decode_target(recipe.size, augment),
+                          .exif = recipe.exif,
+                          .note = recipe.note});
   Tensor pixels = empty({1, recipe.size, recipe.size, 3}, {.dtype = Dtype::uint8});
   data::center_crop(image, recipe.size, recipe.resize, pixels.data<uint8_t>());
   pixels.storage()->note_write("classify");
@@ -49,6 +51,7 @@ Recipe recipe_of(const nn::ModelCard& card, int size) {
     recipe.resize = resize_for(size, recipe);
     recipe.size = size;
   }
+  recipe.exif = card.exif.value_or(true);
   InputOptions imagenet;
   recipe.mean = card.mean.empty() ? imagenet.mean : card.mean;
   recipe.deviation = card.deviation.empty() ? imagenet.deviation : card.deviation;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,10 @@ namespace brim::examples {
 /// What an image goes through before the model sees it.
 struct Recipe {
   int size = 224, resize = 256;
+  bool exif = true;  ///< turned the way up that it says
   std::vector<float> mean, deviation;
+  /// Told of a fault that leaves an image's pixels as they are.
+  std::function<void(const std::string& fault)> note = {};
 };
 
 /// The card's; `size`, where it is not 0, instead of the card's, with the same share cut away.

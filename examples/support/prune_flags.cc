@@ -10,11 +10,12 @@
 namespace brim::examples {
 namespace {
 
-// Of the file, unless told otherwise: which model it is, and the size that it was trained at.
+// Of the file, unless told otherwise: which model it is, and how images were prepared for it.
 void take_model(PruneFlags& f) {
   const nn::ModelCard card = nn::card_of(io::SafetensorsFile(f.weights));
   if (f.train.model.empty()) f.train.model = card.model;
   if (f.train.size == 0) f.train.size = card.size;
+  if (!f.train.exif) f.train.exif = card.exif;
   expect<ValueError>(!f.train.model.empty(), "flags",
                      "--weights {} does not say which model it is: say --model", f.weights);
 }
@@ -73,6 +74,9 @@ void add_flags(CLI::App& app, PruneFlags& f) {
   f.train.model.clear();
   add_flags(app, f.train);
   app.get_option("--model")->description("which it is (default: what the file says)");
+  app.get_option("--exif")->description(
+      "turn pictures the way up that EXIF says, or leave their pixels as they are stored (default: "
+      "what the file says, else turn them)");
   app.get_option("--size")->description(
       "height and width of the input in pixels (default: what the file says)");
 }

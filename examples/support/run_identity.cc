@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "brim/data/check_images.h"
 #include "brim/examples/support/train_pruning.h"
 #include "brim/io/checksum.h"
 
@@ -67,6 +68,36 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
   return settings;
 }
 
+constexpr const char *kTraining = "training set", *kValidation = "validation set",
+                     *kContents = "contents of images";
+
+/// Names may be bytes that are no text.
+std::string said(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    const std::string quoted = fmt::format("{:?}", name);
+    const bool is_plain = quoted.size() == name.size() + 2;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", is_plain ? name : quoted);
+  }
+  return text;
+}
+
+std::string said(const data::Dataset& set) {
+  return fmt::format("{} images, their names {:016x}", set.size(), data::names_checksum(set));
+}
+
+/// What the files of a data set are known by again.
+std::vector<Setting> settings_of_files(const TrainFlags& flags, const TrainData& data) {
+  std::vector<Setting> settings{{kListOfClasses, said(data.train_set->class_names())},
+                                {kTraining, said(*data.train_set)},
+                                {kValidation, said(*data.val_set)}};
+  if (!data.contents.empty()) settings.push_back({kContents, data.contents});
+  // Checkpoints of before pictures were turned have none.
+  if (data.format == data::DatasetFormat::image_folder && flags.exif.value_or(true))
+    settings.push_back({"orientation", "that of EXIF (unless --no-exif)"});
+  return settings;
+}
+
 }  // namespace
 
 std::string bytes_identity(const TrainFlags& flags, const TrainData& data,
@@ -82,7 +113,14 @@ io::Metadata numbers_identity(const TrainFlags& flags, const TrainData& data) {
   io::Metadata identity;
   for (Setting& setting : settings_of(flags, data))
     identity.emplace(std::move(setting.name), std::move(setting.value));
+  if (data.format)
+    for (Setting& setting : settings_of_files(flags, data))
+      identity.emplace(std::move(setting.name), std::move(setting.value));
   return identity;
+}
+
+std::set<std::string> identity_of_files() {
+  return {kListOfClasses, kTraining, kValidation, kContents};
 }
 
 }  // namespace brim::examples

@@ -5,6 +5,7 @@
 // (`memory::PlanOptions`, `CheckpointOptions`).
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "brim/examples/support/train_data.h"
@@ -18,5 +19,12 @@ std::string bytes_identity(const TrainFlags& flags, const TrainData& data,
 
 /// What the numbers of the run follow from, by name.
 io::Metadata numbers_identity(const TrainFlags& flags, const TrainData& data);
+
+/// One of its names, for data of files.
+inline constexpr const char* kListOfClasses = "list of classes";
+
+/// The names in it that tell the classes and the images of files, which a checkpoint of before they
+/// were written down lacks; of contents only those that were asked for are known.
+std::set<std::string> identity_of_files();
 
 }  // namespace brim::examples

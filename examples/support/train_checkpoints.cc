@@ -48,9 +48,11 @@ RunCheckpoints::RunCheckpoints(const TrainFlags& flags, const TrainData& data) :
                        "--{} needs --checkpoint DIR", flags.resume ? "resume" : "checkpoint-every");
     return;
   }
-  checkpoints_.emplace(
-      flags.checkpoint,
-      CheckpointOptions{.keep = flags.keep, .identity = numbers_identity(flags, data)});
+  checkpoints_.emplace(flags.checkpoint,
+                       CheckpointOptions{.keep = flags.keep,
+                                         .identity = numbers_identity(flags, data),
+                                         .where_known = identity_of_files()});
+  knows_files_ = data.format.has_value();
   const std::vector<std::string> files = checkpoints_->files();
   expect<FileError>(flags.resume || files.empty(), "checkpoints",
                     "'{}' is there already: go on from it with --resume, or take another folder",
@@ -70,8 +72,11 @@ std::string RunCheckpoints::resume(Trainer& trainer) {
                     flags_.checkpoint, found.passed_over.empty() ? "" : found.passed_over.front());
   if (!found.checkpoint)
     return text + fmt::format("no checkpoint in {}: training from the start", flags_.checkpoint);
-  return text + fmt::format("going on from {}, after {} updates", found.checkpoint->path,
-                            found.checkpoint->updates);
+  text += fmt::format("going on from {}, after {} updates", found.checkpoint->path,
+                      found.checkpoint->updates);
+  if (knows_files_ && !found.checkpoint->identity.contains(kListOfClasses))
+    text += "; it does not say its classes and images, which may be others";
+  return text;
 }
 
 void RunCheckpoints::note_micro_batch(int64_t images) {

@@ -47,6 +47,7 @@ class RunCheckpoints {
   std::optional<Checkpoints> checkpoints_;
   std::optional<StopSignal> signal_;
   std::string newest_;  // that this run wrote
+  bool knows_files_ = false;
 };
 
 }  // namespace brim::examples

@@ -1,8 +1,12 @@
 #include "brim/examples/support/train_data.h"
 
 #include <algorithm>
+#include <iostream>
+#include <utility>
 
 #include "brim/base/error.h"
+#include "brim/data/check_images.h"
+#include "brim/data/subset.h"
 #include "brim/memory/pinned_source.h"
 
 namespace brim::examples {
@@ -41,12 +45,45 @@ int64_t cache_size(const TrainFlags& flags) {
   return flags.cache_images.value_or(is_bounded ? 0 : kUnasked);
 }
 
-std::shared_ptr<const data::Dataset> open_files(const TrainFlags& flags, const char* split,
+std::shared_ptr<const data::Dataset> open_files(const TrainFlags& flags, const char* split) {
+  return data::open_dataset(flags.data, split, {.exif = flags.exif.value_or(true)});
+}
+
+std::shared_ptr<const data::Dataset> with_cache(const TrainFlags& flags,
+                                                std::shared_ptr<const data::Dataset> files,
                                                 TrainData& data) {
-  auto files = data::open_dataset(flags.data, split);
   if (cache_size(flags) == 0) return files;
   return data.caches.emplace_back(
       std::make_shared<const data::ImageCache>(std::move(files), cache_size(flags)));
+}
+
+/// Reads every image. Bad ones are left out of the set.
+void check_split(const TrainFlags& flags, std::shared_ptr<const data::Dataset>& files,
+                 TrainData& data) {
+  const data::CheckedImages checked = data::check_images(*files, flags.workers);
+  data.contents += fmt::format("{}{:016x}", data.contents.empty() ? "" : " ", checked.contents);
+  std::vector<int64_t> bad;
+  for (const data::BadPicture& picture : checked.bad) {
+    bad.push_back(picture.index);
+    data.left_out.push_back(picture.reason);
+  }
+  if (!bad.empty()) files = std::make_shared<const data::Subset>(std::move(files), bad);
+}
+
+void check_images(const TrainFlags& flags, TrainData& data) {
+  const int64_t all = data.train_set->size() + data.val_set->size();
+  check_split(flags, data.train_set, data);
+  check_split(flags, data.val_set, data);
+  if (!flags.skip_bad_images)
+    for (const std::string& reason : data.left_out) std::cerr << reason << '\n';
+  expect<FileError>(data.left_out.empty() || flags.skip_bad_images, "check-images",
+                    "{} of the {} images of {} cannot be read: mend or remove them, or leave them "
+                    "out with --skip-bad-images",
+                    data.left_out.size(), all, flags.data);
+  for (const auto& files : {data.train_set, data.val_set})
+    expect<FileError>(files->size() > 0, "check-images",
+                      "no image of a split of {} can be read; the first error: {}", flags.data,
+                      data.left_out.empty() ? "" : data.left_out.front());
 }
 
 void open_sets(const TrainFlags& flags, TrainData& data) {
@@ -58,8 +95,11 @@ void open_sets(const TrainFlags& flags, TrainData& data) {
         data::ShapesOptions{.split = Split::val, .size = flags.size});
   } else {
     data.format = data::detect_format(flags.data);
-    data.train_set = open_files(flags, "train", data);
-    data.val_set = open_files(flags, "val", data);
+    data.train_set = open_files(flags, "train");
+    data.val_set = open_files(flags, "val");
+    if (flags.check_images) check_images(flags, data);
+    data.train_set = with_cache(flags, std::move(data.train_set), data);
+    data.val_set = with_cache(flags, std::move(data.val_set), data);
   }
   data.classes = data.train_set->classes();
 }

@@ -17,10 +17,13 @@ namespace brim::examples {
 
 struct TrainData {
   std::optional<data::DatasetFormat> format;  ///< of files; none for shapes and synthetic
-  std::shared_ptr<const data::Dataset> train_set, val_set;  // null for synthetic
+  std::shared_ptr<const data::Dataset> train_set, val_set;      // null for synthetic
   std::vector<std::shared_ptr<const data::ImageCache>> caches;  // those of these that are one
   int64_t classes = 0;
   InputOptions input = {};
+  /// Of `--check-images`: why images were left out, and what all others are known by.
+  std::vector<std::string> left_out;
+  std::string contents;
   // From here on after `open_loaders`.
   std::shared_ptr<memory::Account> host;       // of pinned batches; null on the CPU
   std::unique_ptr<data::Loader> train_loader;  // null for synthetic
@@ -42,8 +45,9 @@ struct TrainData {
   }
 };
 
-/// Opens the data sets; takes no memory for images. Throws `FileError` or `ValueError` naming what
-/// is wrong with the data or the flags.
+/// Opens the data sets; takes no memory for images. Where the flags ask for it, reads every image
+/// first, and tells standard error of each that cannot be read. Throws `FileError` or `ValueError`
+/// naming what is wrong with the data or the flags.
 TrainData open_data(const TrainFlags& flags);
 
 /// What an image of these data goes through where none is changed at random: what a model that was

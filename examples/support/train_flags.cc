@@ -11,6 +11,7 @@
 #include "brim/base/nearest.h"
 #include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/dtype_flag.h"
+#include "brim/examples/support/exif_flag.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/run_profile.h"
 #include "brim/examples/support/run_watch.h"
@@ -196,7 +197,11 @@ void add_flags(CLI::App& app, TrainFlags& f) {
       "keep a split's images decoded in host memory, if all fit in this: 1GiB, 0; unasked "
       "256MiB, on a CPU with a budget 0");
   app.add_flag("--skip-bad-images", f.skip_bad_images,
-               "go on where an image cannot be read, and count");
+               "go on where an image cannot be read; each is named");
+  app.add_flag("--check-images", f.check_images,
+               "first read every image whole, and name all that cannot be read; a checkpoint then "
+               "knows the images by their contents");
+  add_exif_flag(app, f.exif, "turn them");
   app.add_option("--save-plan", f.save_plan, "keep the arena planner's plan in this file");
   app.add_option("--plan", f.plan, "take a kept plan, if it is of the same run, and do not plan");
   app.add_option("--trace", f.trace,
@@ -296,6 +301,8 @@ void check_flags(TrainFlags& f) {
   if (f.margin_text.empty() && f.budget == 0 && f.gpu) f.margin = kGpuMargin;
   check_augment_flags(f.augment, f.data);
   bool files = f.data != "shapes" && f.data != "synthetic";
+  expect<ValueError>(files || !f.check_images, "flags",
+                     "--check-images does nothing with --data {}: it is for files", f.data);
   if (f.size == 0 && files) f.size = data::native_size(f.data);
   bool small = f.data == "shapes" || f.model == "resnet20";
   int large = f.model == "inception_v3" ? 299 : 224;

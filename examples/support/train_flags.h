@@ -80,7 +80,8 @@ struct TrainFlags {
   std::string cache_images_text;
   std::optional<int64_t> cache_images;  ///< bytes of decoded images of a split; none: unasked
   uint64_t seed = 0;
-  bool quiet = false, skip_bad_images = false;
+  bool quiet = false, skip_bad_images = false, check_images = false;
+  std::optional<bool> exif;  ///< whether pictures are turned as it says; none: they are
   OptimizerFlags optimizer;
   std::string schedule = "onecycle";
   double label_smoothing = 0;

@@ -68,7 +68,11 @@ Json or_null(const std::optional<double>& value) { return value ? Json(*value) :
 
 TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Module& model,
                          Events& events)
-    : flags_(flags), data_(data), events_(events), progress_(progress_plan(flags, data, events)) {
+    : flags_(flags),
+      data_(data),
+      events_(events),
+      progress_(progress_plan(flags, data, events)),
+      notes_(data) {
   std::string images = data.train_set ? fmt::format("{} images, {} to validate",
                                                     data.train_set->size(), data.val_set->size())
                                       : "random pixels";
@@ -76,6 +80,7 @@ TrainReport::TrainReport(const TrainFlags& flags, const TrainData& data, nn::Mod
       "{} ({} parameters) on {}: {}, {} classes, {}x{}, {}, {} steps, {} threads", flags.model,
       model.parameter_count(), flags.data, images, data.classes, flags.size, flags.size,
       batches_of(flags.update_images(), flags.batch), data.steps(flags), num_threads()));
+  say_data_notes();
   say_gpu(flags, data);
   if (is_low_precision(flags.precision()))
     progress_.say(
@@ -124,18 +129,8 @@ void TrainReport::say_process(int64_t peak_reserved) {
           : fmt::format(", which the first updates changed by {} bytes", *growth_)));
 }
 
-int64_t TrainReport::skipped_images() const {
-  int64_t skipped = data_.train_loader ? data_.train_loader->skipped_images() : 0;
-  return skipped + (data_.validation ? data_.validation->skipped_images() : 0);
-}
-
-/// Which image was the first that could not be read, once.
-void TrainReport::note_skipped() {
-  if (told_skipped_ || skipped_images() == 0) return;
-  told_skipped_ = true;
-  bool training = data_.train_loader->skipped_images() > 0;
-  const data::Loader& loader = training ? *data_.train_loader : *data_.validation;
-  progress_.say("skipped: " + loader.first_skipped());
+void TrainReport::say_data_notes() {
+  for (const std::string& line : notes_.next()) progress_.say(line);
 }
 
 void TrainReport::step(const StepReport& report) {
@@ -143,7 +138,7 @@ void TrainReport::step(const StepReport& report) {
   note_growth();
   seconds_.push_back(report.seconds);
   rates_.push_back(rate);
-  note_skipped();
+  say_data_notes();
   if (report.skipped)
     progress_.say(fmt::format("step {} is skipped, an overflow with the loss times {}: {}",
                               report.step, report.scale, report.skipped->text));
@@ -162,7 +157,7 @@ void TrainReport::epoch(const EpochReport& report) {
     accuracy_ = report.validation->accuracy;
     top5_ = report.validation->top5;
   }
-  note_skipped();
+  say_data_notes();
   progress_.epoch(report);
   events_.write({{"event", "epoch"},
                  {"epoch", report.epoch},
@@ -211,7 +206,7 @@ void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
                 live = std::max(first.peak_live, replanned_live_);
   auto stats = memory::account(flags_.device)->stats();
   const bool over_budget = flags_.budget > 0 && stats.peak_reserved > flags_.budget;
-  int64_t skipped = skipped_images();
+  const int64_t skipped = skipped_images(data_);
   std::string accuracy = accuracy_ ? fmt::format("accuracy {:.2f}%, ", 100 * *accuracy_) : "";
   if (accuracy_ && data_.classes > 5) accuracy += fmt::format("top-5 {:.2f}%, ", 100 * *top5_);
   progress_.say(fmt::format("done: {}{:.1f} images/s, peak {} reserved{}, {} live{}; process {}{}",

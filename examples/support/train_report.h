@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "brim/examples/support/data_notes.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/progress.h"
 #include "brim/examples/support/train_data.h"
@@ -30,8 +31,7 @@ class TrainReport {
   void done(const StepMemory& first, const Trainer& trainer);
 
  private:
-  int64_t skipped_images() const;
-  void note_skipped();
+  void say_data_notes();
   void note_growth();
   void say_gpu(const TrainFlags& flags, const TrainData& data);
   void say_process(int64_t peak_reserved);
@@ -42,7 +42,7 @@ class TrainReport {
   Progress progress_;
   std::vector<double> seconds_, rates_;
   std::optional<double> accuracy_, top5_;
-  bool told_skipped_ = false;
+  DataNotes notes_;
   std::optional<int64_t> growth_;                        // of a GPU's context, by the first updates
   int64_t replanned_reserved_ = 0, replanned_live_ = 0;  // the most of all plans after the first
 };

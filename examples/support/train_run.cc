@@ -112,6 +112,7 @@ void run_training(TrainFlags flags) {
     trainer.on_best = [&](const EpochReport&) { save_best_weights(flags, data, *model); };
     trainer.should_stop = [&] { return checkpoints.stop_requested(); };
     report.say(checkpoints.resume(trainer));
+    report.say(other_classes(flags, data));
     report.say(kept.said);
     report.say(timed);
     try {

@@ -1,6 +1,7 @@
 #include "brim/examples/support/train_weights.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 
 #include "brim/io/atomic_file.h"
@@ -39,6 +40,9 @@ nn::ModelCard card_for(const TrainFlags& flags, const TrainData& data,
           .classes = class_names(data),
           .size = flags.size,
           .resize = validation_augment(flags).resize,
+          .exif = data.format == data::DatasetFormat::image_folder
+                      ? std::optional(flags.exif.value_or(true))
+                      : std::nullopt,
           .mean = data.input.mean,
           .deviation = data.input.deviation,
           .sizes = sizes};
@@ -87,6 +91,19 @@ void check_weight_flags(const TrainFlags& flags, const TrainData& data) {
         card_for(flags, data, flags.sizes));  // names of folders may be no names for a file
     io::check_writable(path, "save");
   }
+}
+
+std::string other_classes(const TrainFlags& flags, const TrainData& data) {
+  if (flags.init.empty() || flags.new_head) return "";
+  const std::vector<std::string> there = nn::card_of(io::SafetensorsFile(flags.init)).classes,
+                                 here = class_names(data);
+  if (there.size() != here.size()) return "";  // not known, or the classifier does not fit
+  const auto [was, is] = std::ranges::mismatch(there, here);
+  if (was == there.end()) return "";
+  return fmt::format(
+      "{} was trained for other classes: its class {} is '{}', here it is '{}'; its classifier is "
+      "kept",
+      flags.init, was - there.begin(), *was, *is);
 }
 
 void load_initial_weights(const TrainFlags& flags, nn::Module& model) {

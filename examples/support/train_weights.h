@@ -26,6 +26,10 @@ void take_initial_sizes(TrainFlags& flags, const TrainData& data);
 /// be written. Throws `FileError`, or `ValueError` for a new head of nothing.
 void check_weight_flags(const TrainFlags& flags, const TrainData& data);
 
+/// For who starts from a file of as many but other classes, or the same in another order; "" for
+/// all others.
+std::string other_classes(const TrainFlags& flags, const TrainData& data);
+
 /// Does nothing without `--init`.
 void load_initial_weights(const TrainFlags& flags, nn::Module& model);
 

@@ -45,6 +45,9 @@ double mean_difference(std::span<const uint8_t> a, std::span<const uint8_t> b) {
   return sum / static_cast<double>(a.size());
 }
 
+/// Bytes of a PNG that follow its pixels and their checksum.
+constexpr size_t kAfterPixels = 12;
+
 Bytes small_jpeg(JpegOptions options = {}) {
   if (options.width == 0) options.width = 21, options.height = 13;
   return encode_jpeg(options, smooth_picture(options.width, options.height));
@@ -245,16 +248,16 @@ TEST_CASE("a grey JPEG repeats its channel") {
   check_pixel(image, 15, 7, {77, 77, 77}, 1);
 }
 
-TEST_CASE("CMYK becomes RGB, with and without Adobe's inversion") {
+TEST_CASE("CMYK becomes RGB, its inks stored inverted whether or not Adobe's marker says so") {
   // Inverted inks 200, 100, 50 and key 128: light is the product over 255.
-  Bytes inverted = repeat({200, 100, 50, 128}, 64), plain = repeat({55, 155, 205, 127}, 64);
+  Bytes inverted = repeat({200, 100, 50, 128}, 64);
   JpegOptions options{.width = 8, .height = 8, .in = JCS_CMYK, .quality = 100};
   check_pixel(decode_image(encode_jpeg(options, inverted), kName), 3, 3, {100, 50, 25}, 2);
   options.file = JCS_YCCK;
   check_pixel(decode_image(encode_jpeg(options, inverted), kName), 3, 3, {100, 50, 25}, 2);
   options.file = JCS_CMYK;
   options.adobe_marker = false;
-  check_pixel(decode_image(encode_jpeg(options, plain), kName), 3, 3, {100, 50, 25}, 2);
+  check_pixel(decode_image(encode_jpeg(options, inverted), kName), 3, 3, {100, 50, 25}, 2);
 }
 
 TEST_CASE("a JPEG is decoded at the smallest of 1/8, 1/4, 1/2 and 1/1 that is enough") {
@@ -426,13 +429,38 @@ TEST_CASE("a file cut at any length is an error that names it") {
   for (const Bytes& bytes : {small_jpeg(), small_jpeg({.progressive = true}), small_jpeg(restarts),
                              small_png(), small_png(21, 13, true)}) {
     REQUIRE(error_of(bytes) == "");
-    for (size_t length = 0; length < bytes.size(); ++length) {
+    const bool is_png = bytes[0] == 0x89;
+    for (size_t length = 0; length < bytes.size() - (is_png ? kAfterPixels : 0); ++length) {
       CAPTURE(length);
       CHECK(contains(error_of(std::span(bytes).first(length)), kName));
     }
   }
   Bytes jpeg = small_jpeg();
   CHECK(contains(error_of(std::span(jpeg).first(jpeg.size() - 20)), "cut short"));
+}
+
+TEST_CASE("a PNG that ends after its pixels is an image, and noted") {
+  for (bool interlaced : {false, true}) {
+    const Bytes bytes = small_png(21, 13, interlaced);
+    for (size_t length = bytes.size() - kAfterPixels; length <= bytes.size(); ++length) {
+      CAPTURE(length);
+      std::vector<std::string> notes;
+      const DecodeOptions options{
+          .note = [&](const std::string& fault) { notes.push_back(fault); }};
+      CHECK(decode_image(std::span(bytes).first(length), kName, options).pixels ==
+            smooth_picture(21, 13));
+      CHECK(notes.size() == (length < bytes.size() ? 1 : 0));
+      if (!notes.empty())
+        CHECK(notes[0] == "PNG 'some/where.img' ends after its pixels, without an end mark");
+    }
+    // Another end than none is damage.
+    for (size_t at : {bytes.size() - 1, bytes.size() - 13}) {
+      Bytes damaged = bytes;
+      damaged[at] ^= 0x55;
+      CAPTURE(at);
+      CHECK(contains(error_of(damaged), kName));
+    }
+  }
 }
 
 TEST_CASE("any damaged byte gives an image or an error, never a crash") {

@@ -156,3 +156,24 @@ TEST_CASE("a file that shrinks while it is open is an error, not a crash") {
       idx.read(2, 0),
       ("idx: '" + images + "' ended at byte 32, where 8 more were expected").c_str(), FileError);
 }
+
+TEST_CASE("classes without an image are noted where most have none, or the classes were given") {
+  TempFolder folder;
+  auto notes = [&](Bytes labels, int64_t classes = 0) {
+    const auto count = static_cast<uint32_t>(labels.size());
+    Idx idx({folder.write("i", idx_bytes({count, 1, 1}, counted(count))),
+             folder.write("l", idx_bytes({count}, labels))},
+            classes);
+    CHECK(idx.notes(1).empty());
+    std::string all;
+    for (const std::string& note : idx.notes(0)) all += without(note, folder.path() + "/");
+    return all;
+  };
+  CHECK(notes({0, 1, 2, 3}) == "");
+  CHECK(notes({0, 2, 3}) == "");
+  CHECK(notes({0, 1, 200, 3}) ==
+        "'l': 197 of 201 classes have no image: '2', '4', '5', '6', '7', ...; the largest label is "
+        "200, of image 2");
+  CHECK(notes({0, 1, 2, 3}, 5) ==
+        "'l': 1 of 5 classes has no image: '4'; the largest label is 3, of image 3");
+}

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "brim/base/error.h"
@@ -50,4 +51,14 @@ TEST_CASE("where no data set is, the names that were looked for are listed") {
     CAPTURE(part);
     CHECK(error.find(part) != std::string::npos);
   }
+}
+
+TEST_CASE("a split that is a link to nowhere is named, not taken for missing") {
+  TempFolder folder;
+  folder.write("val/a/1.png", encode_png({.width = 9, .height = 6}, smooth_picture(9, 6)));
+  const std::string train = folder.path() + "/train";
+  std::filesystem::create_symlink("/no/where", train);
+  CHECK_THROWS_WITH_AS(open_dataset(folder.path(), "val"),
+                       ("data set: '" + train + "' is a link that leads nowhere").c_str(),
+                       FileError);
 }

@@ -15,10 +15,13 @@ namespace brim::testing {
 
 inline constexpr int64_t kMaxFuzzPixels = 1 << 14;
 
+/// Of an image, and of its copy while it is turned.
+inline constexpr size_t kImageBytes = 2 * 3 * kMaxFuzzPixels;
+
 /// Decodes with a limit of `kMaxFuzzPixels`; `more` is what the format's library may hold beside
 /// the image, in bytes.
 inline void check_decoder(std::span<const uint8_t> bytes, int target, size_t more) {
-  AllocationLimit limit(bytes.size() + 3 * kMaxFuzzPixels + more);
+  AllocationLimit limit(bytes.size() + kImageBytes + more);
   try {
     data::Image image =
         data::decode_image(bytes, "fuzz", {.target = target, .max_pixels = kMaxFuzzPixels});
@@ -43,7 +46,7 @@ inline void check_part(std::span<const uint8_t> bytes, int target, size_t more) 
   auto middle = [&](int width, int height) {
     return box = {width / 3, height / 3, (width + 2) / 3, (height + 2) / 3};
   };
-  AllocationLimit limit(bytes.size() + 3 * kMaxFuzzPixels + more);
+  AllocationLimit limit(bytes.size() + kImageBytes + more);
   try {
     const data::ImagePart part = data::decode_part(bytes, "fuzz", middle, options);
     const data::ImageView view = part;

@@ -128,6 +128,32 @@ def make_png():
     png("profile_bomb", png_chunk(b"iCCP", b"k\0\0" + zlib.compress(profile, 9)))
 
 
+def exif(orientation=6, order="<", kind=3, count=1, tag=0x0112, directory=8, entries=1):
+    return ((b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, directory)
+            + struct.pack(order + "HHHIHH", entries, tag, kind, count, orientation, 0) + bytes(4))
+
+
+def app1(block):
+    return b"\xff\xe1" + struct.pack(">H", 8 + len(block)) + b"Exif\0\0" + block
+
+
+def make_exif():
+    blocks = {"little": exif(), "big": exif(order=">"), "none": exif(tag=0x0100), "nine": exif(9),
+              "long": exif(kind=4), "many": exif(count=2**32 - 1), "far": exif(directory=2**32 - 1),
+              "back": exif(directory=0), "entries": exif(tag=0x0100, entries=2**16 - 1)}
+    signature = b"\x89PNG\r\n\x1a\n"
+    for name, block in blocks.items():
+        write(f"exif/block_{name}", block)
+        write(f"exif/jpeg_{name}", b"\xff\xd8" + app1(b"")[:8] + app1(block) + b"\xff\xda")
+        write(f"exif/png_{name}", signature + png_chunk(b"IHDR", bytes(13)) + png_chunk(b"eXIf", block))
+    write("exif/jpeg_cut", b"\xff\xd8\xff\xe1\xff\xffExif\0\0" + exif())
+    write("exif/png_cut", signature + struct.pack(">I", 2**32 - 1) + b"eXIf" + exif())
+    png("turned", png_chunk(b"eXIf", exif()))
+    with open(os.path.join(HERE, "../../golden/pictures.json")) as f:
+        for i, picture in enumerate(json.load(f)["pictures"][1:8]):
+            write(f"jpeg/orientation_{i + 2}", bytes.fromhex(picture["file"]))
+
+
 def make_packing_csv():
     head = "id,lower,upper,size\n"
     texts = {
@@ -183,6 +209,7 @@ def main():
     make_idx()
     make_cifar()
     make_png()
+    make_exif()
     make_trace()
     make_plan()
     make_checkpoint()

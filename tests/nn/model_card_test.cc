@@ -35,6 +35,7 @@ TEST_CASE("a card comes back from a file") {
                      .classes = {"cat", "\"dog\", big", "\xC3\xA9t\xC3\xA9"},
                      .size = 224,
                      .resize = 256,
+                     .exif = false,
                      .mean = {0.485f, 0.456f, 0.406f},
                      .deviation = {0.229f, 0.224f, 1e-3f},
                      .sizes = {{{"conv1.weight", {40, 7, 5, 3}}, {"fc.weight", {10, 480}}},
@@ -47,6 +48,8 @@ TEST_CASE("a card comes back from a file") {
   CHECK(again.classes == card.classes);
   CHECK(again.size == card.size);
   CHECK(again.resize == card.resize);
+  CHECK(again.exif == card.exif);
+  CHECK(read({{"brim.exif", "true"}}).exif == true);
   CHECK(again.mean == card.mean);
   CHECK(again.deviation == card.deviation);
   CHECK(again.sizes == card.sizes);
@@ -60,6 +63,7 @@ TEST_CASE("a file without entries has an empty card") {
   CHECK(card.model.empty());
   CHECK(card.classes.empty());
   CHECK(card.size == 0);
+  CHECK_FALSE(card.exif.has_value());
   CHECK(card.mean.empty());
   CHECK(nn::to_metadata({}) == io::Metadata{{"format", "pt"}});
 }
@@ -77,6 +81,9 @@ TEST_CASE("entries that make no sense are refused") {
   check_refused("brim.classes", std::string(100'000, '['), "not JSON");
   for (const char* size : {"0", "-1", "2.5", "4097", "99999999999999999999", "\"224\"", "[]"})
     check_refused("brim.size", size, "expected a whole number from 1 to 4096");
+  for (const char* exif : {"1", "\"true\"", "[true]"})
+    check_refused("brim.exif", exif, "expected true or false");
+  check_refused("brim.exif", "yes", "not JSON");
   for (const char* mean : {"[1,2,3]", "[1]", "[1,2,3,4]"})
     check_refused("brim.mean", mean, "brim.mean and brim.deviation are not three numbers");
   check_refused("brim.mean", R"(["1",2,3])", "expected a list of numbers");

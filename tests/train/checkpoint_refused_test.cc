@@ -63,6 +63,35 @@ TEST_CASE("another identity is refused, with the first setting that differs") {
   refused({{"batch", "\x1b[2J"}, {"model", "small"}}, R"(but "\x1b[2J" here)");
 }
 
+TEST_CASE(
+    "settings that only one side has do not differ, where it is said that they may be unknown") {
+  TwoCheckpoints two;
+  auto found = [&](const io::Metadata& identity, const std::set<std::string>& where_known) {
+    return Checkpoints(two.folder.path(), {.identity = identity, .where_known = where_known})
+        .newest();
+  };
+  const io::Metadata newer{{"batch", "64"}, {"classes", "cat, dog"}, {"model", "small"}};
+  CHECK_THROWS_AS(found(newer, {}), FileError);
+  CHECK(found(newer, {"classes"}).checkpoint.has_value());
+  CHECK(found({{"batch", "64"}}, {"model"}).checkpoint.has_value());
+  CHECK_THROWS_AS(found({{"batch", "32"}}, {"batch", "model"}), FileError);
+}
+
+TEST_CASE("of long settings what differs is shown") {
+  TempFolder folder;
+  const std::string same(5000, 'x');
+  CheckpointedTraining training;
+  training.train(1);
+  Checkpoints(folder.path(), {.identity = {{"classes", same + "cat" + same}}})
+      .save(training.state(), {});
+  Checkpoints other(folder.path(), {.identity = {{"classes", same + "dog" + same}}});
+  const std::string text = error_text<FileError>([&] { other.newest(); });
+  CHECK(contains(text, "its classes is ...\"xxx"));
+  CHECK(contains(text, "xxcatxx"));
+  CHECK(contains(text, "xxdogxx"));
+  CHECK(text.size() < 800);
+}
+
 TEST_CASE("a checkpoint of another training is refused before anything changes") {
   TempFolder folder;
   Checkpoints checkpoints(folder.path(), options_of());

@@ -1,0 +1,19 @@
+// Whether pictures are turned the way up that EXIF says: `--no-exif` leaves their pixels as they
+// are stored. In a program of your own set `data::DecodeOptions::exif` (data/decode.h).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+namespace brim::examples {
+
+/// Declares it; `exif`, which stays empty where it is not given, must outlive the parsing.
+inline void add_exif_flag(CLI::App& app, std::optional<bool>& exif, const std::string& unasked) {
+  app.add_flag("--exif,!--no-exif", exif,
+               "turn pictures the way up that EXIF says, or leave their pixels as they are stored "
+               "(default: " +
+                   unasked + ")");
+}
+
+}  // namespace brim::examples
