@@ -5,6 +5,7 @@ as Markdown and JSON.
     bench/compare.py --cifar DIR         # makes what it needs, then about an hour
     bench/compare.py --rows resnet18     # those whose name has it
     bench/compare.py --list              # their names
+    bench/compare.py --rows inference --no-torch --before /tmp/before   # a change against what was
 
 PyTorch and torchvision come from PyPI into a virtual environment of their own
 (--venv; or name one that has them with --python). For each row three peers warm
@@ -15,6 +16,12 @@ rows under autocast. A ratio is the median of theirs over the median of ours:
 above 1 brim is faster. In parentheses the least and the greatest of one round.
 Bytes are those of tensors that live at a time at the most, of ours with the
 scratch of libraries, of theirs without (peers/torch_peak.py); ours over theirs.
+
+With --before brim's program of another build takes turns too: DIR is its bazel-bin,
+or a folder that its programs were copied to (step_server, infer_server, train,
+loader_bench; they hold all they need). Its column says the median of before over
+that of this build: below 1 the change made brim slower, 0.97 by 3%. --no-torch
+leaves PyTorch out, and the bytes with it.
 
 Epochs of CIFAR-10, three rounds at most, are those of whole programs, which are
 stopped by a signal where it is not their turn; an epoch lasts from its line of
@@ -45,13 +52,21 @@ def arguments():
     p.add_argument("--cifar", metavar="DIR", help="CIFAR-10 as train/<class>/*.jpg and val/<class>/*.jpg")
     p.add_argument("--photos", metavar="DIR", default=os.path.expanduser("~/.cache/brim/photos"),
                    help="classes of JPEG files, made where it is missing")
+    p.add_argument("--before", metavar="DIR", help="a build of before: its programs take turns with this one's")
+    p.add_argument("--no-torch", action="store_true", help="leave PyTorch out; for --before")
     p.add_argument("--python", help="one that has torch and torchvision; nothing is installed")
     p.add_argument("--venv", default=os.path.expanduser("~/.cache/brim/peers"), help="made where it is missing")
     p.add_argument("--out", default="compare", help="NAME: writes NAME.md and NAME.json")
-    return p.parse_args()
+    a = p.parse_args()
+    if a.no_torch and not a.before:
+        p.error("--no-torch leaves nothing to compare with but --before DIR")
+    return a
 
 
 def python_with_torch(a):
+    """The interpreter of the peers; nothing where there are none."""
+    if a.no_torch:
+        return None
     if a.python:
         return a.python
     python = os.path.join(a.venv, "bin", "python")
@@ -63,31 +78,41 @@ def python_with_torch(a):
 
 
 def versions(python):
+    with open("/proc/cpuinfo") as f:
+        cpu = re.search(r"model name\s*: (.*)", f.read())
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return {"processor": cpu[1] if cpu else platform.processor(), **torch_versions(python),
+            "brim": commit.stdout.strip()}
+
+
+def torch_versions(python):
+    if python is None:
+        return {}
     code = "import torch, torchvision; print(torch.__version__, torchvision.__version__); print(torch.__config__.show())"
     said = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout
     torch, torchvision = said.split()[:2]
     library = re.search(r"MKL-DNN v([\d.]+)", said)
-    with open("/proc/cpuinfo") as f:
-        cpu = re.search(r"model name\s*: (.*)", f.read())
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    return {"processor": cpu[1] if cpu else platform.processor(), "torch": torch, "torchvision": torchvision,
-            "torch's oneDNN": library[1] if library else "none", "brim": commit.stdout.strip()}
+    return {"torch": torch, "torchvision": torchvision, "torch's oneDNN": library[1] if library else "none"}
 
 
 def measure(a, python, row):
-    programs = row.programs(a, python)
-    brim = programs[0]
+    brim, *peers = row.programs(a, python)
+    before = [brim.of_build("before", a.before)] if a.before else []
+    programs = [brim, *before, *peers]
     for p in programs:
         p.settle()
     take_turns(programs, min(a.rounds, row.most_rounds), row.steps)
     result = {"row": row.name(), "brim": spread(brim.seconds), "bound_seconds": brim.bound(),
-              "peak_mib": brim.peak() / 2**20 if row.bytes_bar else None, "bytes_bar": row.bytes_bar, "peers": {}}
-    for p, bar in zip(programs[1:], row.bars):
+              "peak_mib": brim.peak() / 2**20 if row.bytes_bar and python else None, "bytes_bar": row.bytes_bar,
+              "peers": {}}
+    for p, bar in zip(peers, row.bars):
         result["peers"][p.name] = {**spread(p.seconds), **ratio(p, brim), "bar": bar}
+    for p in before:
+        result["before"] = {**spread(p.seconds), **ratio(p, brim)}
     result |= row.notes(programs)
     for p in programs:
         p.stop()
-    result["torch_peak_mib"] = row.torch_peak(python)
+    result["torch_peak_mib"] = row.torch_peak(python) if python else None
     return result
 
 

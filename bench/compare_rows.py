@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 
 from turns import HERE, Epochs, Server, built, peer, step_flags, torch_peers
@@ -136,10 +137,10 @@ class Photographs(Row):
 
     def programs(self, a, python):
         if not os.path.exists(a.photos):
-            subprocess.run([python, os.path.join(HERE, "make_photos.py"), a.photos], check=True)
+            subprocess.run([python or sys.executable, os.path.join(HERE, "make_photos.py"), a.photos], check=True)
         flags, env = ["--data", a.photos, *(["--evaluation"] if self.evaluation else [])], environment(1)
-        return [Server("brim", [built("bench", "loader_bench"), *flags], env),
-                Server("torch", [*peer(python, "torch_loader.py"), *flags], env)]
+        torch = [Server("torch", [*peer(python, "torch_loader.py"), *flags], env)] if python else []
+        return [Server("brim", [built("bench", "loader_bench"), *flags], env), *torch]
 
 
 def step(model, size, batch, dtype, steps, bars, bytes_bar, ours=""):

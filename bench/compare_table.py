@@ -1,17 +1,18 @@
 """The table of bench/compare.py, as Markdown."""
 
 PEERS = ("torch", "torch compiled", "torch tuned")
-HEAD = ("row", "brim ms", "of its bound", "eager", "compiled", "eager, tuned", "bytes")
+HEAD = ("row", "brim ms", "of its bound", "before", "eager", "compiled", "eager, tuned", "bytes")
 
 
 def as_markdown(a, machine, results):
     lines = [", ".join(f"{name} {value}" for name, value in machine.items()) +
-             f"; {a.threads} threads, {a.rounds} rounds. Ratios of times: theirs over ours; of bytes: ours over theirs. "
-             "Of its bound: what a step takes at the machine's peak, over what it took.",
+             f"; {a.threads} threads, {a.rounds} rounds. Ratios of times: theirs over ours, and of brim before over "
+             "now; of bytes: ours over theirs. Of its bound: what a step takes at the machine's peak, over what it took.",
              "", line(HEAD), line("---" for _ in HEAD)]
     for r in results:
         lines.append(line([r["row"], f"{1e3 * r['brim']['median']:.1f}", share_of_bound(r),
-                           *(time_cell(r["peers"].get(name)) for name in PEERS), bytes_cell(r)]))
+                           before_cell(r.get("before")), *(time_cell(r["peers"].get(name)) for name in PEERS),
+                           bytes_cell(r)]))
     for r in results:
         if "losses of epochs" in r:
             lines += ["", losses(r)]
@@ -24,6 +25,10 @@ def line(cells):
 
 def share_of_bound(r):
     return f"{r['bound_seconds'] / r['brim']['median']:.0%}" if r["bound_seconds"] else ""
+
+
+def before_cell(before):
+    return f"{before['ratio']:.3f} ({before['ratio_min']:.3f} to {before['ratio_max']:.3f})" if before else ""
 
 
 def time_cell(peer):

@@ -23,7 +23,8 @@ class Program:
     by itself is stopped by a signal between its turns, with all its processes."""
 
     def __init__(self, name, command, env, works_ahead=False):
-        self.name, self.seconds, self.medians, self.works_ahead = name, [], [], works_ahead
+        self.name, self.command, self.env = name, command, env
+        self.seconds, self.medians, self.works_ahead = [], [], works_ahead
         try:
             self.process = subprocess.Popen(command, env={**os.environ, **env}, text=True, stdin=subprocess.PIPE,
                                             stdout=subprocess.PIPE, start_new_session=works_ahead)
@@ -32,6 +33,10 @@ class Program:
         if works_ahead:
             atexit.register(self.kill)  # no signal of a terminal reaches its group
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which by default ends without atexit
+
+    def of_build(self, name, folder):
+        """The same program with the same flags from another build, warm."""
+        return self.like(name, [program_of(folder, self.command[0]), *self.command[1:]])
 
     def fail(self, why):
         self.process.kill()
@@ -76,6 +81,9 @@ class Server(Program):
             self.fail("did not say `ready`")
         self.sleep()
 
+    def like(self, name, command):
+        return Server(name, command, self.env, self.works_ahead)
+
     def ask(self, question):
         self.wake()
         self.process.stdin.write(question + "\n")
@@ -116,6 +124,9 @@ class Epochs(Program):
         self.loss_of, self.losses = loss_of, []
         self.epoch()
         self.sleep()
+
+    def like(self, name, command):
+        return Epochs(name, command, self.env, self.loss_of)
 
     def epoch(self):
         loss = None
@@ -163,6 +174,16 @@ def built(folder, name):
     return os.path.join(ROOT, "bazel-bin", folder, name)
 
 
+def program_of(folder, path):
+    """That of another build: in its bazel-bin, or in a folder that programs were copied to."""
+    name = os.path.basename(path)
+    places = [os.path.join(folder, os.path.basename(os.path.dirname(path)), name), os.path.join(folder, name)]
+    for place in places:
+        if os.path.isfile(place):
+            return place
+    sys.exit(f"{sys.argv[0]}: no {name} in '{folder}': neither {' nor '.join(places)}")
+
+
 def peer(python, script):
     return [python, os.path.join(HERE, "peers", script)]
 
@@ -174,6 +195,8 @@ def step_flags(of, threads):
 
 def torch_peers(command, env):
     """(name, command, environment) of PyTorch eager, compiled, and eager with an allocator that keeps
-    its pages: by default big buffers are faulted in anew at each step."""
+    its pages: by default big buffers are faulted in anew at each step. None without an interpreter."""
+    if command[0] is None:
+        return []
     return [("torch", command, env), ("torch compiled", [*command, "--compile"], env),
             ("torch tuned", command, {**env, **TUNED})]

@@ -7,6 +7,7 @@
 
 #include "brim/autograd/in_place.h"
 #include "brim/base/parallel.h"
+#include "brim/core/non_finite.h"
 #include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/classify.h"
 #include "brim/examples/support/device_flag.h"
@@ -17,6 +18,7 @@
 #include "brim/io/npy.h"
 #include "brim/nn/fold.h"
 #include "brim/nn/models/registry.h"
+#include "brim/ops/slice.h"
 #include "brim/ops/tf32.h"
 #include "brim/train/engine_file.h"
 
@@ -86,10 +88,25 @@ void check_flags(const InferFlags& f) {
   if (!f.output.empty()) io::check_writable(f.output, "output");
 }
 
+/// What a person is told of them; "" where all are finite.
+std::string non_finite_images(const Tensor& x) {
+  int64_t count = 0, first = 0;
+  for (int64_t i = x.size(0); i-- > 0;)
+    if (has_non_finite(slice(x, 0, {.begin = i, .end = i + 1}))) {
+      ++count;
+      first = i;
+    }
+  if (count == 0) return "";
+  return fmt::format("{} of {} images have values that are not finite, first image {} (from 0)",
+                     count, x.size(0), first);
+}
+
 void infer_array(const InferFlags& f, nn::LoadedModel& model, bool talk, Events& events) {
   Tensor x = io::read_npy(f.input);
   int64_t batch = f.batch > 0 ? f.batch : kBatch;
   Tensor logits = logits_of(*model.module, x, model.classes, batch, f.input);
+  if (const std::string warning = non_finite_images(x); !warning.empty())
+    std::cerr << fmt::format("infer: warning: '{}': {}\n", f.input, warning);
   io::write_npy(f.output, logits);
   events.write(
       {{"input", f.input}, {"output", f.output}, {"shape", {logits.size(0), logits.size(1)}}});

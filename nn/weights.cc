@@ -5,6 +5,7 @@
 #include <set>
 
 #include "brim/base/nearest.h"
+#include "brim/core/non_finite.h"
 #include "brim/memory/staging_scope.h"
 #include "brim/nn/batch_norm2d.h"
 #include "brim/nn/linear.h"
@@ -180,7 +181,12 @@ LoadReport check_weights(Module& module, const SafetensorsFile& file, const Load
 LoadReport load_weights(Module& module, const SafetensorsFile& file, const LoadOptions& options) {
   Match found = checked_match(module, file, options);
   memory::StagingScope staging;
-  for (const auto& [name, tensor] : found.tensors) file.read_into(name, tensor);
+  for (const auto& [name, tensor] : found.tensors) {
+    file.read_into(name, tensor);
+    expect<FileError>(!has_non_finite(tensor), kTag,
+                      "'{}': tensor '{}' has values that are not finite (NaN or infinity)",
+                      file.path(), name);
+  }
   return std::move(found.report);
 }
 

@@ -50,9 +50,10 @@ LoadReport check_weights(Module& module, const io::SafetensorsFile& file,
                          const LoadOptions& options = {});
 
 /// Sets parameters and buffers from a file, converting to the model's dtype. Throws what
-/// `check_weights` throws, before any value is changed. Where the disk fails, or someone shortens
-/// the file, while it is read, the `FileError` leaves the tensors read so far with new values.
-/// Takes host memory for one tensor at a time, which is not charged to the account in force.
+/// `check_weights` throws, before any value is changed. Where the disk fails, someone shortens the
+/// file while it is read, or a tensor has NaN or infinities (in the file, or because a number is
+/// beyond the model's dtype), the `FileError` leaves the tensors read so far with new values. Takes
+/// host memory for one tensor at a time, which is not charged to the account in force.
 LoadReport load_weights(Module& module, const io::SafetensorsFile& file,
                         const LoadOptions& options = {});
 LoadReport load_weights(Module& module, const std::string& path, const LoadOptions& options = {});

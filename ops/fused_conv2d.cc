@@ -97,7 +97,7 @@ const Tensor& PackedWeight::Contents::of(const Tensor& x, const Tensor& weight, 
   const Shape shape = conv2d_shape(x.shape(), weight.shape(), options.window);
   const onednn::PrimitivePtr library =
       fused_library(ConvShape(x.shape(), weight.shape(), shape, options.window), with_bias,
-                    {options.activation, with_residual});
+                    {.adds = with_residual});
   if (library == nullptr || onednn::packed_bytes(*library) == 0) return none;
   if (is_fresh(weight, *library)) return bytes_;
   for_ = nullptr;
@@ -105,7 +105,7 @@ const Tensor& PackedWeight::Contents::of(const Tensor& x, const Tensor& weight, 
   memory::CategoryScope category(memory::Category::parameters);
   bytes_ = empty({onednn::packed_bytes(*library)}, {.dtype = Dtype::uint8});
   launch(kernel::pack_weight, Dtype::float32, {contiguous(weight)}, {bytes_},
-         {x.shape(), options.window, options.activation, with_bias, with_residual});
+         {x.shape(), options.window, with_bias, with_residual});
   of_ = weight.storage();
   version_ = weight.storage()->version();
   for_ = library;

@@ -42,9 +42,9 @@ struct FusedConv2dOptions {
 ///
 /// Of float32 and float64 on a CPU one kernel does all of it, halves are widened to float32; on a
 /// GPU it is `conv2d`, `add` and the activation. The result may be written over the residual. Only
-/// oneDNN's convolutions of float32 pack the weight; their relu and relu6 make 0 of NaN. Throws
-/// what `conv2d` throws, `ShapeError` for a residual of another shape, and `AutogradError` where a
-/// gradient is wanted and it may not be composed of others.
+/// oneDNN's convolutions of float32 pack the weight. Throws what `conv2d` throws, `ShapeError` for
+/// a residual of another shape, and `AutogradError` where a gradient is wanted and it may not be
+/// composed of others.
 Tensor fused_conv2d(Tensor x, Tensor weight, Tensor bias, FusedConv2dOptions options = {},
                     Where where = Where::current());
 
@@ -61,7 +61,6 @@ inline constexpr Kernel<FusedConv2dAttributes> fused_conv2d{"fused_conv2d"};
 struct PackWeightAttributes {
   Shape x;  ///< that of the convolution
   Conv2dOptions window;
-  Activation activation = Activation::none;
   bool with_bias = false, with_residual = false;
 };
 /// in: weight; out: its bytes in the order that the library wants for these sizes.

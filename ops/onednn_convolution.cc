@@ -84,19 +84,6 @@ Made make_forward(const ConvShape& shape, bool with_bias, DataType type) {
 dnnl::post_ops post_ops(const Epilogue& epilogue) {
   dnnl::post_ops ops;
   if (epilogue.adds) ops.append_sum();
-  switch (epilogue.activation) {
-    case Activation::none:
-      break;
-    case Activation::relu:
-      ops.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-      break;
-    case Activation::relu6:
-      ops.append_eltwise(1, dnnl::algorithm::eltwise_clip, 0, 6);
-      break;
-    case Activation::hardswish:
-      ops.append_eltwise(1, dnnl::algorithm::eltwise_hardswish, 0, 0);
-      break;
-  }
   return ops;
 }
 
@@ -169,11 +156,10 @@ PrimitivePtr find_convolution(const ConvShape& shape, Pass pass, bool with_bias,
 
 PrimitivePtr find_fused_convolution(const ConvShape& shape, bool with_bias,
                                     const Epilogue& epilogue) {
-  using FusedKey = std::tuple<Key, Activation, bool>;
+  using FusedKey = std::tuple<Key, bool>;
   static auto* cache = new Cache<FusedKey>;
   const Key key = key_of(shape, Pass::forward, with_bias, Dtype::float32);
-  return cache->find({key, epilogue.activation, epilogue.adds},
-                     [&] { return make_fused(shape, with_bias, epilogue); });
+  return cache->find({key, epilogue.adds}, [&] { return make_fused(shape, with_bias, epilogue); });
 }
 
 }  // namespace brim::onednn

@@ -1,5 +1,6 @@
-// Convolution for inference: oneDNN's with what follows it in the same call, or brim's own kernels
-// and one more pass.
+// Convolution for inference: oneDNN's, which adds bias and residual as it writes, or brim's own
+// kernels; then a pass for what is left. It goes through the functors of the plain ops, so that NaN
+// and infinities come out as they do there.
 #include "brim/ops/fused_conv2d.h"
 
 #include <algorithm>
@@ -35,9 +36,9 @@ struct Call {
 };
 
 template <class T>
-onednn::PrimitivePtr library(const Call& c, const FusedConv2dAttributes& attributes) {
+onednn::PrimitivePtr library(const Call& c) {
   if constexpr (!std::is_same_v<T, float>) return nullptr;
-  return fused_library(c.shape, c.bias.present, {attributes.activation, c.residual.present});
+  return fused_library(c.shape, c.bias.present, {.adds = c.residual.present});
 }
 
 /// y = activation(sum + residual), of which any may be in the same place.
@@ -80,7 +81,7 @@ struct OwnScratch {
 template <class T>
 int64_t scratch(const KernelCall& call, const FusedConv2dAttributes& attributes) {
   const Call c(call, attributes);
-  if (const auto convolution = library<T>(c, attributes))
+  if (const auto convolution = library<T>(c))
     return c.packed.present ? onednn::scratch_bytes_packed(*convolution)
                             : onednn::scratch_bytes(*convolution);
   ScratchCursor cursor(nullptr);
@@ -99,16 +100,24 @@ void put_residual(const Call& c) {
   });
 }
 
+/// y = convolution + bias + residual.
+template <class T>
+void run_library(const onednn::Primitive& convolution, const Call& c, const T* bias,
+                 void* scratch) {
+  if (c.residual.present) put_residual<T>(c);
+  if (c.packed.present)
+    onednn::run_packed(convolution, c.x.data, c.packed.data, bias, c.y.data, scratch);
+  else
+    onednn::run(convolution, c.x.data, c.weight.data, bias, c.y.data, scratch);
+}
+
 template <class T>
 void forward(const KernelCall& call, const FusedConv2dAttributes& attributes) {
   const Call c(call, attributes);
   const T* bias = c.bias.present ? c.bias.as<T>() : nullptr;
-  if (const auto convolution = library<T>(c, attributes)) {
-    if (c.residual.present) put_residual<T>(c);
-    if (c.packed.present)
-      return onednn::run_packed(*convolution, c.x.data, c.packed.data, bias, c.y.data,
-                                call.scratch);
-    return onednn::run(*convolution, c.x.data, c.weight.data, bias, c.y.data, call.scratch);
+  if (const auto convolution = library<T>(c)) {
+    run_library(*convolution, c, bias, call.scratch);
+    return finish<T>(c.y.as<T>(), nullptr, c.y.as<T>(), c.y.numel(), attributes.activation);
   }
   ScratchCursor cursor(call.scratch);
   const OwnScratch<T> own(c, cursor);
@@ -121,7 +130,7 @@ void forward(const KernelCall& call, const FusedConv2dAttributes& attributes) {
 onednn::PrimitivePtr packing(const KernelCall& call, const PackWeightAttributes& a) {
   const Shape& weight = call.in[0].shape;
   const ConvShape shape(a.x, weight, conv2d_shape(a.x, weight, a.window), a.window);
-  onednn::PrimitivePtr found = fused_library(shape, a.with_bias, {a.activation, a.with_residual});
+  onednn::PrimitivePtr found = fused_library(shape, a.with_bias, {.adds = a.with_residual});
   check(found != nullptr, "the library packs weights of its own convolutions");
   return found;
 }

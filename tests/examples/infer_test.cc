@@ -267,6 +267,39 @@ TEST_CASE("bad arrays and images are named") {
   check_refused(place.with_weights() + " --image " + image, image);
 }
 
+TEST_CASE("images that are not finite are told of, and give NaN, folded or not") {
+  Place place;
+  Tensor x = uniform({4, 32, 32, 3}, -2, 2, RandomKey{1});
+  fill(slice(x, 0, {.begin = 1, .end = 2}), std::nan(""));
+  fill(slice(x, 0, {.begin = 3, .end = 4}), HUGE_VAL);
+  io::write_npy(place.file("x.npy"), x);
+  for (const char* flags : {"", " --no-fold", " --batch 1"}) {
+    CAPTURE(flags);
+    const Finished run = infer(place.with_weights() + flags + " --input " + place.file("x.npy") +
+                               " --output " + place.file("y.npy"));
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    CHECK(run.err == "infer: warning: '" + place.file("x.npy") +
+                         "': 2 of 4 images have values that are not finite, first image 1 (from "
+                         "0)\n");
+    const auto y = io::read_npy(place.file("y.npy")).to_vector<float>();
+    for (size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i / 7 % 2 == 1));
+  }
+}
+
+TEST_CASE("weights that are not finite are named") {
+  Place place;
+  for (const char* name : {"layer2.1.conv2.weight", "bn1.running_var", "fc.bias"})
+    for (double value : {std::nan(""), HUGE_VAL}) {
+      const auto model = nn::make_model("resnet20", {.classes = 7, .seed = 3});
+      fill(slice(model->tensor(name), 0, {.begin = 2, .end = 3}), value);
+      nn::save_weights(*model, place.weights, place.card);
+      check_refused(
+          place.with_weights() + " --image a.jpg",
+          "'" + place.weights + "': tensor '" + name + "' has values that are not finite");
+    }
+}
+
 TEST_CASE("bad files of weights are named") {
   Place place;
   std::string image = " --image " + place.folder.write("a.jpg", jpeg_picture(1));

@@ -174,6 +174,18 @@ TEST_CASE("files that do not fit stop the program before it plans") {
   check_refused("--save " + place.folder.path() + place.data, "not a regular file");
 }
 
+TEST_CASE("training does not start from weights that are not finite") {
+  Place place;
+  const auto model = nn::make_model("resnet20", {.classes = 2, .seed = 1});
+  fill(model->tensor("layer1.0.bn1.weight"), std::nan(""));
+  nn::save_weights(*model, place.file("nan"));
+  const Finished run = train("--quiet --init " + place.file("nan") + place.data);
+  CAPTURE(run.err);
+  CHECK(run.code == 1);
+  CHECK(contains(run.err, "'" + place.file("nan") +
+                              "': tensor 'layer1.0.bn1.weight' has values that are not finite"));
+}
+
 TEST_CASE("a run that fails leaves the file that was there") {
   Place place;
   place.folder.write("saved.safetensors", std::vector<uint8_t>{'x'});

@@ -17,6 +17,7 @@
 #include "brim/nn/weights.h"
 #include "brim/ops/add.h"
 #include "brim/ops/mul.h"
+#include "brim/ops/slice.h"
 #include "brim/tests/nn/model_golden.h"
 #include "brim/tests/support/errors.h"
 #include "brim/tests/support/temp_folder.h"
@@ -93,6 +94,14 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return most;
 }
 
+/// Which results are NaN, and which are infinite with which sign.
+std::vector<double> classes_of(const std::vector<double>& values) {
+  std::vector<double> classes;
+  for (double value : values)
+    classes.push_back(std::isnan(value) ? 2 : std::isinf(value) ? std::copysign(1, value) : 0);
+  return classes;
+}
+
 /// A model of a few layers and a forward of its own.
 class Net final : public nn::Module {
  public:
@@ -155,6 +164,31 @@ TEST_CASE("fold: every model of the registry gives its logits, and the norms are
     const autograd::InPlaceScope in_place(true);
     CHECK(results(*model, rounded) == folded);
   }
+}
+
+TEST_CASE("fold: what is not finite comes out as it does without folding") {
+  const auto check = [](nn::Module& model, const Tensor& x) {
+    const auto plain = classes_of(results(model, x));
+    CHECK(std::ranges::count(plain, 2.0) > 0);
+    nn::fold_batch_norms(model, {1, 64, 64, 3});
+    CHECK(classes_of(results(model, x)) == plain);
+  };
+  for (const char* name : {"resnet20", "resnet18", "mobilenet_v2", "mobilenet_v3_small",
+                           "densenet121", "shufflenet_v2_x1_0"})
+    for (Dtype dtype : {Dtype::float32, Dtype::bfloat16}) {
+      CAPTURE(name);
+      CAPTURE(to_string(dtype));
+      const auto image = [](const Tensor& x) { return slice(x, 0, {.begin = 0, .end = 1}); };
+      for (double value : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+        const Tensor x = uniform({2, 64, 64, 3}, -2, 2, RandomKey{1}, {.dtype = dtype});
+        fill(image(x), value);
+        check(*small_model(name, dtype), x);
+      }
+      const auto model = small_model(name, dtype);
+      fill(slice(image(model->named_parameters().front().tensor), 1, {.begin = 0, .end = 1}),
+           std::nan(""));
+      check(*model, uniform({1, 64, 64, 3}, -2, 2, RandomKey{1}, {.dtype = dtype}));
+    }
 }
 
 TEST_CASE("fold: weight and bias are those of the formula, rounded once") {

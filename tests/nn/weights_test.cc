@@ -4,11 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <fstream>
 #include <set>
 
 #include "brim/nn/layers.h"
 #include "brim/nn/models/registry.h"
+#include "brim/ops/slice.h"
 #include "brim/tests/support/errors.h"
 #include "brim/tests/support/instrumented.h"
 #include "brim/tests/support/temp_folder.h"
@@ -223,6 +225,26 @@ TEST_CASE("other shapes and dtypes are told in the layout of the file") {
   changed = all;
   entry(changed, "fc.bias").tensor = zeros({3}, {.dtype = Dtype::int64});
   CHECK(contains(refusal(changed), "tensor 'fc.bias' is of int64, but of float32 in the model"));
+}
+
+TEST_CASE("weights that are not finite are refused by name, also those that the dtype makes so") {
+  testing::TempFolder folder;
+  const std::string path = folder.path() + "/a";
+  const auto text = [&](const std::string& name, double value, Dtype dtype) {
+    auto all = entries(1, path);
+    Tensor& bad = entry(all, name).tensor;
+    bad = convert_to(bad, {.dtype = dtype});
+    fill(slice(bad, 0, {.begin = 1, .end = 2}), value);
+    io::write_safetensors(path, all);
+    auto model = net(2);
+    return error_text<FileError>([&] { nn::load_weights(*model, path); });
+  };
+  for (const char* name : {"conv.weight", "bn.running_var", "fc.bias"})
+    for (double value : {std::nan(""), HUGE_VAL, -HUGE_VAL})
+      for (Dtype dtype : {Dtype::float32, Dtype::bfloat16})
+        CHECK(contains(text(name, value, dtype), "weights: '" + path + "': tensor '" + name +
+                                                     "' has values that are not finite"));
+  CHECK(contains(text("fc.weight", 1e300, Dtype::float64), "tensor 'fc.weight' has values"));
 }
 
 TEST_CASE("a new head keeps its values, whatever the file has for it") {

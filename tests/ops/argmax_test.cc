@@ -12,8 +12,8 @@
 namespace brim {
 namespace {
 
-// The place of the largest among the elements along `axes`, for each combination of the others;
-// none means all.
+// The place of the largest among the elements along `axes`, or of the first NaN, for each
+// combination of the others; none means all.
 Tensor reference(const Tensor& x, std::vector<int> axes, bool keepdim) {
   for (int& axis : axes) axis += axis < 0 ? x.dim() : 0;
   auto goes = [&](int axis) { return axes.empty() || std::ranges::count(axes, axis) > 0; };
@@ -34,7 +34,7 @@ Tensor reference(const Tensor& x, std::vector<int> axes, bool keepdim) {
       rest /= x.size(axis);
     }
     Group& group = groups[kept];
-    if (values[i] > group.largest) {
+    if (values[i] > group.largest || (std::isnan(values[i]) && !std::isnan(group.largest))) {
       group.largest = values[i];
       group.winner = group.seen;
     }

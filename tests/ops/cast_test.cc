@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "brim/autograd/backward.h"
@@ -22,9 +23,13 @@ OpSample sample(const char* name, Dtype dtype) {
 
 OpSample to_whole(const char* name, Dtype dtype) {
   OpSample to = sample(name, dtype);
-  to.reference = [](const Tensors& in) {
+  // Of int64 the largest is 2^63 in double.
+  const double most = dtype == Dtype::int8 ? 127 : 0x1.0p63;
+  const double least = dtype == Dtype::int8 ? -128 : -0x1.0p63;
+  to.reference = [=](const Tensors& in) {
     std::vector<double> values = in[0].to_vector<double>();
-    for (double& value : values) value = static_cast<double>(static_cast<int64_t>(value));
+    for (double& value : values)
+      value = std::isnan(value) ? 0 : std::min(std::max(std::trunc(value), least), most);
     return Tensors{from_vector(values, in[0].shape())};
   };
   return to;

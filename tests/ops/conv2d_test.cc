@@ -7,35 +7,11 @@
 
 #include "brim/autograd/backward.h"
 #include "brim/ops/conv_shape.h"
+#include "brim/tests/support/convolution_reference.h"
 #include "brim/tests/support/op_spec.h"
 
 namespace brim {
 namespace {
-
-/// The formula in ops/conv2d.h, term by term.
-std::vector<double> reference(const ConvShape& z, const std::vector<double>& x,
-                              const std::vector<double>& weight, const std::vector<double>& bias) {
-  std::vector<double> y;
-  int64_t channels = z.group_channels();
-  for (int64_t n = 0; n < z.n; ++n)
-    for (int64_t i = 0; i < z.p; ++i)
-      for (int64_t j = 0; j < z.q; ++j)
-        for (int64_t k = 0; k < z.k; ++k) {
-          double sum = bias.empty() ? 0 : bias[static_cast<size_t>(k)];
-          for (int64_t r = 0; r < z.r; ++r)
-            for (int64_t s = 0; s < z.s; ++s)
-              for (int64_t c = 0; c < channels; ++c) {
-                int64_t row = i * z.stride.h - z.padding.h + r * z.dilation.h;
-                int64_t column = j * z.stride.w - z.padding.w + s * z.dilation.w;
-                if (row < 0 || row >= z.h || column < 0 || column >= z.w) continue;
-                int64_t channel = k / z.group_outputs() * channels + c;
-                sum += x[static_cast<size_t>(((n * z.h + row) * z.w + column) * z.c + channel)] *
-                       weight[static_cast<size_t>(((k * z.r + r) * z.s + s) * channels + c)];
-              }
-          y.push_back(sum);
-        }
-  return y;
-}
 
 Tensor random(const Shape& shape, uint64_t key) {
   return uniform(shape, -1, 1, RandomKey{key}, {.dtype = Dtype::float64});
@@ -62,12 +38,8 @@ OpSample sample(const Case& c) {
           },
       .reference =
           [=](const Tensors& in) {
-            Shape shape = conv2d_shape(in[0].shape(), in[1].shape(), options);
-            ConvShape z(in[0].shape(), in[1].shape(), shape, options);
-            auto values =
-                reference(z, in[0].to_vector<double>(), in[1].to_vector<double>(),
-                          in.size() > 2 ? in[2].to_vector<double>() : std::vector<double>());
-            return Tensors{from_vector(values, shape)};
+            return Tensors{testing::convolution_reference(
+                in[0], in[1], in.size() > 2 ? in[2] : Tensor(), options)};
           },
       .reduction = c.weight[1] * c.weight[2] * c.weight[3] + 1,
       .backward_reduction = std::max(y[0] * y[1] * y[2], c.weight[0] * c.weight[1] * c.weight[2]),

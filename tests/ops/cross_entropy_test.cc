@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "brim/autograd/backward.h"
@@ -22,11 +23,12 @@ Tensors reference(const Tensors& in, const CrossEntropyOptions& options) {
     const double* row = x.data() + i * classes;
     bool counts = !labelled || target[i] != static_cast<double>(options.ignore_index);
     double sum = 0, loss = 0;
-    for (size_t c = 0; c < classes; ++c) sum += std::exp(row[c]);
+    const double most = *std::max_element(row, row + classes);
+    for (size_t c = 0; c < classes; ++c) sum += std::exp(row[c] - most);
     for (size_t c = 0; c < classes && counts; ++c) {
       double q = labelled ? static_cast<double>(c) == target[i] : target[i * classes + c];
       q = (1 - options.label_smoothing) * q + options.label_smoothing / in[0].size(-1);
-      loss -= weight[c] * q * (row[c] - std::log(sum));
+      if (q != 0) loss -= weight[c] * q * (row[c] - most - std::log(sum));
     }
     losses.push_back(loss);
     total += loss;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "brim/ops/fused_library.h"
+#include "brim/tests/support/convolution_reference.h"
 #include "brim/tests/support/errors.h"
 #include "brim/tests/support/op_spec.h"
 
@@ -45,9 +46,10 @@ FusedConv2dOptions options_of(const Case& c, const Tensors& in) {
           .activation = c.activation};
 }
 
-/// `conv2d`, whose own test has loops for it, and the rest in double.
+/// By loops and formulas in double.
 Tensors reference(const Case& c, const Tensors& in) {
-  const Tensor sums = conv2d(in[0], in[1], c.bias ? in[2] : Tensor(), c.window);
+  const Tensor sums =
+      testing::convolution_reference(in[0], in[1], c.bias ? in[2] : Tensor(), c.window);
   std::vector<double> values = sums.to_vector<double>(), residual(values.size());
   if (c.residual) residual = in.back().to_vector<double>();
   for (size_t i = 0; i < values.size(); ++i)

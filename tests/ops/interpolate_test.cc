@@ -27,6 +27,7 @@ std::vector<Weight> weights(const InterpolateOptions& o, int64_t i, int64_t in, 
   else
     s = std::max((i + 0.5) * r - 0.5, 0.0);
   int64_t low = std::min(static_cast<int64_t>(s), in - 1), high = std::min(low + 1, in - 1);
+  if (low == high) return {{low, 1}};
   double part = s - static_cast<double>(low);
   return {{low, 1 - part}, {high, part}};
 }
@@ -44,9 +45,10 @@ Tensors reference(const Tensors& in, const InterpolateOptions& o) {
           double sum = 0;
           for (const Weight& row : weights(o, i, shape[1], out_h, o.scale.h))
             for (const Weight& column : weights(o, j, shape[2], out_w, o.scale.w))
-              sum += row.weight * column.weight *
-                     x[static_cast<size_t>(
-                         ((n * shape[1] + row.at) * shape[2] + column.at) * shape[3] + c)];
+              if (row.weight != 0 && column.weight != 0)
+                sum += row.weight * column.weight *
+                       x[static_cast<size_t>(
+                           ((n * shape[1] + row.at) * shape[2] + column.at) * shape[3] + c)];
           y.push_back(sum);
         }
   return {from_vector(y, {shape[0], out_h, out_w, shape[3]})};

@@ -28,7 +28,7 @@ Tensors reference(const Tensors& in, const MaxPool2dOptions& options, int64_t ou
               int64_t w = j * stride.w - options.padding.w + s;
               if (h < 0 || w < 0 || h >= shape[1] || w >= shape[2]) continue;
               auto at = static_cast<size_t>(((n * shape[1] + h) * shape[2] + w) * shape[3] + c);
-              most = std::max(most, x[at]);
+              if (x[at] > most || std::isnan(x[at])) most = x[at];
             }
           y.push_back(most);
         }

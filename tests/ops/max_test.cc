@@ -32,7 +32,7 @@ Tensor reference(const Tensor& x, std::vector<int> axes, bool keepdim) {
       rest /= x.size(axis);
     }
     auto [at, is_new] = largest.emplace(kept, values[i]);
-    if (!is_new) at->second = std::max(at->second, values[i]);
+    if (!is_new && (values[i] > at->second || std::isnan(values[i]))) at->second = values[i];
   }
   std::vector<double> result;
   for (const auto& [kept, value] : largest) result.push_back(value);

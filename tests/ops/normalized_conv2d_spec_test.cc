@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "brim/ops/normalized_conv2d.h"
+#include "brim/tests/support/convolution_reference.h"
 #include "brim/tests/support/op_spec.h"
 
 namespace brim {
@@ -46,12 +47,13 @@ OpSample sample(const Case& c) {
                         in[4], bias_of(in), c.window)
                         .y};
               },
-          // By ops whose own tests have loops for them.
+          // Two ops whose own tests have loops for them, and loops.
           .reference =
               [c, bias_of](const Tensors& in) {
-                return Tensors{conv2d(batch_norm(conv2d(in[0], in[1], {}), in[2], in[3], {}, {},
-                                                 {.activation = c.activation}),
-                                      in[4], bias_of(in), c.window)};
+                const Tensor normalized = batch_norm(conv2d(in[0], in[1], {}), in[2], in[3], {}, {},
+                                                     {.activation = c.activation});
+                return Tensors{
+                    testing::convolution_reference(normalized, in[4], bias_of(in), c.window)};
               },
           .reduction = c.x[0] * c.x[1] * c.x[2] + c.weight[1] * c.weight[2] * c.weight[3],
           .backward_reduction = c.x[0] * c.x[1] * c.x[2] * c.weight[0],

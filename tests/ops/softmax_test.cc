@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "brim/tests/support/op_spec.h"
@@ -16,12 +17,11 @@ Tensors reference(const Tensors& in, int axis) {
   for (int i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
   for (int64_t e = 0; e < in[0].numel(); ++e) {
     int64_t first = e - e / inner % shape[axis] * inner;
-    double sum = 0;
-    for (int64_t j = 0; j < shape[axis]; ++j) {
-      auto other = static_cast<size_t>(first + j * inner);
-      sum += std::exp(x[other] - x[static_cast<size_t>(e)]);
-    }
-    y[static_cast<size_t>(e)] = 1 / sum;
+    const auto along = [&](int64_t j) { return x[static_cast<size_t>(first + j * inner)]; };
+    double most = along(0), sum = 0;
+    for (int64_t j = 1; j < shape[axis]; ++j) most = std::max(most, along(j));
+    for (int64_t j = 0; j < shape[axis]; ++j) sum += std::exp(along(j) - most);
+    y[static_cast<size_t>(e)] = std::exp(x[static_cast<size_t>(e)] - most) / sum;
   }
   return {from_vector(y, shape)};
 }

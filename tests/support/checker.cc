@@ -10,6 +10,7 @@
 #include "brim/tests/support/differences.h"
 #include "brim/tests/support/execution.h"
 #include "brim/tests/support/layouts.h"
+#include "brim/tests/support/non_finite.h"
 #include "brim/tests/support/replay.h"
 #include "brim/tests/support/thread_orders.h"
 #include "brim/tests/support/tolerance.h"
@@ -58,6 +59,7 @@ class Checker {
     step("layouts", [&] { check_layouts(); });
     step("refused requests", [&] { check_refusals(); });
     step("empty batch", [&] { check_empty_batch(); });
+    step("what is not finite", [&] { check_non_finite(); });
   }
 
   /// The same op on a GPU; values against the CPU's reference. The order of threads has no say, nor
@@ -78,6 +80,7 @@ class Checker {
         run_so(
             [&, name = name] { same_bits(name, execute_on_device(on_device(inputs_, device_))); });
       check_empty_batch();
+      check_non_finite();
       check_layouts_there();
     });
   }
@@ -349,6 +352,12 @@ class Checker {
       if (int64_t live = sandbox.account().stats().live; live != 0)
         fault("{} bytes are held after request {} of {} was refused", live, n, requests);
     }
+  }
+
+  void check_non_finite() {
+    for (const std::string& text :
+         non_finite_faults(spec_, sample_, inputs_, dtype_, device_, forward_ops_))
+      fault("{}", text);
   }
 
   void check_empty_batch() {
