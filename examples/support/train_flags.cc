@@ -94,8 +94,8 @@ void add_data_flags(CLI::App& app, TrainFlags& f) {
       ->capture_default_str();
   app.add_option(
          "--size", f.size,
-         "height and width of the input in pixels (default: that of CIFAR and MNIST, 32 for shapes "
-         "and resnet20, 299 for inception_v3, else 224)")
+         "height and width of the input in pixels (default: that of CIFAR and MNIST, else the "
+         "model's; for shapes a smaller one, also the model's)")
       ->check(CLI::Range(1, nn::ModelCard::kLargestSide));
   app.add_option("--classes", f.classes, "outputs of the model (default: the data's)")
       ->check(CLI::PositiveNumber);
@@ -304,9 +304,8 @@ void check_flags(TrainFlags& f) {
   expect<ValueError>(files || !f.check_images, "flags",
                      "--check-images does nothing with --data {}: it is for files", f.data);
   if (f.size == 0 && files) f.size = data::native_size(f.data);
-  bool small = f.data == "shapes" || f.model == "resnet20";
-  int large = f.model == "inception_v3" ? 299 : 224;
-  if (f.size == 0) f.size = small ? 32 : large;
+  const nn::TrainingRecipe& recipe = nn::training_recipe(f.model);
+  if (f.size == 0) f.size = f.data == "shapes" ? recipe.drawn_size : recipe.size;
   set_batch(f);
   expect<ValueError>(f.batch == 0 || (f.max_batch == 0 && f.batch_multiple == 1), "flags",
                      "--max-batch and --batch-multiple are for --batch auto and fastest");
@@ -315,7 +314,9 @@ void check_flags(TrainFlags& f) {
     f.epochs = 1;
   }
   if (f.epochs == 0) f.epochs = f.data == "shapes" ? 3 : 10;
-  check_optimizer_flags(f.optimizer);
+  if (!f.init.empty() && f.optimizer.share_of_usual == 1)
+    f.optimizer.share_of_usual = recipe.fine_tuning;
+  check_optimizer_flags(f.optimizer, recipe);
   f.optimizer.seed = f.seed;
   const std::vector<std::string> planners{"arena", "caching", "direct"};
   expect<ValueError>(std::ranges::find(planners, f.planner) != planners.end(), "flags",
@@ -361,7 +362,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
   optim::ScheduleOptions schedule{.rate = scaled.rate,
                                   .steps = data.steps(flags),
                                   .warmup = scaled.warmup,
-                                  .rise = 0.15,
+                                  .rise = flags.optimizer.recipe.rise,
                                   .anneal = optim::Anneal::linear};
   return {.steps = schedule.steps,
           .seed = flags.seed,

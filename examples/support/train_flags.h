@@ -46,7 +46,7 @@ struct PlannedGpu {
 
 struct TrainFlags {
   std::string data = "shapes", model = "resnet20", json;
-  int size = 0;         ///< 0: the data's own, 32 for shapes and CIFAR models, else 224
+  int size = 0;         ///< 0: the data's own, else the model's
   int64_t classes = 0;  ///< 0: as many as the data has
   std::string
       batch_text;     ///< a number, "auto", "fastest", or "" for 64 (small pictures of files) or 32

@@ -49,13 +49,19 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerFlags& flags, nn
                                                         .groups = groups});
 }
 
-/// The rate is the recipe's, or this program's own for 64 images.
+/// Where the optimizer is not the one that the model has a recipe for.
+nn::TrainingRecipe usual_recipe(const std::string& optimizer) {
+  if (optimizer == "adamw")
+    return {.optimizer = optimizer, .rate = 1e-3, .batch = 64, .weight_decay = 0.01};
+  return {.optimizer = optimizer, .rate = 0.1, .batch = 64, .weight_decay = 5e-4, .momentum = 0.9};
+}
+
+/// The rate is what was given, or the recipe's.
 optim::RateRecipe recipe_of(const OptimizerFlags& flags, int64_t batch) {
   const bool own = flags.rate == 0;
-  const double usual = flags.name == "adamw" ? 1e-3 : 0.1;
-  return {.rate = own ? flags.share_of_usual * usual : flags.rate,
+  return {.rate = own ? flags.share_of_usual * flags.recipe.rate : flags.rate,
           .batch = flags.recipe_batch > 0 ? flags.recipe_batch
-                   : own                  ? 64
+                   : own                  ? flags.recipe.batch
                                           : batch};
 }
 
@@ -69,9 +75,10 @@ int64_t trained_elements(const nn::Module& model) {
 }  // namespace
 
 void add_optimizer_flags(CLI::App& app, OptimizerFlags& f) {
-  app.add_option("--optimizer", f.name, "sgd or adamw")->capture_default_str();
+  app.add_option("--optimizer", f.name, "sgd or adamw (default: the model's)");
   app.add_option("--lr", f.rate,
-                 "peak learning rate (default: sgd 0.1, adamw 0.001, at 64 images an update)")
+                 "peak learning rate (default: the model's, for the images of an update; with "
+                 "--init a tenth of it; of the other optimizer sgd 0.1, adamw 0.001 at 64 images)")
       ->check(CLI::PositiveNumber);
   app.add_option(
          "--recipe-batch", f.recipe_batch,
@@ -81,9 +88,11 @@ void add_optimizer_flags(CLI::App& app, OptimizerFlags& f) {
   app.add_option("--rate-rule", f.rate_rule,
                  "how the rate follows the images of an update: linear, sqrt or none (default: sgd "
                  "linear, adamw sqrt)");
-  app.add_option("--momentum", f.momentum, "Nesterov momentum of sgd (default 0.9)");
+  app.add_option("--momentum", f.momentum,
+                 "Nesterov momentum of sgd (default: the model's, or 0.9)");
   app.add_option("--weight-decay", f.weight_decay,
-                 "sgd: L2 penalty (default 0.0005); adamw: decoupled (default 0.01)")
+                 "sgd: L2 penalty; adamw: decoupled (default: the model's; of the other optimizer "
+                 "sgd 0.0005, adamw 0.01)")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--optimizer-state", f.state_text,
                  "what momentum and averages of gradients are kept in: f32, or bf16, rounded "
@@ -107,13 +116,16 @@ void add_optimizer_flags(CLI::App& app, OptimizerFlags& f) {
       ->take_all();
 }
 
-void check_optimizer_flags(OptimizerFlags& f) {
+void check_optimizer_flags(OptimizerFlags& f, const nn::TrainingRecipe& recipe) {
+  if (f.name.empty()) f.name = recipe.optimizer;
   require_known("optimizer", f.name, known_optimizers());
+  f.recipe = f.name == recipe.optimizer ? recipe : usual_recipe(f.name);
   for (const std::string& kind : f.no_decay) require_known("kind", kind, {"norm", "bias"});
   bool adamw = f.name == "adamw";
-  expect<ValueError>(!adamw || !f.momentum, "flags", "--momentum is for sgd, adamw has none");
-  if (!adamw && !f.momentum) f.momentum = 0.9;
-  if (!f.weight_decay) f.weight_decay = adamw ? 0.01 : 5e-4;
+  expect<ValueError>(!adamw || !f.momentum, "flags",
+                     "--momentum is for sgd, adamw has none: say --optimizer sgd");
+  if (!adamw && !f.momentum) f.momentum = f.recipe.momentum;
+  if (!f.weight_decay) f.weight_decay = f.recipe.weight_decay;
   expect<ValueError>(f.ema >= 0 && f.ema < 1, "flags", "--ema must be from 0 to below 1, got {}",
                      f.ema);
   if (f.rate_rule.empty()) f.rate_rule = adamw ? "sqrt" : "linear";

@@ -11,6 +11,7 @@
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/run_profile.h"
 #include "brim/examples/support/run_watch.h"
+#include "brim/examples/support/small_images.h"
 #include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_plan.h"
@@ -111,6 +112,7 @@ void run_training(TrainFlags flags) {
     trainer.on_checkpoint = [&](const std::string& path) { checkpoints.note_written(path); };
     trainer.on_best = [&](const EpochReport&) { save_best_weights(flags, data, *model); };
     trainer.should_stop = [&] { return checkpoints.stop_requested(); };
+    report.say(small_images_warning(flags, data));
     report.say(checkpoints.resume(trainer));
     report.say(other_classes(flags, data));
     report.say(kept.said);

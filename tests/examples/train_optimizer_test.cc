@@ -51,8 +51,9 @@ void check_error(const std::string& arguments, const std::string& text) {
   CHECK(run.out.find("\"step\"") == std::string::npos);
 }
 
-examples::OptimizerFlags checked(examples::OptimizerFlags flags) {
-  examples::check_optimizer_flags(flags);
+examples::OptimizerFlags checked(examples::OptimizerFlags flags,
+                                 const std::string& model = "resnet20") {
+  examples::check_optimizer_flags(flags, nn::training_recipe(model));
   return flags;
 }
 
@@ -114,10 +115,27 @@ TEST_CASE("train: says what was chosen, and the top-5 accuracy beside the other"
         std::string::npos);
   CHECK(run.out.find("%, top-5 ") != std::string::npos);
   CHECK(run.out.find("  gradient norm ") != std::string::npos);
-  run = train("--data synthetic --size 32 --batch 32 --steps 1");
+  run = train("--data synthetic --size 32 --batch 64 --steps 1");
   CHECK(run.out.find(
-            "sgd: rate 0.05: 0.1 at batch 64, in proportion (linear), Nesterov momentum 0.9, "
+            "sgd: rate 0.1: 0.05 at batch 32, in proportion (linear), Nesterov momentum 0.9, "
             "weight decay 0.0005\n") != std::string::npos);
+}
+
+TEST_CASE("train: what no flag says is the model's recipe, or another optimizer's usual one") {
+  const nn::TrainingRecipe& own = nn::training_recipe("mobilenet_v2");
+  const examples::OptimizerFlags flags = checked({}, "mobilenet_v2");
+  CHECK(flags.name == own.optimizer);
+  CHECK(flags.weight_decay == own.weight_decay);
+  CHECK(examples::rate_for(flags, own.batch, 0).rate == own.rate);
+  CHECK(examples::rate_for(flags, 4 * own.batch, 0).rate == 2 * own.rate);  // adamw: sqrt
+  const examples::OptimizerFlags other = checked({.name = "sgd"}, "mobilenet_v2");
+  CHECK(other.momentum == 0.9);
+  CHECK(other.weight_decay == 5e-4);
+  CHECK(examples::rate_for(other, 64, 0).rate == 0.1);
+  const examples::OptimizerFlags given =
+      checked({.rate = 0.3, .weight_decay = 0.2}, "mobilenet_v2");
+  CHECK(given.weight_decay == 0.2);
+  CHECK(examples::rate_for(given, 64, 0).rate == 0.3);
 }
 
 TEST_CASE("train: the rate and the warm-up follow the images of an update by the rule") {
@@ -133,7 +151,7 @@ TEST_CASE("train: the rate and the warm-up follow the images of an update by the
   CHECK(rate({.rate = 0.3, .recipe_batch = 64, .rate_rule = "none"}, 32, 10).rate == 0.3);
   check_error("--rate-rule lin", "expected none, linear or sqrt, got 'lin'");
   Finished run = train("--data synthetic --size 32 --batch 16 --effective-batch 128 --steps 1");
-  CHECK(run.out.find("rate 0.2: 0.1 at batch 64, in proportion (linear)") != std::string::npos);
+  CHECK(run.out.find("rate 0.2: 0.05 at batch 32, in proportion (linear)") != std::string::npos);
   CHECK(run.out.find("batch 128 in 8 micro-batches of 16") != std::string::npos);
 }
 
@@ -142,7 +160,7 @@ TEST_CASE("train: mistakes in the optimizer's flags are named") {
               "unknown optimizer 'adam'; known: sgd, adamw; did you mean 'adamw'?");
   check_error("--no-decay norms", "unknown kind 'norms'; known: norm, bias; did you mean 'norm'?");
   check_error("--freeze layr1", "has no parameters at or below 'layr1'; did you mean 'layer1'?");
-  check_error("--optimizer adamw --momentum 0.9", "--momentum is for sgd, adamw has none");
+  check_error("--optimizer adamw --momentum 0.9", "--momentum is for sgd, adamw has none: say --optimizer sgd");
   check_error("--ema 1", "--ema must be from 0 to below 1, got 1");
   check_error("--clip-norm 0", "--clip-norm");
   check_error("--clip-value -1", "--clip-value");

@@ -1,0 +1,30 @@
+// How a model is trained where nobody says otherwise: a rate that suits a wide network makes a
+// narrow one slow, and one for a narrow one makes a wide one diverge. Each model of the registry
+// has one beside its name; they were found on the drawn shapes (docs/recipes.md has what they
+// reach), so for data of your own they are where to begin. The rate follows the images of an update
+// (optim/rate_rule.h), and here is for those in `batch`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace brim::nn {
+
+struct TrainingRecipe {
+  std::string optimizer;    ///< "sgd" or "adamw"
+  double rate = 0;          ///< the largest of one cycle
+  int64_t batch = 32;       ///< images of an update that it is meant for
+  double weight_decay = 0;  ///< as the optimizer takes it
+  double momentum = 0;      ///< of sgd
+  /// Of the updates, those in which the rate rises to its largest.
+  double rise = 0.15;
+  /// Of the rate, what weights that have learnt something already are trained on with.
+  double fine_tuning = 0.1;
+  int size = 224;       ///< height and width of photographs, in pixels
+  int drawn_size = 64;  ///< and of drawings, which say no more for being larger
+};
+
+/// That of a name of `model_names()`; throws `ValueError` with the nearest one otherwise.
+const TrainingRecipe& training_recipe(const std::string& name);
+
+}  // namespace brim::nn
