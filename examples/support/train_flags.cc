@@ -362,7 +362,7 @@ TrainerOptions trainer_options(const TrainFlags& flags, const TrainData& data) {
   optim::ScheduleOptions schedule{.rate = scaled.rate,
                                   .steps = data.steps(flags),
                                   .warmup = scaled.warmup,
-                                  .rise = flags.optimizer.recipe.rise,
+                                  .rise = 0.15,
                                   .anneal = optim::Anneal::linear};
   return {.steps = schedule.steps,
           .seed = flags.seed,

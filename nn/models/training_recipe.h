@@ -12,12 +12,10 @@ namespace brim::nn {
 
 struct TrainingRecipe {
   std::string optimizer;    ///< "sgd" or "adamw"
-  double rate = 0;          ///< the largest of one cycle
+  double rate = 0;          ///< the largest of one cycle, which begins with a rise
   int64_t batch = 32;       ///< images of an update that it is meant for
-  double weight_decay = 0;  ///< as the optimizer takes it
+  double weight_decay = 0;  ///< of sgd an L2 penalty, of adamw decoupled
   double momentum = 0;      ///< of sgd
-  /// Of the updates, those in which the rate rises to its largest.
-  double rise = 0.15;
   /// Of the rate, what weights that have learnt something already are trained on with.
   double fine_tuning = 0.1;
   int size = 224;       ///< height and width of photographs, in pixels
