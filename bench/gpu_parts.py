@@ -164,7 +164,8 @@ class Run:
             path = os.path.join(folder, "events.json")
             command = [TRAIN, "--device", "cuda", "--data", "synthetic", "--model", case.model, "--size", "224",
                        "--precision", case.precision, "--batch", str(batch or case.batch),
-                       "--steps", str(steps or self.options.steps), "--json", path, "--quiet", *flags]
+                       "--steps", str(steps or self.options.steps), "--optimizer", "sgd",  # as the peer
+                       "--json", path, "--quiet", *flags]
             if budget:
                 command += ["--budget", str(budget)]
             env = our_environment(BRIM_CACHE_DIR=folder)
