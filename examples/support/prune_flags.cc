@@ -93,8 +93,6 @@ void check_flags(PruneFlags& f) {
   shrink::criterion_of(f.criterion);
   take_model(f);
   if (f.finetune_epochs > 0) f.train.epochs = f.finetune_epochs;
-  // What training from scratch begins with undoes much of what the model has learnt.
-  f.train.optimizer.share_of_usual = 0.25;
   f.train.init = f.weights;
   take_device(f.train, "prune");
   expect<DeviceError>(f.train.device.is_cpu(), "device",

@@ -314,8 +314,7 @@ void check_flags(TrainFlags& f) {
     f.epochs = 1;
   }
   if (f.epochs == 0) f.epochs = f.data == "shapes" ? 3 : 10;
-  if (!f.init.empty() && f.optimizer.share_of_usual == 1)
-    f.optimizer.share_of_usual = recipe.fine_tuning;
+  if (!f.init.empty()) f.optimizer.share_of_usual = recipe.fine_tuning;
   check_optimizer_flags(f.optimizer, recipe);
   f.optimizer.seed = f.seed;
   const std::vector<std::string> planners{"arena", "caching", "direct"};

@@ -76,9 +76,10 @@ int64_t trained_elements(const nn::Module& model) {
 
 void add_optimizer_flags(CLI::App& app, OptimizerFlags& f) {
   app.add_option("--optimizer", f.name, "sgd or adamw (default: the model's)");
-  app.add_option("--lr", f.rate,
-                 "peak learning rate (default: the model's, for the images of an update; with "
-                 "--init a tenth of it; of the other optimizer sgd 0.1, adamw 0.001 at 64 images)")
+  app.add_option(
+         "--lr", f.rate,
+         "peak learning rate (default: the model's, for the images of an update; with "
+         "--init a quarter of it; of the other optimizer sgd 0.1, adamw 0.001 at 64 images)")
       ->check(CLI::PositiveNumber);
   app.add_option(
          "--recipe-batch", f.recipe_batch,

@@ -58,10 +58,10 @@ TEST_CASE("train: images that leave one pixel of a model's last maps are named, 
   CHECK(said(kOneBatch + "--batch 4 --size 32").find("warning") == std::string::npos);
 }
 
-TEST_CASE("train: weights from a file are trained on at a tenth of the rate for new ones") {
+TEST_CASE("train: weights from a file are trained on at a quarter of the rate for new ones") {
   TempFolder folder;
   const std::string file = folder.path() + "/weights";
   said(kOneBatch + "--size 32 --batch 32 --save " + file);
-  check_says(said(kOneBatch + "--size 32 --batch 32 --init " + file), "sgd: rate 0.005, ");
+  check_says(said(kOneBatch + "--size 32 --batch 32 --init " + file), "sgd: rate 0.0125, ");
   check_says(said(kOneBatch + "--size 32 --batch 32 --lr 0.05 --init " + file), "sgd: rate 0.05, ");
 }
