@@ -34,6 +34,9 @@ enum class Flaw {
   shortage_ignored,
   empty_batch,
   caller,
+  nan_hidden,
+  infinity_hidden,
+  nan_gradient,
 };
 
 Tensor kept;  // what a leaking op leaves behind
@@ -68,6 +71,7 @@ class Twice final : public autograd::Op {
     if (flaw_ == Flaw::no_gradient) return {Tensor()};
     accumulate_into(dx, dy);
     if (flaw_ == Flaw::backward_sign) scale_by(dx, -1);
+    if (flaw_ == Flaw::nan_gradient && !dx.device().is_meta()) without(dx, Flaw::nan_hidden);
     if (flaw_ == Flaw::gradient_overwritten) fill(dy, 0);
     if (flaw_ == Flaw::owned_gradient && dy.shared_body().use_count() == 1) fill(dx, 0);
     return {dx};
@@ -84,11 +88,23 @@ class Twice final : public autograd::Op {
     if (flaw_ == Flaw::meta_bytes && !meta) empty_like(x);
     if (flaw_ == Flaw::gradient_mode && !context.for_backward) fill(y, 3);
     if (flaw_ == Flaw::input_overwritten) scale_by(x, 2);
+    if (!meta && (flaw_ == Flaw::nan_hidden || flaw_ == Flaw::infinity_hidden)) without(y, flaw_);
     if (flaw_ == Flaw::leak) kept = y;
     if (flaw_ == Flaw::shortage_ignored) try {
         empty_like(x);
       } catch (const memory::OutOfMemory&) {
       }
+  }
+  // 0 for NaN, or a large number for an infinity.
+  static void without(const Tensor& x, Flaw flaw) {
+    visit_dtype(x.dtype(), [&]<class T>() {
+      T* values = x.data<T>();
+      for (int64_t i = 0; i < x.numel(); ++i) {
+        const auto value = convert<double>(values[i]);
+        if (flaw == Flaw::nan_hidden && std::isnan(value)) values[i] = convert<T>(0.0);
+        if (flaw == Flaw::infinity_hidden && std::isinf(value)) values[i] = convert<T>(60000.0);
+      }
+    });
   }
   static Tensor blind_to_strides(const Tensor& x) {
     Layout layout = x.layout();
@@ -183,6 +199,13 @@ TEST_CASE("harness: every flaw is found") {
   check_found(Flaw::leak, "bytes are held after everything was dropped");
   check_found(Flaw::shortage_ignored, "was refused and nothing was thrown");
   check_found(Flaw::empty_batch, "empty batch throws: twice: nothing there");
+  check_found(Flaw::nan_hidden, "float32: a NaN in input 0: output 0 is off: element [");
+  check_found(Flaw::nan_hidden, "NaN and infinities in input 0: output 0 is off: element [");
+  check_found(Flaw::infinity_hidden,
+              "bfloat16: an infinity in input 0: output 0 is off: element [");
+  check_found(Flaw::infinity_hidden, "a negative infinity in input 0: output 0 is off: element [");
+  check_found(Flaw::nan_gradient,
+              "nan as a gradient of output 0: the gradient of input 0 is finite");
   check_found(Flaw::caller, "twice says that it was called at :0, a path without 'test' in it");
 }
 

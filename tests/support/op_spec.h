@@ -63,6 +63,8 @@ struct OpSpec {
 ///  - each op inside knows the line that called it, in a file with "test" in its path;
 ///  - the meta device infers the same shapes and dtypes, and its account sees the same requests
 ///    and releases, forward and backward;
+///  - with NaN and infinities in the inputs, results are so where the reference's are, and finite
+///    and right elsewhere; gradients lose no NaN (non_finite.cc lists the ops that differ, and why);
 ///  - inputs and incoming gradients stay as they are; all bytes come back, also when any single
 ///    request is refused; the empty batch works; error cases throw the right text.
 std::vector<std::string> find_faults(const OpSpec& spec);
