@@ -135,3 +135,15 @@ TEST_CASE("there is a name for each class, whatever the line ends") {
   folder.write("batches.meta.txt", std::vector<uint8_t>(70'000, 'x'));
   CHECK(error_of(folder).starts_with("read_file: 'batches.meta.txt' has 68.4 KiB, more than"));
 }
+
+TEST_CASE("classes without an image are noted") {
+  TempFolder folder;
+  write_cifar10(folder);
+  CHECK(Cifar(folder.path(), "val").notes(0).empty());
+  folder.write("test_batch.bin", cifar_records({{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {7}, {8}}));
+  const Cifar cifar(folder.path(), "val");
+  CHECK(cifar.notes(0) ==
+        std::vector<std::string>{"'" + folder.path() +
+                                 "' (val): 1 of 10 classes has no image: 'class 9'"});
+  CHECK(cifar.notes(1).empty());
+}
