@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,15 +27,14 @@ constexpr const char* kTag = "loader";
 // Images that a worker takes at once: enough that the lock costs nothing beside reading small
 // images, few enough that all workers share the first batch.
 constexpr int64_t kChunk = 8;
-constexpr int kMaxWorkers = 1024;
 
 void check_options(const Dataset& dataset, LoaderOptions& options) {
   expect<ValueError>(options.batch >= 1, kTag, "expected a batch of at least 1, got {}",
                      options.batch);
-  expect<ValueError>(options.workers >= 0 && options.workers <= kMaxWorkers, kTag,
-                     "expected between 0 and {} workers, got {}", kMaxWorkers, options.workers);
-  expect<ValueError>(options.slots >= 0 && options.slots <= 2 * kMaxWorkers, kTag,
-                     "expected between 0 and {} slots, got {}", 2 * kMaxWorkers, options.slots);
+  expect<ValueError>(options.workers >= 0 && options.workers <= kMostWorkers, kTag,
+                     "expected between 0 and {} workers, got {}", kMostWorkers, options.workers);
+  expect<ValueError>(options.slots >= 0 && options.slots <= 2 * kMostWorkers, kTag,
+                     "expected between 0 and {} slots, got {}", 2 * kMostWorkers, options.slots);
   check_augment(options.augment, options.size);
   if (options.slots == 0) options.slots = options.workers + 2;
   const int64_t images = dataset.size();
@@ -124,6 +124,9 @@ Loader::Epoch::Epoch(const Dataset& dataset, const LoaderOptions& options, SlotP
         NoParallelScope no_parallel;
         work(/*until_front=*/false);
       });
+  } catch (const std::system_error& error) {  // of threads, as many as the system lets a user have
+    stop();
+    raise<ValueError>(kTag, "cannot start {} workers: {}", options.workers, error.what());
   } catch (...) {
     stop();
     throw;

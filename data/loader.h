@@ -40,12 +40,16 @@ enum class BadImage {
 /// Not a class: the default `ignore_index` of `cross_entropy`.
 inline constexpr int64_t kIgnoredLabel = -100;
 
+/// Of one loader.
+inline constexpr int kMostWorkers = 1024;
+
 struct LoaderOptions {
   /// Images in a batch.
   int64_t batch = 0;
   /// Height and width of a prepared image, in pixels.
   int size = 0;
-  /// Threads that read and prepare; 0 works in the thread that calls `next`.
+  /// Threads that read and prepare; at most `kMostWorkers`; 0 works in
+  /// the thread that calls `next`.
   int workers = 2;
   /// Batches held in host memory at once, those that the caller holds included; 0 is workers + 2.
   int slots = 0;

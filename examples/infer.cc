@@ -13,7 +13,11 @@
 #include "brim/examples/support/device_flag.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/exif_flag.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/output.h"
+#include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/program.h"
+#include "brim/examples/support/train_weights.h"
 #include "brim/io/atomic_file.h"
 #include "brim/io/npy.h"
 #include "brim/nn/fold.h"
@@ -47,31 +51,50 @@ struct InferFlags {
 void add_flags(CLI::App& app, InferFlags& f) {
   app.footer(kExamples);
   app.add_option("--weights", f.weights, "safetensors file, of train --save or of PyTorch")
-      ->required();
+      ->required()
+      ->type_name("FILE")
+      ->check(file_name());
   app.add_option("--model", f.model,
                  fmt::format("which model it is, where the file does not say: {}",
-                             fmt::join(nn::model_names(), ", ")));
-  app.add_option("--image", f.images, "JPEG or PNG files to classify");
-  app.add_option("--input", f.input, "npy file of images [N,H,W,3], normalised already");
-  app.add_option("--output", f.output, "npy file to write their logits to");
+                             fmt::join(nn::model_names(), ", ")))
+      ->type_name("NAME")
+      ->check(model_name());
+  app.add_option("--image", f.images, "JPEG or PNG files to classify")
+      ->type_name("FILE")
+      ->check(file_name());
+  app.add_option("--input", f.input, "npy file of images [N,H,W,3], normalised already")
+      ->type_name("FILE")
+      ->check(file_name());
+  app.add_option("--output", f.output, "npy file to write their logits to")
+      ->type_name("FILE")
+      ->check(file_name());
   app.add_option("--size", f.size,
                  "height and width in pixels that --image is brought to (default: the file's, else "
-                 "224)")
-      ->check(CLI::Range(1, nn::ModelCard::kLargestSide));
+                 "224), and that --input has")
+      ->check(whole_number(1, nn::ModelCard::kLargestSide));
   add_exif_flag(app, f.exif, "what the file says, else turn them");
   app.add_option("--classes", f.classes, "refuse a file whose model has another number of outputs")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--batch", f.batch, fmt::format("images of --input at once (default {})", kBatch))
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, kMostClasses));
+  app.add_option(
+         "--batch", f.batch,
+         fmt::format("images of --input at once (default {}); those of --image are taken one "
+                     "by one",
+                     kBatch))
+      ->check(whole_number(1, kMostImages));
   app.add_flag("--no-fold", f.keeps_norms,
                "batch norms as they are, instead of folded into the convolutions before them, "
                "which is faster and the same up to rounding");
-  app.add_option("--device", f.device, "cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", f.device, "cpu, cuda or cuda:N")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(parsed_by(check_device_name));
   add_tf32_flag(app, f.tf32);
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--seed", f.seed, "changes nothing: nothing here is random");
-  app.add_option("--json", f.json, "write results to this file, - for standard output");
+      ->check(thread_count());
+  app.add_option("--seed", f.seed, "changes nothing: nothing here is random")->check(seed_number());
+  app.add_option("--json", f.json, "write results to this file, - for standard output")
+      ->type_name("FILE")
+      ->check(file_name());
   app.add_flag("--quiet", f.quiet, "print errors only");
 }
 
@@ -81,10 +104,6 @@ void check_flags(const InferFlags& f) {
                      "expected either --image or --input");
   expect<ValueError>(f.input.empty() == f.output.empty(), "flags",
                      "expected --input and --output together");
-  expect<ValueError>(f.size == 0 || f.input.empty(), "flags",
-                     "--size is of --image: those of --input have their size");
-  expect<ValueError>(f.batch == 0 || f.images.empty(), "flags",
-                     "--batch is of --input: those of --image are taken one by one");
   if (!f.output.empty()) io::check_writable(f.output, "output");
 }
 
@@ -103,6 +122,10 @@ std::string non_finite_images(const Tensor& x) {
 
 void infer_array(const InferFlags& f, nn::LoadedModel& model, bool talk, Events& events) {
   Tensor x = io::read_npy(f.input);
+  const bool has_size = x.dim() == 4 && x.size(1) == f.size && x.size(2) == f.size;
+  expect<ValueError>(f.size == 0 || has_size, "flags",
+                     "--size {0} wants [N,{0},{0},3], but '{1}' is {2}", f.size, f.input,
+                     x.shape());
   int64_t batch = f.batch > 0 ? f.batch : kBatch;
   Tensor logits = logits_of(*model.module, x, model.classes, batch, f.input);
   if (const std::string warning = non_finite_images(x); !warning.empty())
@@ -111,7 +134,7 @@ void infer_array(const InferFlags& f, nn::LoadedModel& model, bool talk, Events&
   events.write(
       {{"input", f.input}, {"output", f.output}, {"shape", {logits.size(0), logits.size(1)}}});
   if (talk)
-    std::cout << fmt::format("{}: logits {} of {}\n", f.output, to_string(logits.shape()),
+    std::cout << fmt::format("{}: logits {} of {}\n", shown(f.output), to_string(logits.shape()),
                              model.card.model);
 }
 
@@ -123,7 +146,7 @@ void infer_image(const std::string& path, const std::vector<Guess>& guesses, boo
         {{"index", guess.index}, {"name", guess.name}, {"probability", guess.probability}});
   events.write({{"image", path}, {"top", top}});
   if (!talk) return;
-  std::cout << path << '\n';
+  std::cout << shown(path) << '\n';
   for (const Guess& guess : guesses)
     std::cout << fmt::format("{:7.2f}%  {}\n", 100 * guess.probability, guess.name);
 }
@@ -157,14 +180,17 @@ void infer(const InferFlags& f) {
   expect<ValueError>(f.classes == 0 || f.classes == model.classes, "flags",
                      "--classes {}, but the model in '{}' has {}", f.classes, f.weights,
                      model.classes);
+  if (talk && !model.prefix.empty())
+    std::cout << shown(said_of_prefix(f.weights, model.prefix)) << std::endl;
   Recipe recipe = recipe_of(model.card, f.size);
   recipe.exif = f.exif.value_or(recipe.exif);
   if (!f.quiet)
-    recipe.note = [](const std::string& fault) { std::cerr << "infer: " << fault << '\n'; };
+    recipe.note = [](const std::string& fault) { std::cerr << "infer: " << shown(fault) << '\n'; };
   if (!f.keeps_norms) nn::fold_batch_norms(*model.module, {1, recipe.size, recipe.size, 3});
   const autograd::InPlaceScope in_place(true);
   if (!f.input.empty()) infer_array(f, model, talk, events);
   infer_images(f, model, recipe, talk, events);
+  events.open();
   keep_engines(device);
 }
 

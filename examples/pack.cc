@@ -15,6 +15,8 @@
 #include "brim/base/bytes.h"
 #include "brim/base/error.h"
 #include "brim/examples/support/events.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/output.h"
 #include "brim/examples/support/program.h"
 #include "brim/io/atomic_file.h"
 #include "brim/io/input_file.h"
@@ -46,16 +48,26 @@ struct PackFlags {
 
 void add_flags(CLI::App& app, PackFlags& f) {
   app.footer(kExamples);
-  app.add_option("input", f.input, "CSV file of lifetimes")->type_name("IN.CSV")->required();
+  app.add_option("input", f.input, "CSV file of lifetimes")
+      ->type_name("IN.CSV")
+      ->check(file_name())
+      ->required();
   app.add_option("output", f.output, "CSV file to write them to with offsets")
-      ->type_name("OUT.CSV");
-  app.add_option("--capacity", f.capacity, "stop as soon as they fit into so much: 1048576, 1MiB");
+      ->type_name("OUT.CSV")
+      ->check(file_name());
+  app.add_option("--capacity", f.capacity, "stop as soon as they fit into so much: 1048576, 1MiB")
+      ->type_name("SIZE")
+      ->check(byte_size(1));
   app.add_option("--time-limit", f.time_limit,
                  "seconds to search; with it results may differ from run to run (default: a fixed "
                  "amount of work)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--seed", f.seed, "of the random choices")->capture_default_str();
-  app.add_option("--json", f.json, "write results to this file, - for standard output");
+      ->check(number({.most = 1e9, .above_least = true}));
+  app.add_option("--seed", f.seed, "of the random choices")
+      ->capture_default_str()
+      ->check(seed_number());
+  app.add_option("--json", f.json, "write results to this file, - for standard output")
+      ->type_name("FILE")
+      ->check(file_name());
   app.add_flag("--quiet", f.quiet, "print errors only");
 }
 
@@ -75,8 +87,6 @@ memory::PackOptions options_of(const PackFlags& f) {
   memory::PackOptions options{.seed = f.seed};
   if (!f.capacity.empty()) {
     options.capacity = parse_bytes(f.capacity);
-    expect<ValueError>(options.capacity > 0, "flags", "expected a --capacity above 0, got {}",
-                       f.capacity);
     options.nodes = kNodesForCapacity;
   }
   if (f.time_limit > 0) {
@@ -131,9 +141,10 @@ void write_event(Events& events, const Packed& packed) {
 void tell(const std::string& input, const Packed& packed) {
   const memory::Packing& packing = packed.packing;
   std::cout << fmt::format(
-      "{}: {} buffers in {} bytes ({}), {:.3f}% above the lower bound; {}; {:.3f} s\n", input,
-      packing.offsets.size(), packing.height, format_bytes(packing.height), 100 * packing.gap(),
-      packing.proved ? "no packing is lower" : "a lower one may exist", packed.seconds);
+      "{}: {} buffers in {} bytes ({}), {:.3f}% above the lower bound; {}; {:.3f} s\n",
+      shown(input), packing.offsets.size(), packing.height, format_bytes(packing.height),
+      100 * packing.gap(), packing.proved ? "no packing is lower" : "a lower one may exist",
+      packed.seconds);
 }
 
 void pack_file(const PackFlags& f) {
@@ -143,6 +154,7 @@ void pack_file(const PackFlags& f) {
   Events events(f.json);
   Packed packed = pack_rows(rows, options);
   write_event(events, packed);
+  events.open();
   if (!packed.misfit.empty())
     throw DoesNotFit{fmt::format("'{}' does not fit {}: {}", f.input, f.capacity, packed.misfit)};
   if (!f.output.empty()) write_rows(f.output, rows, packed.packing);

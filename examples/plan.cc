@@ -8,6 +8,7 @@
 #include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/data_notes.h"
 #include "brim/examples/support/events.h"
+#include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/plan_report.h"
 #include "brim/examples/support/planned_device.h"
@@ -58,6 +59,7 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   write_files(result, flags, outputs);
   if (!outputs.curve.empty()) draw_recompute_curve(outputs.curve, flags, data, recompute);
   events.write(plan_json(result, flags));
+  events.open();
   if (!flags.quiet && !events.owns_stdout()) {
     for (const std::string& line : DataNotes(data).next()) fmt::print("{}\n", line);
     print_plan(result, flags, data);
@@ -76,7 +78,9 @@ int main(int argc, char** argv) {
   PlanOutputs outputs;
   add_model_flags(app, flags);
   app.add_option("--init", flags.init,
-                 "safetensors file of the model that is planned for: a pruned one is smaller");
+                 "safetensors file of the model that is planned for: a pruned one is smaller")
+      ->type_name("FILE")
+      ->check(file_name());
   app.get_option("--device")
       ->description("cpu, cuda:N, or a card that need not be here: " + card_names());
   add_output_flags(app, outputs);

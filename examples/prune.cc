@@ -9,6 +9,7 @@
 #include "brim/examples/support/data_notes.h"
 #include "brim/examples/support/model_measure.h"
 #include "brim/examples/support/op_times_flag.h"
+#include "brim/examples/support/output.h"
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/prune_flags.h"
 #include "brim/examples/support/sensitivity.h"
@@ -49,6 +50,7 @@ class Prune {
   }
 
   void run() {
+    say_prefix();
     if (!flags_.sensitivity.empty()) draw_sensitivity();
     const ModelMeasure before = measure_model(flags_.train, data_, *model_);
     say_data_notes();
@@ -61,11 +63,18 @@ class Prune {
     const ModelMeasure after = measure_model(flags_.train, data_, *model_);
     say(comparison(before, after));
     events_.write({{"before", to_json(before)}, {"after", to_json(after)}});
+    events_.open();
   }
 
  private:
   void say(const std::string& text) const {
-    if (!flags_.train.quiet && !events_.owns_stdout()) std::cout << text << std::flush;
+    if (!flags_.train.quiet && !events_.owns_stdout()) std::cout << shown(text) << std::flush;
+  }
+
+  void say_prefix() const {
+    const std::string& path = flags_.train.init;
+    const std::string prefix = nn::name_prefix(*model_, io::SafetensorsFile(path));
+    if (!prefix.empty()) say(said_of_prefix(path, prefix) + '\n');
   }
 
   void say_data_notes() {

@@ -52,8 +52,8 @@ class SafetensorsFile {
   /// `memory::OutOfMemory`, and what `info` throws.
   Tensor read(std::string_view name) const;
   /// Into a tensor, wherever it is, converting where its dtype is another; straight into its bytes
-  /// where that is the same, it is contiguous and on the CPU. Throws `ShapeError` for another shape,
-  /// before anything is written, and what `read` throws.
+  /// where that is the same, it is contiguous and on the CPU. Throws `ShapeError` for another
+  /// shape, before anything is written, and what `read` throws.
   void read_into(std::string_view name, const Tensor& to) const;
 
  private:
@@ -72,14 +72,15 @@ struct NamedBytes {
 /// Writes a file, replacing what is there only when it is whole. The same tensors give the same
 /// bytes in whatever order they come: elements of 8 bytes first, then 4, 2 and 1, by name among
 /// themselves, so that all are aligned. Throws `FileError` where it cannot be written, `ValueError`
-/// for a name that is given twice, is unprintable or "__metadata__", and for more than
+/// for a name that is given twice, is unprintable, not UTF-8 or "__metadata__", and for more than
 /// 100,000 tensors, 10,000 entries of metadata or 100 MB of header, which no reader takes;
-/// `DeviceError` for a tensor of the meta device.
+/// `DeviceError` for a tensor of the meta device. What is not UTF-8 in strings of the metadata,
+/// such as paths, is escaped (base/utf8.h).
 void write_safetensors(const std::string& path, std::span<const NamedBytes> tensors,
                        const Metadata& metadata = {});
 
-/// Throws the `ValueError` that `write_safetensors` would throw for it: names that are unprintable
-/// or too long, strings that are not UTF-8, too much of both. For what is known long before.
+/// Throws the `ValueError` that `write_safetensors` would throw for it: names that are unprintable,
+/// too long or not UTF-8, too much of both. For what is known long before.
 void check_metadata(const Metadata& metadata);
 
 }  // namespace brim::io

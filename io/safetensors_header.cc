@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "brim/base/utf8.h"
 #include "brim/io/plain_text.h"
 #include "brim/io/tensor_bytes.h"
 
@@ -210,7 +211,7 @@ std::string format_header(std::span<const TensorInfo> tensors, const Metadata& m
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   for (const auto& [key, value] : metadata) {
     expect<ValueError>(is_plain_text(key), kTag, "'{}' cannot be a name in metadata", key);
-    header[kMetadataKey][key] = value;
+    header[kMetadataKey][key] = escaped_utf8(value);
   }
   for (const TensorInfo& tensor : tensors) {
     expect<ValueError>(tensor.name != kMetadataKey && is_plain_text(tensor.name), kTag,
@@ -224,7 +225,7 @@ std::string format_header(std::span<const TensorInfo> tensors, const Metadata& m
   try {
     text = header.dump();
   } catch (const nlohmann::json::exception&) {
-    raise<ValueError>(kTag, "a name or a string of the metadata is not UTF-8");
+    raise<ValueError>(kTag, "a name is not UTF-8");
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
   expect<ValueError>(text.size() <= size_t{kLongestHeader}, kTag,

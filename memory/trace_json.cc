@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "brim/base/error.h"
+#include "brim/base/json_text.h"
 
 namespace brim::memory {
 namespace {
@@ -237,9 +238,7 @@ class Reader {
 
 }  // namespace
 
-std::string to_json(const Trace& trace) {
-  return Writer().write(trace).dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string to_json(const Trace& trace) { return json_text(Writer().write(trace)); }
 
 Trace trace_from_json(std::string_view text) {
   const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -23,7 +23,7 @@
 namespace brim::memory {
 
 /// Throws `ValueError` for numbers that JSON does not have and for text of more than 1,024 bytes.
-/// Bytes that are not UTF-8 are replaced.
+/// Bytes that are not UTF-8 are escaped (base/utf8.h).
 std::string to_json(const Trace& trace);
 
 /// The same trace again, to the bit. `text` may come from anywhere: throws `FileError` naming the

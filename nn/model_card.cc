@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "brim/base/utf8.h"
 #include "brim/io/plain_text.h"
 
 namespace brim::nn {
@@ -20,15 +21,6 @@ constexpr size_t kLongestEntry = 4 << 20;
 constexpr size_t kLongestShown = 60;  // of a name that is refused
 constexpr size_t kChannels = 3;
 constexpr uint64_t kLargestSize = uint64_t{1} << 40;  // along an axis of a tensor
-
-bool is_utf8(const std::string& text) {
-  try {
-    (void)json(text).dump();
-    return true;
-  } catch (const json::exception&) {
-    return false;
-  }
-}
 
 /// What is wrong with a name; "" for nothing.
 std::string_view fault_of_name(const std::string& name) {
@@ -169,7 +161,9 @@ std::string list_of(const std::vector<float>& values) {
 
 }  // namespace
 
-io::Metadata to_metadata(const ModelCard& card) {
+io::Metadata to_metadata(const ModelCard& given) {
+  ModelCard card = given;
+  for (std::string& name : card.classes) name = escaped_utf8(name);  // folders have any bytes
   std::string fault = fault_of(card);
   expect<ValueError>(fault.empty(), kTag, "{}", fault);
   io::Metadata metadata{{"format", "pt"}};

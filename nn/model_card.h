@@ -39,7 +39,8 @@ struct ModelCard {
 };
 
 /// The entries that are known, and "format": "pt", which tells others that names and layouts are
-/// PyTorch's. Throws `ValueError` for a card that `card_of` would refuse, naming the entry.
+/// PyTorch's. Classes whose names are not UTF-8 are written escaped (base/utf8.h). Throws
+/// `ValueError` for a card that `card_of` would refuse, naming the entry.
 io::Metadata to_metadata(const ModelCard& card);
 
 /// The card of a file. It is untrusted: throws `FileError` naming the file and the entry where a

@@ -57,7 +57,7 @@ std::string listed(const std::vector<std::string>& names, const std::vector<std:
 
 /// The nearest names are looked for among those that only the other side has.
 void require_all(const LoadReport& report, const std::string& path) {
-  const auto& [missing, unexpected, skipped] = report;
+  const auto& [missing, unexpected, skipped, prefix] = report;
   if (missing.empty() && unexpected.empty()) return;
   std::string text;
   if (!missing.empty()) text = "the file has no " + listed(missing, unexpected);
@@ -80,8 +80,19 @@ std::vector<std::string> skipped_parts(Module& module) {
   return names;
 }
 
+/// "module.layer1." of "module.layer1.0.weight" and "module.layer1.1.weight".
+std::string_view shared_parts(const SafetensorsFile& file) {
+  if (file.tensors().empty()) return "";
+  // They are sorted: what the first and the last share, all do.
+  std::string_view first = file.tensors().front().name, last = file.tensors().back().name;
+  const auto differs = std::ranges::mismatch(first, last).in1;
+  const auto shared = first.substr(0, static_cast<size_t>(differs - first.begin()));
+  return shared.substr(0, shared.rfind('.') + 1);
+}
+
 Match match(Module& module, const SafetensorsFile& file, const LoadOptions& options) {
   Match match{tensors_of(module), {}};
+  const std::string prefix = match.report.prefix = name_prefix(module, file);
   std::set<std::string> ignored = counters_of(module);
   if (options.new_head) {
     std::string head = classifier_head(module);
@@ -93,13 +104,14 @@ Match match(Module& module, const SafetensorsFile& file, const LoadOptions& opti
   }
   std::vector<std::string> skipped = skipped_parts(module);
   for (const io::TensorInfo& tensor : file.tensors()) {
-    if (match.tensors.contains(tensor.name) || ignored.contains(tensor.name)) continue;
+    const std::string name = tensor.name.substr(prefix.size());
+    if (match.tensors.contains(name) || ignored.contains(name)) continue;
     bool skip = std::ranges::any_of(
-        skipped, [&](const std::string& part) { return is_at_or_below(tensor.name, part); });
-    (skip ? match.report.skipped : match.report.unexpected).push_back(tensor.name);
+        skipped, [&](const std::string& part) { return is_at_or_below(name, part); });
+    (skip ? match.report.skipped : match.report.unexpected).push_back(name);
   }
   std::erase_if(match.tensors, [&](const auto& entry) {
-    bool missing = file.find(entry.first) == nullptr;
+    bool missing = file.find(prefix + entry.first) == nullptr;
     if (missing) match.report.missing.push_back(entry.first);
     return missing;
   });
@@ -108,9 +120,9 @@ Match match(Module& module, const SafetensorsFile& file, const LoadOptions& opti
 }
 
 /// Shapes and dtypes; a classifier of other classes is the most likely reason for another shape.
-void check_tensors(const ByName& wanted, const SafetensorsFile& file, const std::string& head) {
-  for (const auto& [name, tensor] : wanted) {
-    const io::TensorInfo& info = file.info(name);
+void check_tensors(const Match& match, const SafetensorsFile& file, const std::string& head) {
+  for (const auto& [name, tensor] : match.tensors) {
+    const io::TensorInfo& info = file.info(match.report.prefix + name);
     bool of_head = !head.empty() && is_at_or_below(name, head);
     expect<FileError>(info.shape == tensor.shape(), kTag,
                       "'{}': tensor '{}' is {}, but {} in the model{}", file.path(), name,
@@ -140,7 +152,7 @@ void refuse_folded(const Module& module) {
 Match checked_match(Module& module, const SafetensorsFile& file, const LoadOptions& options) {
   refuse_folded(module);
   Match found = match(module, file, options);
-  check_tensors(found.tensors, file, last_linear(module));
+  check_tensors(found, file, last_linear(module));
   return found;
 }
 
@@ -155,6 +167,20 @@ Tensor in_file_layout(const Tensor& tensor) {
   layout.shape = {n[0], n[3], n[1], n[2]};
   layout.strides = {s[0], s[3], s[1], s[2]};
   return Tensor(tensor.storage(), layout);
+}
+
+std::string name_prefix(const Module& module, const SafetensorsFile& file) {
+  const ByName tensors = tensors_of(module);
+  const std::string_view shared = shared_parts(file);
+  auto has_one_without = [&](size_t prefix) {
+    return std::ranges::any_of(file.tensors(), [&](const io::TensorInfo& tensor) {
+      return tensors.contains(std::string_view(tensor.name).substr(prefix));
+    });
+  };
+  if (has_one_without(0)) return "";
+  for (size_t dot = shared.find('.'); dot != shared.npos; dot = shared.find('.', dot + 1))
+    if (has_one_without(dot + 1)) return std::string(shared.substr(0, dot + 1));
+  return "";
 }
 
 std::string classifier_head(Module& module) {
@@ -182,10 +208,10 @@ LoadReport load_weights(Module& module, const SafetensorsFile& file, const LoadO
   Match found = checked_match(module, file, options);
   memory::StagingScope staging;
   for (const auto& [name, tensor] : found.tensors) {
-    file.read_into(name, tensor);
+    file.read_into(found.report.prefix + name, tensor);
     expect<FileError>(!has_non_finite(tensor), kTag,
                       "'{}': tensor '{}' has values that are not finite (NaN or infinity)",
-                      file.path(), name);
+                      file.path(), found.report.prefix + name);
   }
   return std::move(found.report);
 }

@@ -6,7 +6,9 @@
 // What has four axes has its channels last here and second there: [out,R,S,in] is stored as
 // [out,in,R,S]. All else is stored as it is. PyTorch's batch norms also count their batches, in
 // `num_batches_tracked`, which nothing here uses: it is written as 0, and may be missing or there
-// when a file is read.
+// when a file is read. Wrappers put `module.`, `_orig_mod.` or `model.` in front of all names of a
+// model, one or several of them: whatever all names of a file begin with is taken off where the
+// model has none of them as they are.
 #pragma once
 
 #include <string>
@@ -27,13 +29,20 @@ struct LoadOptions {
   bool new_head = false;
 };
 
-/// Names that only one of the two has; the first two are empty after a strict load.
+/// Names that only one of the two has; the first two are empty after a strict load. Those of the
+/// file are without its prefix.
 struct LoadReport {
   std::vector<std::string> missing;     ///< of the model, not in the file
   std::vector<std::string> unexpected;  ///< in the file, not of the model
   /// In the file, and of a part that the model leaves out (`Module::skipped_in_files`).
   std::vector<std::string> skipped;
+  std::string prefix;  ///< what was taken off the file's names, "module." say; "" for nothing
 };
+
+/// What `load_weights` takes off the names of this file for this model: the shortest run of whole
+/// parts ("module.", "module.model.") that all of them begin with and without which the model has
+/// one of them; "" where it has one already, or never.
+std::string name_prefix(const Module& module, const io::SafetensorsFile& file);
 
 /// Writes parameters and buffers, in the model's dtype, replacing what is at `path` only when the
 /// file is whole. Throws `ValueError` while a parameter has no values, for a card that makes no

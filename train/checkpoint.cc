@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "brim/base/nearest.h"
+#include "brim/base/utf8.h"
 #include "brim/core/transfer.h"
 #include "brim/io/atomic_file.h"
 #include "brim/io/checksum.h"
@@ -321,6 +322,7 @@ Checkpoints::Checkpoints(std::string folder, CheckpointOptions options)
     : folder_(std::move(folder)), options_(std::move(options)) {
   expect<ValueError>(options_.keep >= 1, kTag, "expected to keep at least 1 file, got {}",
                      options_.keep);
+  for (auto& [name, value] : options_.identity) value = escaped_utf8(value);  // as it is read
   io::check_metadata(to_metadata({.identity = options_.identity}));
   std::error_code error;
   fs::create_directories(folder_, error);

@@ -1,7 +1,9 @@
 #include "brim/examples/support/algorithm_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <iostream>
 
+#include "brim/examples/support/output.h"
 #include "brim/examples/support/plan_file.h"
 #include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/train_plan.h"
@@ -12,7 +14,7 @@
 namespace brim::examples {
 namespace {
 
-void say(const std::string& text) { fmt::print(stderr, "{}\n", text); }
+void say(const std::string& text) { std::cerr << shown(text) << std::endl; }
 
 /// Offers what `text` has, which is from `where`.
 void offer(Device device, const std::string& text, const std::string& where) {

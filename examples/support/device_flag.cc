@@ -8,6 +8,9 @@
 namespace brim::examples {
 
 Device device_for(const std::string& name, const char* purpose) {
+  expect<DeviceError>(name == "cpu" || name == "meta" || name.starts_with("cuda"), "device",
+                      "--device {} is a card that plan knows; to {} take cpu, cuda or cuda:N", name,
+                      purpose);
   Device device = parse_device(name);
   expect<DeviceError>(!device.is_meta(), "device", "--device meta computes nothing; use cpu");
   if (!device.is_cuda()) return device;

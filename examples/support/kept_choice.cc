@@ -1,8 +1,11 @@
 #include "brim/examples/support/kept_choice.h"
 
 #include <cmath>
+#include <iostream>
 
+#include "brim/base/json_text.h"
 #include "brim/examples/support/events.h"
+#include "brim/examples/support/output.h"
 #include "brim/examples/support/plan_file.h"
 #include "brim/examples/support/run_identity.h"
 #include "brim/examples/support/train_plan.h"
@@ -65,19 +68,18 @@ std::string to_text(const KeptChoice& choice) {
       for (memory::Fate fate : call) text += kFates[static_cast<size_t>(fate)];
       calls.push_back(text);
     }
-  return Json{{"question", choice.question},
-              {"name", choice.recompute.fates ? choice.recompute.name : ""},
-              {"fates", calls},
-              {"dropped", choice.dropped},
-              {"offloaded", choice.offloaded},
-              {"wait_seconds", choice.recompute.wait_seconds}}
-      .dump();
+  return json_text(Json{{"question", choice.question},
+                        {"name", choice.recompute.fates ? choice.recompute.name : ""},
+                        {"fates", calls},
+                        {"dropped", choice.dropped},
+                        {"offloaded", choice.offloaded},
+                        {"wait_seconds", choice.recompute.wait_seconds}});
 }
 
 std::optional<KeptChoice> kept_choice_from(std::string_view text, const std::string& question) {
   try {
     const Json json = Json::parse(text);
-    if (json.at("question") != question) return {};
+    if (json.at("question") != escaped_utf8(question)) return {};
     return choice_from(json);
   } catch (const Json::exception& error) {
     raise<FileError>(kTag, "what is recomputed is damaged: {}", error.what());
@@ -100,7 +102,7 @@ bool take_kept_choice(TrainFlags& flags, const TrainData& data) {
     return true;
   } catch (const FileError& error) {
     // Of a file that is no plan at all it is said when the plan is taken.
-    if (!flags.quiet) fmt::print(stderr, "{}; planned again\n", error.what());
+    if (!flags.quiet) std::cerr << shown(error.what()) << "; planned again" << std::endl;
     return false;
   }
 }

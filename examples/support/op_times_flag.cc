@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "brim/examples/support/flag_values.h"
 #include "brim/train/calibration.h"
 
 namespace brim::examples {
@@ -13,7 +14,8 @@ void add_op_times_flag(CLI::App& app, TrainFlags& flags) {
                  "and kept in $BRIM_CACHE_DIR, $XDG_CACHE_HOME/brim or ~/.cache/brim; nominal, "
                  "500 GFLOP/s and 73 GB/s on every machine; measured, each op of this very model "
                  "timed now. Copies to the host are nominal in each case")
-      ->check(CLI::IsMember({"calibrated", "nominal", "measured"}))
+      ->type_name("SOURCE")
+      ->check(one_of({"calibrated", "nominal", "measured"}))
       ->capture_default_str();
 }
 

@@ -7,6 +7,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
+#include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/recompute_curve.h"
 #include "brim/io/atomic_file.h"
@@ -80,12 +81,20 @@ void print_planners(const PlanResult& result) {
 void add_output_flags(CLI::App& app, PlanOutputs& outputs) {
   app.add_option("--json", outputs.json,
                  "write the plan's numbers to this file, - for standard "
-                 "output");
-  app.add_option("--html", outputs.html, "draw the step and its arena: one page for a browser");
-  app.add_option("--csv", outputs.csv, "write the lifetimes of all buffers, for pack");
+                 "output")
+      ->type_name("FILE")
+      ->check(file_name());
+  app.add_option("--html", outputs.html, "draw the step and its arena: one page for a browser")
+      ->type_name("FILE")
+      ->check(file_name());
+  app.add_option("--csv", outputs.csv, "write the lifetimes of all buffers, for pack")
+      ->type_name("FILE")
+      ->check(file_name());
   app.add_option("--recompute-curve", outputs.curve,
                  "draw bytes against the time of recomputing: .html for a browser, .svg the "
-                 "picture alone");
+                 "picture alone")
+      ->type_name("FILE")
+      ->check(file_name());
 }
 
 void check_outputs(const PlanOutputs& outputs) {

@@ -47,6 +47,13 @@ PlannedGpu open_gpu(const TrainFlags& flags) {
 
 }  // namespace
 
+void check_device_name(const std::string& name) {
+  if (is_device(name))
+    parse_device(name);
+  else
+    card_named(name);
+}
+
 std::string card_names() {
   std::vector<std::string_view> names;
   for (const Card& card : cards()) names.push_back(card.name);

@@ -26,6 +26,9 @@ bool has_lost_memory(TrainFlags& flags, int64_t planned);
 /// Of the GPU's context; null on a CPU, and where it is not known.
 Json context_bytes(const TrainFlags& flags);
 
+/// Throws `DeviceError` for what is no device and no card, with the nearest.
+void check_device_name(const std::string& name);
+
 /// "t4-16gb, a10-24gb, ...".
 std::string card_names();
 

@@ -4,11 +4,19 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
+#include <memory>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
 #include <vector>
 
 #include "brim/base/error.h"
 #include "brim/base/nearest.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/output.h"
 
 namespace brim::examples {
 namespace {
@@ -38,33 +46,81 @@ void stand_where_the_person_stands() {
 
 int fail(const CLI::App& app, const std::string& message, int code) {
   std::cout.flush();
-  std::cerr << app.get_name() << ": " << message << std::endl;
+  std::cerr << app.get_name() << ": " << shown(message) << std::endl;
   return code;
+}
+
+/// `fmt::print` has an exception of its own for it.
+std::string why_output_is_lost() {
+  try {
+    check_output();
+    return "";
+  } catch (const FileError& error) {
+    return error.what();
+  }
+}
+
+/// What the exception in hand has to say. Those of libraries speak of their own affairs.
+std::string text_of_exception() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const CLI::Error& error) {
+    return error.what();
+  } catch (const Stopped& stopped) {
+    return stopped.message;
+  } catch (const std::bad_alloc&) {
+    return "out of memory: the machine has no more for this program";
+  } catch (const std::length_error&) {
+    return "out of memory: something is larger than any memory";
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fmt::format("cannot use '{}': {}", error.path1().string(), error.code().message());
+  } catch (const std::system_error& error) {
+    if (std::string lost = why_output_is_lost(); !lost.empty()) return lost;
+    return fmt::format("the system refused something: {}", error.code().message());
+  } catch (const nlohmann::json::exception& error) {
+    return fmt::format("a text in JSON is not as it should be (number {})", error.id);
+  } catch (const std::exception& error) {
+    return fmt::format("an error that nobody expected, please report it: {}", error.what());
+  } catch (...) {
+    return "an error that nobody expected, please report it";
+  }
+}
+
+void run(CLI::App& app, int argc, char** argv, const std::function<void()>& body) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return check_output();
+  }
+  if (auto extras = app.remaining(); !extras.empty())
+    raise<ValueError>("flags", "{}", describe_extras(app, extras));
+  stand_where_the_person_stands();
+  try {
+    body();
+  } catch (const DoesNotFit&) {
+    check_output();  // an answer that nobody read is none
+    throw;
+  }
+  check_output();
 }
 
 }  // namespace
 
 int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& body) {
+  keep_standard_descriptors();
   app.allow_extras();
+  app.formatter(std::make_shared<FlagHelp>());
   app.get_formatter()->column_width(34);
   try {
-    app.parse(argc, argv);
-    if (auto extras = app.remaining(); !extras.empty())
-      return fail(app, describe_extras(app, extras), 1);
-    stand_where_the_person_stands();
-    body();
+    run(app, argc, argv, body);
     return 0;
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return fail(app, error.what(), 1);
   } catch (const DoesNotFit& refusal) {
     return fail(app, refusal.message, 2);
-  } catch (const Stopped& stopped) {
-    return fail(app, stopped.message, 1);
-  } catch (const std::exception& error) {
-    return fail(app, error.what(), 1);
+  } catch (...) {
+    return fail(app, text_of_exception(), 1);
   }
 }
 

@@ -1,6 +1,6 @@
 // What every bundled program does alike: flags with suggestions for mistyped ones, one clear line
-// per error, exit codes (0 success, 1 error, 2 does not fit), paths relative to where the person
-// stands.
+// per error, whichever library found it, exit codes (0 success, 1 error, 2 does not fit), output
+// that is lost as an error, paths relative to where the person stands.
 #pragma once
 
 #include <functional>

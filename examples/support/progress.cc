@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "brim/base/bytes.h"
+#include "brim/examples/support/output.h"
 #include "brim/memory/account.h"
 
 namespace brim::examples {
@@ -94,12 +95,13 @@ void Progress::show(const std::string& line, bool last) {
   if (plan_.quiet) return;
   if (terminal_) {
     // Wrapped lines cannot be drawn over.
-    std::string shown = last ? line : line.substr(0, columns() - 1);
-    std::cout << "\r\x1b[K" << shown << (last ? "\n" : "") << std::flush;
+    const std::string drawn = shown(last ? line : line.substr(0, columns() - 1));
+    std::cout << "\r\x1b[K" << drawn << (last ? "\n" : "") << std::flush;
     line_open_ = !last;
   } else {
-    std::cout << line << std::endl;
+    std::cout << shown(line) << std::endl;
   }
+  check_output();
   shown_ = Clock::now();
 }
 

@@ -1,5 +1,6 @@
 // Live progress of a training run on standard output: one line that is rewritten on a terminal, and
 // plain lines, a few per epoch, elsewhere. Loss and images/s of a step's line are moving averages.
+// A line that is lost throws what `check_output` throws (output.h).
 // For people: another program reads events.h, and exact numbers are in the reports of `Trainer`.
 #pragma once
 

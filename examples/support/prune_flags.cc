@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/planned_device.h"
 #include "brim/io/atomic_file.h"
 
@@ -33,44 +34,53 @@ shrink::PruneOptions PruneFlags::options() const {
 
 void add_flags(CLI::App& app, PruneFlags& f) {
   app.add_option("--weights", f.weights, "safetensors file of the trained model, see train --save")
-      ->required();
+      ->required()
+      ->type_name("FILE")
+      ->check(file_name());
   app.add_option("--to", f.to,
                  "what of the model's is to be left, and how much: " + goal_help() +
-                     " (default flops=0.5, or with --remove-blocks as many as there are)");
+                     " (default flops=0.5, or with --remove-blocks as many as there are)")
+      ->type_name("GOAL")
+      ->check(parsed_by([](const std::string& text) { parse_goal(text, "--to"); }));
   app.add_option("--remove-blocks", f.remove_blocks,
                  "first remove so many residual blocks: one after the other, that which costs the "
                  "least accuracy, each by itself")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   app.add_option(
          "--criterion", f.criterion,
          fmt::format("which channels go first: {}", fmt::join(shrink::criterion_names(), ", ")))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(one_of(shrink::criterion_names()));
   app.add_flag("--per-layer", f.per_layer,
                "the same share of each group of layers, not the least important of all");
   app.add_option("--multiple", f.multiple, "channels that a layer keeps are a multiple of this")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_option("--least", f.least, "share of its channels that every layer keeps")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number({.most = 1}));
   app.add_option("--exclude", f.exclude,
-                 "leave a module, layer1 say, as wide as it is; may be repeated");
+                 "leave a module, layer1 say, as wide as it is; may be repeated")
+      ->type_name("MODULE")
+      ->check(file_name());
   app.add_option("--gradient-batches", f.gradient_batches,
                  "batches whose gradients --criterion taylor looks at")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_option("--finetune-epochs", f.finetune_epochs,
                  "then train the pruned model so long, with the other flags, which are train's; "
                  "at a quarter of its usual rate, unless --lr says another")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   app.add_option("--sensitivity", f.sensitivity,
                  "before that, draw what each layer's channels are worth: accuracy without a share "
                  "of them, as a page for a browser")
-      ->type_name("FILE.html");
+      ->type_name("FILE.html")
+      ->check(file_name());
   app.add_option("--sensitivity-images", f.sensitivity_images,
                  "images to validate on for that, and for --remove-blocks")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   f.train.model.clear();
   add_flags(app, f.train);
   app.get_option("--model")->description("which it is (default: what the file says)");

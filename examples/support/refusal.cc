@@ -154,6 +154,7 @@ void refuse(const TrainFlags& flags, const TrainData& data, const StepMemory& ne
                 {"budget_bytes", flags.budget > 0 ? flags.budget : flags.limit()},
                 {"least_possible_bytes", refusal.least},
                 {"fits", refusal.fits}});
+  events.open();
   throw DoesNotFit{refusal.message};
 }
 

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "brim/examples/support/flag_values.h"
 #include "brim/io/atomic_file.h"
 
 namespace brim::examples {
@@ -59,7 +60,7 @@ void add_watch_flags(CLI::App& app, TrainFlags& f) {
       ->trigger_on_parse();
   app.add_option("--watch-every", f.watch_every, "with --watch-numerics: each so many updates")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
 }
 
 void check_watch_page(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "brim/base/error.h"
+#include "brim/examples/support/flag_values.h"
 
 namespace brim::examples {
 namespace {
@@ -32,17 +33,19 @@ data::ColorJitter parse_color_jitter(std::string_view text) {
 
 void add_augment_flags(CLI::App& app, AugmentFlags& f) {
   app.add_option("--color-jitter", f.color_jitter_text,
-                 "random brightness, contrast, saturation and hue: how far each may go, B,C,S,H");
+                 "random brightness, contrast, saturation and hue: how far each may go, B,C,S,H")
+      ->type_name("B,C,S,H")
+      ->check(parsed_by([](const std::string& text) { parse_color_jitter(text); }));
   app.add_option("--random-erasing", f.random_erasing,
                  "share of the images that lose a random rectangle")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number({.most = 1}));
   app.add_option("--mixup", f.mix.mixup,
                  "blend images and their labels in pairs, with shares from Beta(ALPHA, ALPHA)")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->type_name("ALPHA");
   app.add_option("--cutmix", f.mix.cutmix,
                  "exchange rectangles of images, and labels with them; with --mixup, one of both")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->type_name("ALPHA");
 }
 

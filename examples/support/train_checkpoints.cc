@@ -5,6 +5,7 @@
 #include "brim/base/instructions.h"
 #include "brim/base/parallel.h"
 #include "brim/examples/support/algorithm_flags.h"
+#include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/run_identity.h"
 
 namespace brim::examples {
@@ -25,14 +26,15 @@ io::Metadata notes_of(const TrainFlags& flags, int64_t micro_batch) {
 }  // namespace
 
 void add_checkpoint_flags(CLI::App& app, TrainFlags& f) {
-  app.add_option(
-      "--checkpoint", f.checkpoint,
-      "keep checkpoints in this folder, one after each epoch; Ctrl-C then ends with one");
+  app.add_option("--checkpoint", f.checkpoint,
+                 "keep checkpoints in this folder, one after each epoch; Ctrl-C then ends with one")
+      ->type_name("DIR")
+      ->check(file_name());
   app.add_option("--checkpoint-every", f.checkpoint_every, "and one after so many updates each")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_option("--keep", f.keep, "so many checkpoints")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_flag("--resume", f.resume, "go on from the newest checkpoint, if there is one");
 }
 

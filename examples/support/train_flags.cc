@@ -6,13 +6,15 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string>
 
 #include "brim/base/bytes.h"
-#include "brim/base/nearest.h"
 #include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/dtype_flag.h"
 #include "brim/examples/support/exif_flag.h"
+#include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/op_times_flag.h"
+#include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/run_profile.h"
 #include "brim/examples/support/run_watch.h"
 #include "brim/examples/support/train_checkpoints.h"
@@ -43,67 +45,81 @@ constexpr const char* kExamples = R"(Examples:
 
 bool is_found(const std::string& batch) { return batch == kAutoBatch || batch == kFastestBatch; }
 
-std::optional<int64_t> parse_batch(const std::string& text) {
-  int64_t batch = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
-  if (error != std::errc{} || end != text.data() + text.size() || batch < 1) return {};
-  return batch;
-}
-
 /// For CLI11: what is wrong with the text, or nothing.
 std::string check_batch(const std::string& text) {
-  if (is_found(text) || parse_batch(text)) return {};
-  return fmt::format("expected a number of images above 0, auto or fastest, got {}", text);
+  if (is_found(text) || is_whole_number(text, 1, kMostImages)) return {};
+  return fmt::format("expected a number of images from 1 to {}, auto or fastest, got '{}'",
+                     kMostImages, text);
 }
 
 /// Of "segments=N"; 0 for another text.
 int64_t parse_segments(std::string_view text) {
   constexpr std::string_view kName = "segments=";
   if (!text.starts_with(kName)) return 0;
-  text.remove_prefix(kName.size());
-  int64_t count = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  return error == std::errc{} && end == text.data() + text.size() && count > 0 ? count : 0;
+  const std::string count(text.substr(kName.size()));
+  return is_whole_number(count, 1, kMostCount) ? std::stoll(count) : 0;
 }
 
 std::string check_recompute(const std::string& text) {
   if (text == "off" || text == "free" || text == "auto" || parse_segments(text) > 0) return {};
-  return fmt::format("expected off, free, auto or segments=N, got {}", text);
+  return fmt::format("expected off, free, auto or segments=N, N from 1 to {}, got '{}'", kMostCount,
+                     text);
+}
+
+/// "5" or "5%".
+double parse_percent(std::string text) {
+  const std::string given = text;
+  if (text.ends_with('%')) text.pop_back();
+  double percent = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  expect<ValueError>(
+      error == std::errc{} && end == text.data() + text.size() && percent >= 0 && percent < 100,
+      "margin", "expected from 0 to below 100 percent, got '{}'", given);
+  return percent;
 }
 
 void add_training_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--epochs", f.epochs, "passes over the data (default 10; shapes 3)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_option("--steps", f.steps, "updates instead of epochs (default for synthetic: 10)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_option("--schedule", f.schedule, "constant, cosine, onecycle or step")
-      ->capture_default_str();
-  app.add_option("--warmup", f.warmup, "steps of linear warm-up before the schedule");
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(one_of({"constant", "cosine", "onecycle", "step"}));
+  app.add_option("--warmup", f.warmup, "steps of linear warm-up before the schedule")
+      ->check(whole_number(0));
   add_loss_scale_flag(app, f);
   app.add_option("--early-stop", f.early_stop,
                  "end when the accuracy was not better for so many epochs")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
 }
 
 void add_data_flags(CLI::App& app, TrainFlags& f) {
   app.add_option("--data", f.data,
                  "shapes, synthetic, or a folder: of train/<class>/* and val/<class>/*, of CIFAR's "
                  "binary files, or of MNIST's")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("DATA")
+      ->check(file_name());
   app.add_option("--model", f.model, fmt::format("{}", fmt::join(nn::model_names(), ", ")))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(model_name());
   app.add_option(
          "--size", f.size,
          "height and width of the input in pixels (default: that of CIFAR and MNIST, else the "
          "model's; for shapes a smaller one, also the model's)")
-      ->check(CLI::Range(1, nn::ModelCard::kLargestSide));
+      ->check(whole_number(1, nn::ModelCard::kLargestSide));
   app.add_option("--classes", f.classes, "outputs of the model (default: the data's)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, kMostClasses));
   app.add_option("--label-smoothing", f.label_smoothing,
                  "share of the target spread over all classes")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(number({.most = 1, .below_most = true}));
   app.add_option("--seed", f.seed, "of initial values, order and augmentation")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(seed_number());
 }
 
 void add_batch_flags(CLI::App& app, TrainFlags& f) {
@@ -112,30 +128,41 @@ void add_batch_flags(CLI::App& app, TrainFlags& f) {
          "images on the device at once; auto: the most that fit the budget; fastest: the fewest "
          "that are nearly as fast as any, timed now (default 64 up to 64 pixels, beyond and for "
          "shapes 32)")
+      ->type_name("N")
       ->check(check_batch);
   app.add_option("--effective-batch", f.effective_batch,
                  "images of an update, in micro-batches of --batch, the last one smaller")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, kMostImages));
   app.add_option("--micro-batches", f.micro_batches,
                  "parts of an update, in place of either --batch or --effective-batch")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, kMostImages));
   app.add_option("--max-batch", f.max_batch,
                  "the largest that auto and fastest may take (default: all images)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, kMostImages));
   app.add_option("--batch-multiple", f.batch_multiple, "auto and fastest take a multiple of this")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, kMostImages));
 }
 
 void add_budget_flags(CLI::App& app, TrainFlags& f) {
-  app.add_option("--device", f.device_name, "cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", f.device_name, "cpu, cuda or cuda:N")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(parsed_by(check_device_name));
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB");
+      ->check(thread_count());
+  app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB")
+      ->type_name("SIZE")
+      ->check(byte_size(1));
   app.add_option("--margin", f.margin_text,
                  "percent of the budget, or of the machine, that is left free for others (default: "
-                 "0, of a GPU without a budget 1, for what its libraries load later)");
-  app.add_option("--planner", f.planner, "arena, caching or direct")->capture_default_str();
+                 "0, of a GPU without a budget 1, for what its libraries load later)")
+      ->type_name("PERCENT")
+      ->check(parsed_by([](const std::string& text) { parse_percent(text); }));
+  app.add_option("--planner", f.planner, "arena, caching or direct")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(one_of({"arena", "caching", "direct"}));
 }
 
 void add_saving_flags(CLI::App& app, TrainFlags& f) {
@@ -156,6 +183,7 @@ void add_saving_flags(CLI::App& app, TrainFlags& f) {
          "elementwise ops and batch norm, which cost next to nothing; auto, free where that fits, "
          "else what the budget asks, at the least predicted time; segments=N (default auto with "
          "--budget, unless --batch is to be found; else free)")
+      ->type_name("HOW")
       ->check(check_recompute);
   app.add_option(
          "--offload", f.offload_text,
@@ -163,7 +191,8 @@ void add_saving_flags(CLI::App& app, TrainFlags& f) {
          "what is dropped where --recompute is auto, and of each what is predicted to be faster "
          "at a nominal 12 GB/s each way, whatever the machine; else alone. off (default on cpu: "
          "there they stay in the same memory, beyond the budget)")
-      ->check(CLI::IsMember({"off", "auto"}));
+      ->type_name("HOW")
+      ->check(one_of({"off", "auto"}));
   add_precision_flags(app, f);
   add_tf32_flag(app, f.tf32);
   add_benchmark_flag(app, f);
@@ -191,26 +220,38 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   add_checkpoint_flags(app, f);
   app.add_option("--workers", f.workers, "threads that read images ahead")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, data::kMostWorkers));
   app.add_option(
-      "--cache-images", f.cache_images_text,
-      "keep a split's images decoded in host memory, if all fit in this: 1GiB, 0; unasked "
-      "256MiB, on a CPU with a budget 0");
+         "--cache-images", f.cache_images_text,
+         "keep a split's images decoded in host memory, if all fit in this: 1GiB, 0; unasked "
+         "256MiB, on a CPU with a budget 0")
+      ->type_name("SIZE")
+      ->check(byte_size(0));
   app.add_flag("--skip-bad-images", f.skip_bad_images,
                "go on where an image cannot be read; each is named");
   app.add_flag("--check-images", f.check_images,
                "first read every image whole, and name all that cannot be read; a checkpoint then "
                "knows the images by their contents");
   add_exif_flag(app, f.exif, "turn them");
-  app.add_option("--save-plan", f.save_plan, "keep the arena planner's plan in this file");
-  app.add_option("--plan", f.plan, "take a kept plan, if it is of the same run, and do not plan");
+  app.add_option("--save-plan", f.save_plan, "keep the arena planner's plan in this file")
+      ->type_name("FILE")
+      ->check(file_name());
+  app.add_option("--plan", f.plan, "take a kept plan, if it is of the same run, and do not plan")
+      ->type_name("FILE")
+      ->check(file_name());
   app.add_option("--trace", f.trace,
-                 "draw what the first updates did: .html for a browser, .json for Perfetto");
+                 "draw what the first updates did: .html for a browser, .json for Perfetto")
+      ->type_name("FILE")
+      ->check(file_name());
   app.add_option("--profile", f.profile,
-                 "time every launch of a few updates: .html, by module and by op");
+                 "time every launch of a few updates: .html, by module and by op")
+      ->type_name("FILE.html")
+      ->check(file_name());
   add_watch_flags(app, f);
   add_pruning_flags(app, f);
-  app.add_option("--json", f.json, "write events to this file, - for standard output");
+  app.add_option("--json", f.json, "write events to this file, - for standard output")
+      ->type_name("FILE")
+      ->check(file_name());
 }
 
 namespace {
@@ -253,26 +294,13 @@ void check_offload(const TrainFlags& f) {
 // libraries load when they first compute with some size.
 constexpr double kGpuMargin = 1;
 
-/// "5", "5%" or "" for 0.
-double parse_percent(std::string text) {
-  if (text.empty()) return 0;
-  const std::string given = text;
-  if (text.ends_with('%')) text.pop_back();
-  double percent = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
-  expect<ValueError>(
-      error == std::errc{} && end == text.data() + text.size() && percent >= 0 && percent < 100,
-      "flags", "expected a --margin from 0 to below 100 percent, got {}", given);
-  return percent;
-}
-
 // Two of batch, effective batch and micro-batches say the third.
 void set_batch(TrainFlags& f) {
   const bool automatic = is_found(f.batch_text);
   expect<ValueError>(!automatic || f.micro_batches == 0, "flags",
                      "--batch {} finds the number of --micro-batches by itself", f.batch_text);
   if (!f.batch_text.empty() && !automatic)
-    f.batch = parse_batch(f.batch_text).value();
+    f.batch = std::stoll(f.batch_text);
   else if (f.micro_batches > 0 && f.effective_batch > 0)
     f.batch = (f.effective_batch + f.micro_batches - 1) / f.micro_batches;
   else if (!automatic)
@@ -292,12 +320,9 @@ void set_batch(TrainFlags& f) {
 }  // namespace
 
 void check_flags(TrainFlags& f) {
-  if (!f.budget_text.empty()) {
-    f.budget = parse_bytes(f.budget_text);
-    expect<ValueError>(f.budget > 0, "flags", "--budget must be above 0, got {}", f.budget_text);
-  }
+  if (!f.budget_text.empty()) f.budget = parse_bytes(f.budget_text);
   if (!f.cache_images_text.empty()) f.cache_images = parse_bytes(f.cache_images_text);
-  f.margin = parse_percent(f.margin_text);
+  if (!f.margin_text.empty()) f.margin = parse_percent(f.margin_text);
   if (f.margin_text.empty() && f.budget == 0 && f.gpu) f.margin = kGpuMargin;
   check_augment_flags(f.augment, f.data);
   bool files = f.data != "shapes" && f.data != "synthetic";
@@ -317,10 +342,6 @@ void check_flags(TrainFlags& f) {
   if (!f.init.empty()) f.optimizer.share_of_usual = recipe.fine_tuning;
   check_optimizer_flags(f.optimizer, recipe);
   f.optimizer.seed = f.seed;
-  const std::vector<std::string> planners{"arena", "caching", "direct"};
-  expect<ValueError>(std::ranges::find(planners, f.planner) != planners.end(), "flags",
-                     "expected arena, caching or direct, got --planner '{}'{}", f.planner,
-                     did_you_mean(f.planner, planners));
   expect<ValueError>(f.planner == "arena" || (f.plan.empty() && f.save_plan.empty()), "flags",
                      "--plan and --save-plan are for the arena planner, not for {}", f.planner);
   check_precision_flags(f);

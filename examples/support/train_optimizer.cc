@@ -6,8 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "brim/base/nearest.h"
 #include "brim/examples/support/dtype_flag.h"
+#include "brim/examples/support/flag_values.h"
 
 namespace brim::examples {
 namespace {
@@ -17,12 +17,6 @@ using Names = std::vector<std::string>;
 const Names& known_optimizers() {
   static const Names names{"sgd", "adamw"};
   return names;
-}
-
-void require_known(const char* what, const std::string& name, const Names& known) {
-  expect<ValueError>(std::ranges::find(known, name) != known.end(), "flags",
-                     "unknown {} '{}'; known: {}{}", what, name, fmt::join(known, ", "),
-                     did_you_mean(name, known));
 }
 
 bool exempts(const OptimizerFlags& flags, const char* kind) {
@@ -75,60 +69,67 @@ int64_t trained_elements(const nn::Module& model) {
 }  // namespace
 
 void add_optimizer_flags(CLI::App& app, OptimizerFlags& f) {
-  app.add_option("--optimizer", f.name, "sgd or adamw (default: the model's)");
+  app.add_option("--optimizer", f.name, "sgd or adamw (default: the model's)")
+      ->type_name("NAME")
+      ->check(one_of(known_optimizers()));
   app.add_option(
          "--lr", f.rate,
          "peak learning rate (default: the model's, for the images of an update; with "
          "--init a quarter of it; of the other optimizer sgd 0.1, adamw 0.001 at 64 images)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   app.add_option(
          "--recipe-batch", f.recipe_batch,
          "images of an update that --lr and --warmup are meant for; with others they follow "
          "--rate-rule (default with --lr: those of the run)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, kMostImages));
   app.add_option("--rate-rule", f.rate_rule,
                  "how the rate follows the images of an update: linear, sqrt or none (default: sgd "
-                 "linear, adamw sqrt)");
+                 "linear, adamw sqrt)")
+      ->type_name("NAME")
+      ->check(one_of({"linear", "sqrt", "none"}));
   app.add_option("--momentum", f.momentum,
-                 "Nesterov momentum of sgd (default: the model's, or 0.9)");
+                 "Nesterov momentum of sgd (default: the model's, or 0.9)")
+      ->check(number({.most = 1, .below_most = true}));
   app.add_option("--weight-decay", f.weight_decay,
                  "sgd: L2 penalty; adamw: decoupled (default: the model's; of the other optimizer "
                  "sgd 0.0005, adamw 0.01)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number({.most = 1e30}));
   app.add_option("--optimizer-state", f.state_text,
                  "what momentum and averages of gradients are kept in: f32, or bf16, rounded "
                  "stochastically: half the bytes and other numbers")
       ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "bf16"}));
+      ->type_name("TYPE")
+      ->check(one_of({"f32", "bf16"}));
   app.add_option("--no-decay", f.no_decay, "norm, bias or norm,bias: those do not decay")
+      ->type_name("KIND")
+      ->check(one_of({"norm", "bias"}))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->take_all();
   app.add_option("--clip-norm", f.clip.norm, "the largest norm of all gradients together")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   app.add_option("--clip-value", f.clip.value, "the largest magnitude of a gradient's element")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   app.add_option("--ema", f.ema,
                  "average the weights with this decay, 0.999 say (less in the first updates), and "
-                 "validate the averages");
+                 "validate the averages")
+      ->check(number({.most = 1, .below_most = true}));
   app.add_option("--freeze", f.freeze,
                  "leave a module or parameter, layer1 say, as it was loaded; may be repeated")
+      ->type_name("MODULE")
+      ->check(file_name())
       ->allow_extra_args(false)
       ->take_all();
 }
 
 void check_optimizer_flags(OptimizerFlags& f, const nn::TrainingRecipe& recipe) {
   if (f.name.empty()) f.name = recipe.optimizer;
-  require_known("optimizer", f.name, known_optimizers());
   f.recipe = f.name == recipe.optimizer ? recipe : usual_recipe(f.name);
-  for (const std::string& kind : f.no_decay) require_known("kind", kind, {"norm", "bias"});
   bool adamw = f.name == "adamw";
   expect<ValueError>(!adamw || !f.momentum, "flags",
                      "--momentum is for sgd, adamw has none: say --optimizer sgd");
   if (!adamw && !f.momentum) f.momentum = f.recipe.momentum;
   if (!f.weight_decay) f.weight_decay = f.recipe.weight_decay;
-  expect<ValueError>(f.ema >= 0 && f.ema < 1, "flags", "--ema must be from 0 to below 1, got {}",
-                     f.ema);
   if (f.rate_rule.empty()) f.rate_rule = adamw ? "sqrt" : "linear";
   optim::rate_rule_named(f.rate_rule);
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "brim/examples/support/dtype_flag.h"
+#include "brim/examples/support/flag_values.h"
 
 namespace brim::examples {
 namespace {
@@ -22,7 +23,7 @@ std::optional<double> parse_loss_scale(const std::string& text) {
 
 std::string check_loss_scale(const std::string& text) {
   if (text == "dynamic" || text == "none" || parse_loss_scale(text)) return {};
-  return fmt::format("expected dynamic, none or a number above 0, got {}", text);
+  return fmt::format("expected dynamic, none or a number above 0, got '{}'", text);
 }
 
 void check_precision(const TrainFlags& f) {
@@ -52,19 +53,22 @@ void add_precision_flags(CLI::App& app, TrainFlags& f) {
                  "f32; bf16 or f16: mixed precision, products in halves and parameters in float32, "
                  "fewer bytes and other numbers; auto: f32 where that fits, else bf16")
       ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "bf16", "f16", "auto"}));
+      ->type_name("TYPE")
+      ->check(one_of({"f32", "bf16", "f16", "auto"}));
   app.add_option(
          "--gradients", f.gradients_text,
          "what gradients of parameters wait for the update in: f32, or bf16: half the bytes "
          "and other numbers")
       ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "bf16"}));
+      ->type_name("TYPE")
+      ->check(one_of({"f32", "bf16"}));
   app.add_option(
          "--parameters", f.parameters_text,
          "f32; or bf16, with --precision bf16: weights of products without a copy in f32, "
          "rounded stochastically by the update (with --optimizer-state bf16: pure bfloat16)")
       ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "bf16"}));
+      ->type_name("TYPE")
+      ->check(one_of({"f32", "bf16"}));
 }
 
 void add_loss_scale_flag(CLI::App& app, TrainFlags& f) {
@@ -72,6 +76,7 @@ void add_loss_scale_flag(CLI::App& app, TrainFlags& f) {
                  "with --precision f16, what the loss is multiplied by so that small gradients are "
                  "not 0: dynamic, a number, or none")
       ->capture_default_str()
+      ->type_name("SCALE")
       ->check(check_loss_scale);
 }
 

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 
+#include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/prune_goal.h"
 #include "brim/examples/support/train_weights.h"
 
@@ -39,30 +40,36 @@ int64_t number_in(const io::Metadata& strings, const char* name) {
 void add_pruning_flags(CLI::App& app, TrainFlags& flags) {
   TrainPruneFlags& f = flags.prune;
   app.add_option(
-      "--prune-to", f.to,
-      "remove channels while training until so much of the model's is left: " + goal_help());
+         "--prune-to", f.to,
+         "remove channels while training until so much of the model's is left: " + goal_help())
+      ->type_name("GOAL")
+      ->check(parsed_by([](const std::string& text) { parse_goal(text, "--prune-to"); }));
   app.add_option("--prune-start", f.start,
                  "updates before the first are removed (default: a tenth of all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   app.add_option("--prune-end", f.end, "and before the last (default: half of all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   app.add_option("--prune-every", f.every,
                  "and from one pruning to the next (default: a twentieth of all)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_option("--prune-criterion", f.criterion,
                  fmt::format("which go first: {}", fmt::join(shrink::criterion_names(), ", ")))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(one_of(shrink::criterion_names()));
   app.add_option("--prune-multiple", f.multiple,
                  "channels that a layer keeps are a multiple of this")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_option("--prune-exclude", f.exclude,
-                 "leave a module, layer1 say, as wide as it is; may be repeated");
+                 "leave a module, layer1 say, as wide as it is; may be repeated")
+      ->type_name("MODULE")
+      ->check(file_name());
   app.add_option(
          "--scale-penalty", flags.scale_penalty,
          "add this times the magnitudes of all batch norms' scales to the loss, which makes "
          "small those that the criterion batch_norm removes: 1e-4, say")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number({.most = 1e30}));
 }
 
 void check_pruning_flags(TrainFlags& flags, const TrainData& data) {

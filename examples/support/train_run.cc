@@ -47,7 +47,7 @@ TrainFlags with_gpu(TrainFlags asked, const TrainFlags& now) {
 void run_training(TrainFlags flags) {
   const StandInScope plans_for(take_device(flags, "train"));
   check_flags(flags);
-  Events events(flags.json);
+  Events events(flags.json, {.append = flags.resume});
   if (flags.threads > 0) set_num_threads(flags.threads);
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
   set_algorithms(flags);
@@ -86,7 +86,7 @@ void run_training(TrainFlags flags) {
   {
     RunTrace trace(flags, plan, account);
     auto model = nn::make_model(flags.model, model_options(flags, data, flags.device));
-    load_initial_weights(flags, *model);
+    const std::string loaded = load_initial_weights(flags, *model);
     Updating updating = make_updating(flags.optimizer, *model);
     options.ema = updating.ema.get();
     const std::unique_ptr<optim::LossScaler> scaler = make_scaler(flags);
@@ -113,10 +113,12 @@ void run_training(TrainFlags flags) {
     trainer.on_best = [&](const EpochReport&) { save_best_weights(flags, data, *model); };
     trainer.should_stop = [&] { return checkpoints.stop_requested(); };
     report.say(small_images_warning(flags, data));
+    report.say(loaded);
     report.say(checkpoints.resume(trainer));
     report.say(other_classes(flags, data));
     report.say(kept.said);
     report.say(timed);
+    events.open();  // all that could refuse the run has been asked
     try {
       trainer.run();
     } catch (const Error&) {

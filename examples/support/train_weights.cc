@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "brim/examples/support/flag_values.h"
 #include "brim/io/atomic_file.h"
 
 namespace brim::examples {
@@ -57,10 +58,16 @@ void save(const TrainFlags& flags, const TrainData& data, nn::Module& model,
 }  // namespace
 
 void add_weight_flags(CLI::App& app, TrainFlags& f) {
-  app.add_option("--init", f.init, "safetensors file of weights to start from, also of PyTorch");
+  app.add_option("--init", f.init, "safetensors file of weights to start from, also of PyTorch")
+      ->type_name("FILE")
+      ->check(file_name());
   app.add_flag("--new-head", f.new_head, "leave the classifier as initialised, for other classes");
-  app.add_option("--save", f.save, "safetensors file for the trained weights, see infer --help");
-  app.add_option("--save-best", f.save_best, "and for those of the epoch with the best accuracy");
+  app.add_option("--save", f.save, "safetensors file for the trained weights, see infer --help")
+      ->type_name("FILE")
+      ->check(file_name());
+  app.add_option("--save-best", f.save_best, "and for those of the epoch with the best accuracy")
+      ->type_name("FILE")
+      ->check(file_name());
 }
 
 std::unique_ptr<nn::Module> usual_model(const TrainFlags& flags, const TrainData& data) {
@@ -106,8 +113,15 @@ std::string other_classes(const TrainFlags& flags, const TrainData& data) {
       flags.init, was - there.begin(), *was, *is);
 }
 
-void load_initial_weights(const TrainFlags& flags, nn::Module& model) {
-  if (!flags.init.empty()) nn::load_weights(model, flags.init, {.new_head = flags.new_head});
+std::string load_initial_weights(const TrainFlags& flags, nn::Module& model) {
+  if (flags.init.empty()) return "";
+  const nn::LoadReport report = nn::load_weights(model, flags.init, {.new_head = flags.new_head});
+  return said_of_prefix(flags.init, report.prefix);
+}
+
+std::string said_of_prefix(const std::string& path, const std::string& prefix) {
+  if (prefix.empty()) return "";
+  return fmt::format("the names in {} begin with '{}', which is taken off", path, prefix);
 }
 
 void save_best_weights(const TrainFlags& flags, const TrainData& data, nn::Module& model) {

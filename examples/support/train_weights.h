@@ -30,8 +30,10 @@ void check_weight_flags(const TrainFlags& flags, const TrainData& data);
 /// all others.
 std::string other_classes(const TrainFlags& flags, const TrainData& data);
 
-/// Does nothing without `--init`.
-void load_initial_weights(const TrainFlags& flags, nn::Module& model);
+/// Does nothing without `--init`. Returns what to say of the file, or "".
+std::string load_initial_weights(const TrainFlags& flags, nn::Module& model);
+/// "the names in x.safetensors begin with 'module.', which is taken off", or "" for no prefix.
+std::string said_of_prefix(const std::string& path, const std::string& prefix);
 
 /// Writes what the model has now, averages if they are in its place; nothing without `--save-best`.
 void save_best_weights(const TrainFlags& flags, const TrainData& data, nn::Module& model);

@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kTag = "packing csv";
 constexpr size_t kLongestId = 1000;
 constexpr size_t kLongestShown = 40;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // spreadsheets write it in front
 constexpr std::array<std::string_view, 4> kColumns = {"id", "lower", "upper", "size"};
 
 bool is_plain(std::string_view text) {
@@ -46,6 +47,7 @@ class Parser {
   Parser(std::string_view text, const std::string& path) : rest_(text), path_(path) {}
 
   PackingRows parse() {
+    if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
     require(next_line(), "expected a line 'id,lower,upper,size', got an empty file");
     read_columns();
     while (next_line()) read_row();

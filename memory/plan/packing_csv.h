@@ -19,11 +19,12 @@ struct PackingRows {
   std::vector<Lifetime> lifetimes;  ///< as many
 };
 
-/// Reads the four columns, in any order, and passes over others and empty lines. Lines may end in
-/// CRLF; there are no quotes, so an id has no comma. Throws `FileError` with `path` and the number
-/// of the line for a column that is missing or there twice, a line with another number of fields,
-/// anything but whole numbers of 64 bits, lower >= upper, a size below 0, sizes that add up to 2^63
-/// or more, an id that is empty, has control characters or is there twice; and for no rows.
+/// Reads the four columns, in any order, and passes over others, empty lines and a byte order mark
+/// in front. Lines may end in CRLF; there are no quotes, so an id has no comma. Throws `FileError`
+/// with `path` and the number of the line for a column that is missing or there twice, a line with
+/// another number of fields, anything but whole numbers of 64 bits, lower >= upper, a size below 0,
+/// sizes that add up to 2^63 or more, an id that is empty, has control characters or is there
+/// twice; and for no rows.
 PackingRows parse_packing_csv(std::string_view text, const std::string& path);
 
 /// The same rows; with offsets, which are then as many, under a fifth column `offset`. Throws

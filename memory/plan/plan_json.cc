@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brim/base/error.h"
+#include "brim/base/json_text.h"
 #include "brim/memory/plan/check_plan.h"
 
 namespace brim::memory {
@@ -202,11 +203,7 @@ std::string to_json(const Plan& plan) {
             {"kept", std::move(kept)},
             {"sites", std::move(sites)},
             {"programs", std::move(programs)}};
-  try {
-    return json.dump();
-  } catch (const Json::type_error&) {
-    raise<ValueError>("plan", "the identity or a name in it is not UTF-8");
-  }
+  return json_text(std::move(json));
 }
 
 Plan plan_from_json(std::string_view text, std::string_view identity) {
@@ -224,7 +221,7 @@ Plan plan_from_json(std::string_view text, std::string_view identity) {
       version != kVersion)
     refuse("expected version {}, got {}", kVersion, version);
   Plan plan = read_plan(json);
-  if (plan.identity != identity) refuse_question(identity, plan.identity);
+  if (plan.identity != escaped_utf8(identity)) refuse_question(identity, plan.identity);
   check_plan(plan);
   return plan;
 }

@@ -10,7 +10,7 @@
 
 namespace brim::memory {
 
-/// Throws `ValueError` where the identity or a name is not UTF-8.
+/// What is not UTF-8 in the identity or a name is escaped (base/utf8.h).
 std::string to_json(const Plan& plan);
 
 /// The plan in `text`, which `to_json` wrote for this `identity`. Throws `FileError` otherwise, and

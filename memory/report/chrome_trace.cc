@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "brim/base/json_text.h"
 #include "brim/memory/fetch_name.h"
 #include "brim/memory/report/live_curve.h"
 #include "brim/memory/report/trace_view.h"
@@ -140,8 +141,7 @@ std::string chrome_trace(const Trace& trace) {
   const std::vector<BytesByCategory> curve = live_curve(trace);
   for (size_t t = 0; t < curve.size(); ++t)
     events.push_back(counter(clock.at(static_cast<int64_t>(t)), curve[t]));
-  return Json{{"displayTimeUnit", "ms"}, {"traceEvents", events}}.dump(
-      -1, ' ', false, Json::error_handler_t::replace);
+  return json_text(Json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}});
 }
 
 }  // namespace brim::memory

@@ -27,7 +27,7 @@ struct PageOptions {
   const Trace* measured = nullptr;
 };
 
-/// The whole text of the page, in UTF-8; what is not UTF-8 in names is replaced. Throws
+/// The whole text of the page, in UTF-8; what is not UTF-8 in names is escaped. Throws
 /// `ValueError` for offsets that are not one a buffer or lie outside of the arena, and for a trace
 /// whose lifetimes do not lie within it.
 std::string html_page(const Trace& trace, const PageOptions& options = {});

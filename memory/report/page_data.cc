@@ -5,6 +5,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "brim/base/json_text.h"
 #include "brim/memory/fetch_name.h"
 #include "brim/memory/report/first_lives.h"
 #include "brim/memory/report/live_curve.h"
@@ -137,7 +138,7 @@ std::string page_data(const Trace& trace, const PageOptions& options) {
   tables.write(page);
   if (options.measured != nullptr)
     page["measured"] = overlay_json(overlay(trace, *options.measured));
-  return for_script(page.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return for_script(json_text(std::move(page)));
 }
 
 }  // namespace brim::memory

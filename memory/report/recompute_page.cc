@@ -8,6 +8,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/error.h"
+#include "brim/base/json_text.h"
 #include "brim/memory/report/markup.h"
 #include "brim/memory/report/page.h"
 #include "brim/memory/report/recompute_drawing.h"
@@ -92,8 +93,8 @@ std::string data_of(const RecomputePage& page) {
                     {"rebuilt", way.rebuilt}});
     if (row.is_plan) ways.back()["bound"] = way.bound;
   }
-  const Json data = {{"title", page.title}, {"budget", page.budget}, {"ways", ways}};
-  return for_script(data.dump(-1, ' ', false, Json::error_handler_t::replace));
+  Json data = {{"title", page.title}, {"budget", page.budget}, {"ways", ways}};
+  return for_script(json_text(std::move(data)));
 }
 
 /// What a reader who does not see the picture is told of it.

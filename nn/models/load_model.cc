@@ -27,7 +27,9 @@ std::unique_ptr<Module> on_meta(const std::string& model, int64_t classes,
 /// As many as the classifier in the file has; 1000 where it has none, so that what is missing is
 /// listed.
 int64_t count_classes(const io::SafetensorsFile& file, const std::string& model) {
-  const io::TensorInfo* weight = file.find(classifier_head(*on_meta(model, 1)) + ".weight");
+  const std::unique_ptr<Module> some = on_meta(model, 1);
+  const io::TensorInfo* weight =
+      file.find(name_prefix(*some, file) + classifier_head(*some) + ".weight");
   if (weight == nullptr) return 1000;
   // A shape with bytes to it cannot be larger than the file.
   expect<FileError>(weight->shape.size() == 2 && weight->end > weight->begin, kTag,
@@ -42,8 +44,8 @@ void require_weights(const io::SafetensorsFile& file, const LoadedModel& loaded)
   try {
     model = on_meta(loaded.card.model, loaded.classes, loaded.card.sizes);
   } catch (const Error& error) {
-    raise<FileError>(kTag, "'{}': brim.shapes or brim.bypassed is not of a {}: {}", file.path(), loaded.card.model,
-                     error.what());
+    raise<FileError>(kTag, "'{}': brim.shapes or brim.bypassed is not of a {}: {}", file.path(),
+                     loaded.card.model, error.what());
   }
   check_weights(*model, file);
 }
@@ -66,7 +68,7 @@ LoadedModel load_model(const std::string& path, const LoadModelOptions& options)
                                      .dtype = options.dtype,
                                      .device = options.device,
                                      .sizes = loaded.card.sizes});
-  load_weights(*loaded.module, file);
+  loaded.prefix = load_weights(*loaded.module, file).prefix;
   loaded.module->eval();
   return loaded;
 }

@@ -22,6 +22,7 @@ struct LoadedModel {
   std::unique_ptr<Module> module;  ///< in evaluation mode
   ModelCard card;                  ///< `model` is filled in
   int64_t classes = 0;             ///< outputs of the model
+  std::string prefix;              ///< of all names in the file, that was taken off (nn/weights.h)
 };
 
 /// Throws `ValueError` where nobody says which model it is, two say different things, or no model

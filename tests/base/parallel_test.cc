@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <mutex>
 #include <vector>
 
 #include "brim/base/error.h"
+#include "brim/base/thread_limit.h"
 
 using namespace brim;
 
@@ -71,7 +73,31 @@ TEST_CASE("threads of the pool go on so, for loops that are not brim's") {
   set_num_threads(before);
 }
 
-TEST_CASE("fewer than one thread is refused") { CHECK_THROWS_AS(set_num_threads(0), ValueError); }
+TEST_CASE("fewer than one thread and more than the most are refused, and nothing changes") {
+  const int before = num_threads();
+  CHECK(most_threads() >= 256);
+  for (int threads : {0, -1, most_threads() + 1, 30000, 100000})
+    CHECK_THROWS_WITH_AS(
+        set_num_threads(threads),
+        fmt::format("threads: expected from 1 to {} threads, got {}", most_threads(), threads)
+            .c_str(),
+        ValueError);
+  CHECK(num_threads() == before);
+}
+
+TEST_CASE("where the environment asks for more threads than the most, the cores are taken") {
+  const int before = num_threads();
+  omp_set_num_threads(100000);  // as OMP_NUM_THREADS does
+  CHECK(num_threads() == omp_get_num_procs());
+  int visits = 0;
+  std::mutex mutex;
+  parallel_for(1'000'000, 1, [&](int64_t begin, int64_t end) {
+    std::lock_guard lock(mutex);
+    visits += static_cast<int>(end - begin);
+  });
+  CHECK(visits == 1'000'000);
+  set_num_threads(before);
+}
 
 TEST_CASE("a thread can be kept out of parallel loops") {
   auto loop = [] { parallel_for(10, 1, [](int64_t, int64_t) {}); };

@@ -116,6 +116,37 @@ TEST_CASE("logits of an array are those of the model, in batches of any size") {
   }
 }
 
+TEST_CASE("--size is taken where an array has it, and refused where not; --batch with images too") {
+  Place place;
+  io::write_npy(place.file("x.npy"), zeros({2, 32, 32, 3}));
+  io::write_npy(place.file("wide.npy"), zeros({2, 32, 40, 3}));
+  const std::string out = " --output " + place.file("y.npy");
+  const std::string run = place.with_weights() + out + " --input ";
+  CHECK(infer(run + place.file("x.npy") + " --size 32").code == 0);
+  check_refused(run + place.file("x.npy") + " --size 40",
+                "--size 40 wants [N,40,40,3], but '" + place.file("x.npy") + "' is [2,32,32,3]");
+  check_refused(run + place.file("wide.npy") + " --size 32", "is [2,32,40,3]");
+  place.folder.write("a.jpg", jpeg_picture(1));
+  CHECK(infer(place.with_weights() + " --batch 2 --image " + place.file("a.jpg")).code == 0);
+}
+
+TEST_CASE("a prefix of all names in a file is taken off, and said") {
+  Place place;
+  const io::SafetensorsFile file(place.weights);
+  std::vector<io::NamedBytes> all;
+  for (const io::TensorInfo& tensor : file.tensors())
+    all.push_back({"module." + tensor.name, file.read(tensor.name)});
+  io::write_safetensors(place.file("prefixed"), all, file.metadata());
+  place.folder.write("a.jpg", jpeg_picture(1));
+  const std::string image = " --image " + place.file("a.jpg");
+  const Finished plain = infer(place.with_weights() + image);
+  const Finished run = infer("--weights " + place.file("prefixed") + image);
+  CAPTURE(run.err);
+  CHECK(run.code == 0);
+  CHECK(run.out == "the names in " + place.file("prefixed") +
+                       " begin with 'module.', which is taken off\n" + plain.out);
+}
+
 TEST_CASE("batch norms are folded, unless told otherwise, and logits stay but for rounding") {
   Place place;
   const Tensor x = uniform({2, 32, 32, 3}, -2, 2, RandomKey{1});
@@ -223,10 +254,6 @@ TEST_CASE("flags that do not go together are refused") {
   check_refused(place.with_weights() + " --image a.jpg --input x.npy", "expected either --image");
   check_refused(place.with_weights() + " --input x.npy", "expected --input and --output together");
   check_refused(place.with_weights() + " --image a.jpg --output y.npy", "together");
-  check_refused(
-      place.with_weights() + " --input x.npy --output " + place.file("y.npy") + " --size 8",
-      "--size is of --image");
-  check_refused(place.with_weights() + " --image a.jpg --batch 2", "--batch is of --input");
   check_refused(place.with_weights() + " --image a.jpg --classes 5",
                 "--classes 5, but the model in '" + place.weights + "' has 7");
   check_refused(place.with_weights() + " --image a.jpg --size 4097", "--size");

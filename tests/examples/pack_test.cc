@@ -186,11 +186,11 @@ TEST_CASE("flags and outputs that cannot be are refused") {
   std::string input = place.write(kFive);
   check_refused("", "input is required");
   check_refused("--capacty 12 " + input, "did you mean '--capacity'?");
-  check_refused("--capacity 0 " + input, "expected a --capacity above 0, got 0");
+  check_refused("--capacity 0 " + input, "--capacity: expected a size from 1 to 2^63 - 1 bytes");
   check_refused("--capacity twelve " + input, "twelve");
   check_refused("--capacity -5 " + input, "-5");
   check_refused("--time-limit -1 " + input, "--time-limit");
   check_refused(input + " /no/out.csv", "cannot write '/no/out.csv'");
-  check_refused("--json /no/result.json " + input, "cannot write /no/result.json");
+  check_refused("--json /no/result.json " + input, "cannot write '/no/result.json'");
   check_refused(input + " " + place.out + " third.csv", "unexpected argument 'third.csv'");
 }

@@ -157,12 +157,13 @@ TEST_CASE("train: the rate and the warm-up follow the images of an update by the
 
 TEST_CASE("train: mistakes in the optimizer's flags are named") {
   check_error("--optimizer adam",
-              "unknown optimizer 'adam'; known: sgd, adamw; did you mean 'adamw'?");
-  check_error("--no-decay norms", "unknown kind 'norms'; known: norm, bias; did you mean 'norm'?");
+              "--optimizer: expected sgd, adamw, got 'adam'; did you mean 'adamw'?");
+  check_error("--no-decay norms",
+              "--no-decay: expected norm, bias, got 'norms'; did you mean 'norm'?");
   check_error("--freeze layr1", "has no parameters at or below 'layr1'; did you mean 'layer1'?");
   check_error("--optimizer adamw --momentum 0.9",
               "--momentum is for sgd, adamw has none: say --optimizer sgd");
-  check_error("--ema 1", "--ema must be from 0 to below 1, got 1");
+  check_error("--ema 1", "--ema: expected a number from 0 to below 1, got '1'");
   check_error("--clip-norm 0", "--clip-norm");
   check_error("--clip-value -1", "--clip-value");
   check_error("--weight-decay -1", "--weight-decay");

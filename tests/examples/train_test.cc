@@ -22,7 +22,7 @@ TEST_CASE("mistyped flags and names are answered with the nearest known one") {
   check_error("--modle resnet20", "unknown flag --modle; did you mean '--model'?");
   check_error("--model resnet81", "no model is called 'resnet81'; did you mean 'resnet18'?");
   check_error("--planner chaching", "did you mean 'caching'?");
-  check_error("--planner first-fit", "expected arena, caching or direct");
+  check_error("--planner first-fit", "expected arena, caching, direct");
   check_error("--schedule cosin", "did you mean 'cosine'?");
   check_error("stray", "unexpected argument 'stray'");
 }

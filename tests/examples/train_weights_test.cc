@@ -89,7 +89,38 @@ TEST_CASE("images that are cut out of larger ones say so in the file, up to the 
     flags.size = size;
     CHECK(examples::validation_augment(flags).resize == 4096);
   }
-  check_refused("--size 4097" + place.data, "--size: Value 4097 not in range 1 to 4096");
+  check_refused("--size 4097" + place.data,
+                "--size: expected a whole number from 1 to 4096, got '4097'");
+}
+
+TEST_CASE("train and prune: a prefix of all names in a file is taken off, and said") {
+  const TempFolder folder;
+  const std::string plain = folder.path() + "/plain", prefixed = folder.path() + "/prefixed";
+  nn::save_weights(*nn::make_model("resnet20", {.classes = 10, .seed = 5}), plain,
+                   {.model = "resnet20"});
+  const io::SafetensorsFile file(plain);
+  std::vector<io::NamedBytes> all;
+  for (const io::TensorInfo& tensor : file.tensors())
+    all.push_back({"module.model." + tensor.name, file.read(tensor.name)});
+  io::write_safetensors(prefixed, all, file.metadata());
+  const std::string said =
+      "the names in " + prefixed + " begin with 'module.model.', which is taken off\n";
+  const std::string run = " --data synthetic --classes 10 --model resnet20 --save " + folder.path();
+  const Finished trained = train("--init " + prefixed + run + "/1");
+  CAPTURE(trained.err);
+  CHECK(contains(trained.out, said));
+  CHECK(train("--init " + plain + run + "/2").code == 0);
+  auto trained_head = [&](const char* name) {
+    return io::SafetensorsFile(folder.path() + name).read("fc.weight").to_vector<float>();
+  };
+  CHECK(trained_head("/1") == trained_head("/2"));
+  const Finished pruned = run_command(
+      "examples/prune --op-times nominal --threads 1 --batch 2 "
+      "--data synthetic --classes 10 --weights " +
+      prefixed);
+  CAPTURE(pruned.err);
+  CHECK(pruned.code == 0);
+  CHECK(pruned.out.starts_with(said));
 }
 
 TEST_CASE("training starts from the weights of a file, and predicts its memory as without") {

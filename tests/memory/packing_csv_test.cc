@@ -43,6 +43,12 @@ TEST_CASE("columns in another order, others, spaces, CRLF, empty lines and no la
   CHECK(rows.lifetimes == std::vector<Lifetime>{{-3, 4, 5}, {0, 1, 6}});
 }
 
+TEST_CASE("a byte order mark in front is passed over, elsewhere it is a letter") {
+  PackingRows rows = parse_packing_csv("\xEF\xBB\xBFid,lower,upper,size\nx,0,1,4\n", "x.csv");
+  CHECK(rows.ids == std::vector<std::string>{"x"});
+  CHECK(contains(refusal("\xEF\xBB\xBF\xEF\xBB\xBFid,lower,upper,size\nx,0,1,4\n"), "got no 'id'"));
+}
+
 TEST_CASE("a first line without the columns is refused") {
   CHECK(refusal("") ==
         "packing csv: 'x.csv' line 0: expected a line 'id,lower,upper,size', got an empty file");

@@ -216,5 +216,5 @@ TEST_CASE("trace json: text that is too long and numbers that JSON does not have
   CHECK_THROWS_AS(to_json(trace), ValueError);
   trace = example();
   trace.buffers[0].shape = "\xff";
-  CHECK(trace_from_json(to_json(trace)).buffers[0].shape == "\xef\xbf\xbd");
+  CHECK(trace_from_json(to_json(trace)).buffers[0].shape == "\\xFF");
 }

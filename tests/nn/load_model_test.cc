@@ -76,6 +76,20 @@ TEST_CASE("a file of Inception V3 with its auxiliary classifier, as torchvision'
                  "the file has no 'AuxLogits.conv0.bn.bias'"));
 }
 
+TEST_CASE("a prefix of all names is taken off, and told") {
+  Saved saved({});
+  io::SafetensorsFile file(saved.path);
+  std::vector<io::NamedBytes> all;
+  for (const io::TensorInfo& tensor : file.tensors())
+    all.push_back({"module.model." + tensor.name, file.read(tensor.name)});
+  testing::TempFolder folder;
+  io::write_safetensors(folder.path() + "/a", all);
+  nn::LoadedModel loaded = nn::load_model(folder.path() + "/a", {.model = "resnet20"});
+  CHECK(loaded.classes == 3);
+  CHECK(loaded.prefix == "module.model.");
+  CHECK(nn::load_model(saved.path, {.model = "resnet20"}).prefix.empty());
+}
+
 TEST_CASE("contradictions are refused") {
   CHECK(contains(refusal({.model = "resnet20"}, "resnet18"), "is a resnet20, not a resnet18"));
   CHECK(contains(refusal({.model = "resnet81"}), "did you mean 'resnet18'?"));

@@ -287,6 +287,53 @@ TEST_CASE("without strictness what both have is loaded, and the rest is reported
   refusal(all, {.strict = false});
 }
 
+TEST_CASE("what all names of a file begin with is taken off where the model has none of them") {
+  testing::TempFolder folder;
+  const std::string path = folder.path() + "/a";
+  for (const char* prefix : {"module.", "_orig_mod.", "model.", "module._orig_mod.model."}) {
+    CAPTURE(prefix);
+    auto all = entries(1, path);
+    for (io::NamedBytes& one : all) one.name = prefix + one.name;
+    io::write_safetensors(path, all);
+    auto model = net(2);
+    CHECK(nn::check_weights(*model, io::SafetensorsFile(path)).prefix == prefix);
+    CHECK(nn::load_weights(*model, path).prefix == prefix);
+    CHECK(values(*model) == values(*net(1)));
+    // With a fault below it, names are told as the model has them.
+    entry(all, prefix + std::string("bn.bias")).name = prefix + std::string("bn.beta");
+    CHECK(contains(refusal(all), "has no 'bn.bias' (nearest: 'bn.beta')"));
+  }
+  nn::save_weights(*net(1), path);
+  CHECK(nn::load_weights(*net(2), path).prefix.empty());
+}
+
+TEST_CASE("names of which not all begin with the same parts stay as they are") {
+  testing::TempFolder folder;
+  const std::string path = folder.path() + "/a";
+  auto all = entries(1, path);
+  for (io::NamedBytes& one : all) one.name = "module." + one.name;
+  all.push_back({"n_averaged", zeros({1})});
+  CHECK(contains(refusal(all), "the model has no 'module.bn.bias'"));
+  all = entries(1, path);
+  for (io::NamedBytes& one : all) one.name = "module" + one.name;  // no part of its own
+  CHECK(contains(refusal(all), "the model has no 'modulebn.bias'"));
+}
+
+TEST_CASE("a model whose own names all begin with a part is loaded by them") {
+  struct Outer final : nn::Module {
+    nn::Linear model{4, 2};
+    Outer() { register_module("model", model); }
+    Tensor forward(Tensor x) override { return model(std::move(x)); }
+  };
+  testing::TempFolder folder;
+  const std::string path = folder.path() + "/a";
+  Outer first, second;
+  nn::initialize(first, 1);
+  nn::save_weights(first, path);
+  CHECK(nn::load_weights(second, path).prefix.empty());
+  CHECK(values(second) == values(first));
+}
+
 TEST_CASE("a model on the meta device can be checked against a file, and not be loaded") {
   testing::TempFolder folder;
   std::string path = folder.path() + "/a";

@@ -158,6 +158,16 @@ TEST_CASE("numbers that no checkpoint holds are refused by their name") {
   CHECK(names_in(folder.path()).empty());
 }
 
+TEST_CASE("an identity that is not UTF-8 is the same one after it was written") {
+  TempFolder folder;
+  CheckpointOptions options{.identity = {{"data", "caf\xE9"}}};
+  CheckpointedTraining training;
+  Checkpoints(folder.path(), options).save(training.state(), {});
+  CHECK(Checkpoints(folder.path(), options).newest().checkpoint.has_value());
+  options.identity["data"] = "caf\xE8";
+  CHECK_THROWS_AS(Checkpoints(folder.path(), options).newest(), FileError);
+}
+
 TEST_CASE("options out of range are refused before there is a folder") {
   TempFolder folder;
   std::string path = folder.path() + "/new";
@@ -167,10 +177,10 @@ TEST_CASE("options out of range are refused before there is a folder") {
     return text;
   };
   CHECK(refused({.keep = 0}) == "checkpoints: expected to keep at least 1 file, got 0");
-  CHECK(contains(refused({.identity = {{"data", "\xff"}}}), "not UTF-8"));
+  CHECK(contains(refused({.identity = {{"\xff", "data"}}}), "not UTF-8"));
   CHECK(contains(refused({.identity = {{"a\nb", "c"}}}), "cannot be a name"));
   Checkpoints checkpoints(path, options_of());
-  CHECK_THROWS_AS(checkpoints.set_notes({{"budget", "\xff"}}), ValueError);
+  CHECK_THROWS_AS(checkpoints.set_notes({{"\xff", "budget"}}), ValueError);
 }
 
 TEST_CASE("a folder that cannot be used is refused at once") {

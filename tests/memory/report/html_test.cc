@@ -154,7 +154,7 @@ TEST_CASE("names cannot leave the place where they stand") {
   for (const char* mark : {"<script", "</script>", "<!--", "</title>"})
     CHECK(count(page, mark) == count(plain, mark));
   const json data = data_of(page);
-  const std::string readable = evil.substr(0, evil.size() - 1) + "\xef\xbf\xbd";  // U+FFFD
+  const std::string readable = evil.substr(0, evil.size() - 1) + "\\xFF";
   CHECK(data["title"] == readable);
   CHECK(origin_of(data, 3).module == readable);
   CHECK(page.find("<title>&lt;/script>&lt;script>alert(1)") != page.npos);
