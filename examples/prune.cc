@@ -151,7 +151,12 @@ class Prune {
     TrainFlags train = flags_.train;
     train.init = train.save;
     train.json.clear();
-    run_training(train);
+    try {
+      run_training(train);
+    } catch (const Stopped& stopped) {
+      throw Stopped{
+          fmt::format("{}; '{}' is as it was before the fine-tuning", stopped.message, train.save)};
+    }
     nn::load_weights(*model_, train.save);
   }
 

@@ -6,6 +6,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/error.h"
+#include "brim/base/stop.h"
 #include "brim/memory/live_ranges.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/memory/reclaimer.h"
@@ -30,6 +31,7 @@ Account::~Account() = default;
 
 Block Account::allocate(int64_t bytes, Category category, const BufferShape& shape) {
   check(bytes >= 0, "an allocation is not negative");
+  stop_if_asked();
   if (bytes == 0) return {.category = category};
   std::unique_lock lock(mutex_);
   const auto id = static_cast<uint64_t>(++requests_);

@@ -105,37 +105,39 @@ void require_checksum(const io::SafetensorsFile& file, uint64_t expected) {
 
 // ---- Whether a checkpoint is of this training.
 
-/// From byte `from` on, which a long value differs near.
-std::string shown(const io::Metadata& settings, const std::string& name, size_t from) {
+const std::string* value_of(const io::Metadata& settings, const std::string& name) {
   auto found = settings.find(name);
-  if (found == settings.end()) return "not set";
-  const std::string_view value = found->second;
+  return found == settings.end() ? nullptr : &found->second;
+}
+
+/// From byte `from` on, which a long value differs near.
+std::string shown(const std::string* value, size_t from) {
+  if (value == nullptr) return "not set";
   return fmt::format("{}{:?}", from > 0 ? "..." : "",
-                     value.substr(std::min(from, value.size()), kLongestShown));
+                     std::string_view(*value).substr(std::min(from, value->size()), kLongestShown));
 }
 
 /// Where to begin to show two values, so that what differs is seen.
-size_t shown_from(const io::Metadata& there, const io::Metadata& here, const std::string& name) {
-  auto was = there.find(name), is = here.find(name);
-  if (was == there.end() || is == here.end()) return 0;
-  const auto same =
-      static_cast<size_t>(std::ranges::mismatch(was->second, is->second).in1 - was->second.begin());
+size_t shown_from(const std::string* was, const std::string* is) {
+  if (was == nullptr || is == nullptr) return 0;
+  const auto same = static_cast<size_t>(std::ranges::mismatch(*was, *is).in1 - was->begin());
   return same < kLongestShown / 2 ? 0 : same - kLongestShown / 4;
 }
 
 /// `there` is what the file says.
-void require_identity(const io::Metadata& there, const io::Metadata& here,
-                      const std::set<std::string>& where_known, const std::string& path) {
+void require_identity(const Checkpoint& found, const CheckpointOptions& here) {
+  const io::Metadata& there = found.identity;
   io::Metadata both = there;
-  both.insert(here.begin(), here.end());
+  both.insert(here.identity.begin(), here.identity.end());
   for (const auto& [name, value] : both) {
-    const bool known = there.contains(name) && here.contains(name);
-    if (!known && where_known.contains(name)) continue;
-    const size_t from = shown_from(there, here, name);
-    std::string was = shown(there, name, from), is = shown(here, name, from);
-    bool same = known && there.at(name) == here.at(name);
-    expect<FileError>(same, kTag, "'{}' is of another training: its {} is {}, but {} here", path,
-                      name, was, is);
+    const std::string *was = value_of(there, name), *is = value_of(here.identity, name);
+    const bool known = was != nullptr && is != nullptr;
+    if (known ? *was == *is : here.where_known.contains(name)) continue;
+    const std::optional<std::string> why = here.why_not ? here.why_not(found, name) : "";
+    if (!why) continue;
+    const size_t from = shown_from(was, is);
+    raise<FileError>(kTag, "'{}' is of another training: its {} is {}, but {} here{}{}", found.path,
+                     name, shown(was, from), shown(is, from), why->empty() ? "" : "; ", *why);
   }
 }
 
@@ -298,9 +300,7 @@ Found find_newest(const std::string& folder) {
 
 Found find_newest(const std::string& folder, const CheckpointOptions& options) {
   Found found = find_newest(folder);
-  if (found.newest)
-    require_identity(found.newest->record.identity, options.identity, options.where_known,
-                     found.newest->file.path());
+  if (found.newest) require_identity(found.newest->described(), options);
   return found;
 }
 
@@ -318,15 +318,20 @@ NewestCheckpoint newest_checkpoint_in(const std::string& folder) {
   return described(find_newest(folder));
 }
 
+std::shared_ptr<io::FolderLock> lock_checkpoints(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  expect<FileError>(!error, kTag, "cannot make the folder '{}': {}", folder, error.message());
+  return std::make_shared<io::FolderLock>(folder, kTag);
+}
+
 Checkpoints::Checkpoints(std::string folder, CheckpointOptions options)
     : folder_(std::move(folder)), options_(std::move(options)) {
   expect<ValueError>(options_.keep >= 1, kTag, "expected to keep at least 1 file, got {}",
                      options_.keep);
   for (auto& [name, value] : options_.identity) value = escaped_utf8(value);  // as it is read
   io::check_metadata(to_metadata({.identity = options_.identity}));
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  expect<FileError>(!error, kTag, "cannot make the folder '{}': {}", folder_, error.message());
+  if (options_.lock == nullptr) options_.lock = lock_checkpoints(folder_);
   for (const std::string& name : names_in(folder_))
     if (updates_of(io::name_after_commit(name))) remove_file(path_in(folder_, name));
   io::check_writable(path_in(folder_, file_name(0)), kTag);

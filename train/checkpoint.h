@@ -19,12 +19,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "brim/io/folder_lock.h"
 #include "brim/io/safetensors.h"
 #include "brim/nn/module.h"
 #include "brim/optim/ema.h"
@@ -43,6 +45,7 @@ struct TrainingProgress {
   double seconds = 0;               ///< that the steps of that epoch took so far
   std::optional<double> best = {};  ///< accuracy of the best epoch
   int64_t epochs_since_best = 0;
+  std::optional<double> accuracy = {}, top5 = {};  ///< of the last evaluation
   friend bool operator==(const TrainingProgress&, const TrainingProgress&) = default;
 };
 
@@ -79,6 +82,10 @@ struct NewestCheckpoint {
 /// `Checkpoints::newest`.
 NewestCheckpoint newest_checkpoint_in(const std::string& folder);
 
+/// Makes a folder for checkpoints where it is missing, and takes its lock: for who wants to know
+/// that it is free before `Checkpoints` can be made. Throws `FileError` as that does.
+std::shared_ptr<io::FolderLock> lock_checkpoints(const std::string& folder);
+
 struct CheckpointOptions {
   /// Files that stay; from 1. Those that were passed over as damaged stay beside them, uncounted,
   /// and what was not read counts as whole.
@@ -89,20 +96,30 @@ struct CheckpointOptions {
   /// Of these names, those that a checkpoint or this training does not have are not compared: what
   /// older checkpoints did not write down, or nobody asked for.
   std::set<std::string> where_known = {};
+  /// Asked about each setting that differs from the checkpoint's, by name: nothing where the
+  /// training can go on all the same, else why not, "" for no more than that. Null: it never can.
+  std::function<std::optional<std::string>(const Checkpoint& checkpoint, const std::string& name)>
+      why_not = {};
+  /// The lock on the folder, where it was taken before.
+  std::shared_ptr<io::FolderLock> lock = nullptr;
 };
 
-/// The folder belongs to one training at a time: one that begins anew where `files` are left finds
-/// its own first ones removed as the oldest.
+/// The folder belongs to one training at a time, which holds a lock on it (io/folder_lock.h). One
+/// that begins anew where `files` are left finds its own first ones removed as the oldest.
 class Checkpoints {
  public:
-  /// Makes the folder where it is missing, and removes what a writer that was killed left in it.
-  /// Throws `FileError` for a folder that cannot be made, read or written to, `ValueError` for a
-  /// `keep` below 1 and for an identity that is no text (`io::check_metadata`).
+  /// Makes the folder where it is missing, takes its lock, and removes what a writer that was
+  /// killed left in it. Throws `FileError` for a folder that cannot be made, read or written to,
+  /// and for one that another training uses, saying which; `ValueError` for a `keep` below 1 and
+  /// for an identity that is no text (`io::check_metadata`).
   Checkpoints(std::string folder, CheckpointOptions options);
 
   /// What a training that goes on may want to know but may also change, in each checkpoint from now
   /// on: micro-batch, budget. Throws `ValueError` for what is no text.
   void set_notes(io::Metadata notes);
+
+  /// On the folder; never null.
+  const std::shared_ptr<io::FolderLock>& lock() const { return options_.lock; }
 
   /// Paths of the checkpoints that are there, whole or not, the newest first. Throws `FileError`
   /// where the folder cannot be read.

@@ -30,6 +30,8 @@ void for_each_number(Record& record, const Visit& visit) {
   visit("seconds", record.progress.seconds);
   visit("best", record.progress.best);
   visit("epochs_since_best", record.progress.epochs_since_best);
+  visit("accuracy", record.progress.accuracy);
+  visit("top5", record.progress.top5);
 }
 
 bool in_range(uint64_t) { return true; }

@@ -14,7 +14,7 @@ namespace brim {
 
 inline constexpr const char* kCheckpointsTag = "checkpoints";
 /// The format's; a reader refuses later ones, of which it cannot know what they mean.
-inline constexpr int64_t kCheckpointVersion = 3;
+inline constexpr int64_t kCheckpointVersion = 4;
 
 struct CheckpointRecord {
   io::Metadata identity, notes;

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "brim/autograd/backward.h"
+#include "brim/base/stop.h"
 #include "brim/train/step_graph.h"
 #include "brim/train/step_saving.h"
 #include "brim/train/train_step.h"
@@ -24,6 +25,7 @@ std::string text_of(const std::exception_ptr& error) {
 
 double TrainStep::run_fused(double rate, const LossFunction& loss,
                             const MicroStepOptions& options) {
+  const StopScope whole(nullptr);  // what cannot be undone is done to its end
   try {
     double value = forward_backward_update(rate, loss, options);
     // What an update does besides; reports and plans find a step's usual parts.

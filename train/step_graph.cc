@@ -8,6 +8,7 @@
 #include "brim/base/cuda/memory.h"
 #include "brim/base/cuda/stream.h"
 #include "brim/base/parallel.h"
+#include "brim/base/stop.h"
 #include "brim/core/call_list.h"
 #include "brim/core/launch.h"
 #include "brim/optim/ema.h"
@@ -139,6 +140,7 @@ double StepGraph::run_as_it_is(const Update& update, Recorded& recorded) {
 // ---- Recording
 
 void StepGraph::record(const Update& update, Recorded& recorded) {
+  const StopScope whole(nullptr);  // half a recording is of no use
   const auto account = memory::account(step_.device());
   const int64_t mismatches = account->stats().mismatches;
   try {

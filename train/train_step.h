@@ -146,6 +146,8 @@ class TrainStep {
 
   /// Did a part of the update under way overflow, so that it will be skipped?
   bool is_lost() const { return overflow_.has_value(); }
+  /// Did a fused update fail half-way, so that parameters are neither as before nor as after it?
+  bool is_torn() const { return !torn_.empty(); }
   /// What became of the last update that was prepared.
   const StepOutcome& outcome() const { return outcome_; }
   /// Updates committed so far: the number that schedules see.

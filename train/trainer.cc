@@ -1,13 +1,16 @@
 #include "brim/train/trainer.h"
 
+#include <bit>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <optional>
 
 #include "brim/autograd/in_place.h"
 #include "brim/base/stand_in.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/train/cards.h"
+#include "brim/core/non_finite.h"
 #include "brim/train/numerics_watch.h"
 #include "brim/train/parts.h"
 #include "brim/train/precision_scope.h"
@@ -32,6 +35,20 @@ std::vector<double> weights_of(const Tensor& class_weights) {
   if (class_weights.dtype() == Dtype::float64) return class_weights.to_vector<double>();
   auto weights = class_weights.to_vector<float>();
   return {weights.begin(), weights.end()};
+}
+
+// A training whose updates are skipped nearly always no longer learns: usual are a few at the
+// begin, and one in thousands.
+constexpr int kWindow = 10, kDiverged = 9;
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an exception without a text";
+  }
 }
 
 }  // namespace
@@ -94,6 +111,7 @@ void Trainer::make_graph() {
 // Under as many bytes as the device has at the time. What ran out has undone itself.
 template <class Work>
 auto Trainer::surviving(const Work& work) {
+  const StopScope may_stop(stop_);
   for (;;) {
     if (replanning_.is_beyond()) replan("the device has fewer bytes than are reserved");
     if (replanning_.is_beyond()) ++counts_.violations;
@@ -112,12 +130,17 @@ auto Trainer::surviving(const Work& work) {
 
 void Trainer::run() {
   const StandInScope plans_for(stand_in_for(options_.input.device));
+  stop_ = stop_asked();
+  const StopScope whole(nullptr);  // but for what can be undone
   stopped_ = false;
-  begin_plan();
   try {
+    begin_plan();
     run_epochs();
-  } catch (const memory::OutOfMemory& shortage) {
-    checkpoint_after(shortage);
+  } catch (const Stop&) {
+    stopped_ = true;
+    checkpoint_before_leaving();
+  } catch (...) {
+    checkpoint_after_error();
     throw;
   }
 }
@@ -125,6 +148,7 @@ void Trainer::run() {
 void Trainer::begin_plan() {
   const std::string kept = std::exchange(kept_plan_, "");
   if (options_.planner.empty()) return;
+  const StopScope may_stop(stop_);
   std::string why = "the training begins";
   if (options_.planner == "arena" && !kept.empty()) {
     try {
@@ -163,28 +187,48 @@ NewestCheckpoint Trainer::resume() {
   return found;
 }
 
-// As after the last committed step. Both errors are told where it cannot be written.
-void Trainer::checkpoint_after(const memory::OutOfMemory& shortage) {
+// Every way out of a run ends here: as after the last committed step.
+void Trainer::checkpoint_before_leaving() {
+  if (is_unsaved_ && is_intact()) checkpoint();
+}
+
+// Within a handler of the error. Both are told where no checkpoint can be written.
+void Trainer::checkpoint_after_error() {
+  const std::string error = text_of(std::current_exception());
   try {
-    checkpoint();
+    checkpoint_before_leaving();
   } catch (const FileError& disk) {
     std::throw_with_nested(FileError(
-        "trainer",
-        fmt::format("{}\nand no checkpoint could be written: {}", shortage.what(), disk.what())));
+        "trainer", fmt::format("{}; and no checkpoint could be written: {}", error, disk.what())));
   }
+}
+
+// What one may go on from.
+bool Trainer::is_intact() const {
+  if (options_.checkpoints == nullptr || step_.is_torn()) return false;
+  bool is_finite = std::isfinite(progress_.loss_sum);
+  model_.for_each_slot([&](const std::string&, const nn::Module::Slot& slot) {
+    is_finite = is_finite && !has_non_finite(*slot.tensor);
+  });
+  return is_finite;
 }
 
 void Trainer::checkpoint() {
   if (options_.checkpoints == nullptr) return;
+  is_unsaved_ = false;  // also where it fails: it would again
   std::string path = options_.checkpoints->save(state(), progress_, replanning_.kept(micro_batch_));
   if (on_checkpoint) on_checkpoint(path);
+}
+
+void Trainer::checkpoint_if_asked() {
+  if (should_checkpoint && should_checkpoint()) checkpoint();
 }
 
 void Trainer::run_epoch() {
   run_steps();
   if (stopped_) return;
   end_epoch();
-  stopped_ = should_stop && should_stop();
+  stopped_ = !is_done() && is_told_to_stop();
 }
 
 void Trainer::run_steps() {
@@ -203,9 +247,12 @@ void Trainer::run_steps() {
       progress_.images += step.images;
     }
     progress_.seconds += step.seconds;
+    is_unsaved_ = true;
+    note_outcome(step);
     if (on_step) on_step(step);
-    stopped_ = should_stop && should_stop();
+    stopped_ = is_told_to_stop();
     if (stopped_) return;
+    checkpoint_if_asked();
     if (options_.checkpoint_every > 0 && step.step % options_.checkpoint_every == 0) checkpoint();
   }
 }
@@ -215,28 +262,63 @@ void Trainer::end_epoch() {
   EpochReport report{.epoch = progress_.epoch + 1,
                      .train_loss = progress_.loss_sum / static_cast<double>(progress_.images),
                      .seconds = progress_.seconds};
-  if (data_.validation != nullptr) validate(report);
-  progress_ = {.epoch = report.epoch,
-               .best = progress_.best,
-               .epochs_since_best = progress_.epochs_since_best};
+  TrainingProgress next{.epoch = report.epoch,
+                        .best = progress_.best,
+                        .epochs_since_best = progress_.epochs_since_best,
+                        .accuracy = progress_.accuracy,
+                        .top5 = progress_.top5};
+  if (data_.validation != nullptr) validate(report, next);
+  progress_ = next;
+  is_unsaved_ = true;
   if (on_epoch) on_epoch(report);
 }
 
-void Trainer::validate(EpochReport& report) {
+// `progress_` stays: whoever fails before the end, saving the best weights too, evaluates again.
+void Trainer::validate(EpochReport& report, TrainingProgress& next) {
   autograd::InPlaceScope in_place(options_.in_place);
   std::optional<optim::EmaScope> averaged;
   if (options_.ema != nullptr) averaged.emplace(*options_.ema);
-  report.validation = surviving([&] {
-    PrecisionScope precision(options_.precision);
-    return evaluate(model_, *data_.validation, options_.input, on_evaluation, micro_batch_);
-  });
-  double accuracy = report.validation->accuracy;
-  report.best = !progress_.best || accuracy > *progress_.best;
-  ++progress_.epochs_since_best;
+  report.validation = evaluate_validation();
+  next.accuracy = report.validation->accuracy;
+  next.top5 = report.validation->top5;
+  report.best = !next.best || *next.accuracy > *next.best;
+  ++next.epochs_since_best;
   if (!report.best) return;
-  progress_.best = accuracy;
-  progress_.epochs_since_best = 0;
+  next.best = next.accuracy;
+  next.epochs_since_best = 0;
   if (on_best) on_best(report);
+}
+
+Evaluation Trainer::evaluate_validation() {
+  auto on_batch = [this](int64_t done, int64_t all) {
+    if (on_evaluation) on_evaluation(done, all);
+    if (options_.ema == nullptr) checkpoint_if_asked();  // else once they have left the model
+    if (done < all && is_told_to_stop()) throw Stop();
+  };
+  try {
+    return surviving([&] {
+      PrecisionScope precision(options_.precision);
+      return evaluate(model_, *data_.validation, options_.input, on_batch, micro_batch_);
+    });
+  } catch (const ValueError& error) {
+    const std::string why = divergence();
+    if (why.empty()) throw;
+    raise<ValueError>("trainer", "{}; {}", why, error.what());
+  }
+}
+
+void Trainer::note_outcome(const StepReport& report) {
+  skips_ = (skips_ << 1 | (report.skipped ? 1 : 0)) & ((1 << kWindow) - 1);
+  if (report.skipped) last_skip_ = report.skipped->text;
+}
+
+// "" for a training of which most updates are applied.
+std::string Trainer::divergence() const {
+  const int skips = std::popcount(skips_);
+  if (skips < kDiverged) return "";
+  return fmt::format(
+      "the training diverged: {} of the last {} updates were skipped for an overflow, {}", skips,
+      kWindow, last_skip_);
 }
 
 // With gradients of the batch that comes next, of an update that is then undone.
@@ -265,6 +347,7 @@ void Trainer::prune_if_due(const HostBatch& batch) {
   const std::string planner = replanning_.suspend();
   shrink::remove_channels(model_, plan->cut, state_of(optimizer_, options_.ema));
   step_.renew_shadows();
+  is_unsaved_ = true;
   if (on_prune) on_prune(pruning_->report(step_.attempts(), *plan));
   replan("the model has fewer channels", planner);
 }

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "brim/base/stop.h"
 #include "brim/nn/module.h"
 #include "brim/optim/optimizer.h"
 #include "brim/train/batch_source.h"
@@ -81,8 +82,12 @@ class Trainer {
   std::function<void(const PruneReport&)> on_prune;
   /// After a checkpoint was written.
   std::function<void(const std::string& path)> on_checkpoint;
-  /// Asked after each update; true ends the run there, with a checkpoint if there is a folder.
+  /// Asked after each update, and after each batch of an evaluation; true ends the run there, with
+  /// a checkpoint if there is a folder. An evaluation begins anew in the run that goes on.
   std::function<bool()> should_stop;
+  /// True writes a checkpoint, and the training goes on. Asked after each update, and after each
+  /// batch of an evaluation, but not while averages are in the model's place.
+  std::function<bool()> should_checkpoint;
 
   /// Brings the training to the newest checkpoint of `TrainerOptions::checkpoints`; `run` goes on
   /// from there with the same bits, or with other micro-batches up to rounding. Where `planner` is
@@ -92,15 +97,23 @@ class Trainer {
   NewestCheckpoint resume();
 
   /// Trains in the mode that each module is in, and evaluates after each epoch, or when the steps
-  /// run out in the middle of one. Errors leave the model as after the last committed step. Throws
-  /// `memory::OutOfMemory` where no micro-batch fits, after a checkpoint; `FileError` where one
-  /// cannot be written.
+  /// run out in the middle of one. Errors, also those that the callbacks throw, leave the model as
+  /// after the last committed step, and what was trained since the last checkpoint is written to
+  /// one first, as long as all its numbers are finite. Throws `memory::OutOfMemory` where no
+  /// micro-batch fits; `FileError` where a checkpoint cannot be written, with what went wrong
+  /// before that; `ValueError` where an evaluation gives NaN, which says so where nearly all
+  /// updates before it were skipped.
+  ///
+  /// Inside of a `StopScope` (base/stop.h) a run also ends where that asks for it: in the middle of
+  /// a plan, an update or an evaluation, which is undone. It returns then, after a checkpoint.
   void run();
 
   /// Images on the device at once, as of now.
   int64_t micro_batch() const { return micro_batch_; }
   const TrainerCounts& counts() const { return counts_; }
   int64_t updates() const { return step_.updates(); }
+  /// As of the last update or evaluation; of a run that was resumed, from the checkpoint on.
+  const TrainingProgress& progress() const { return progress_; }
   int64_t skipped() const { return step_.skipped(); }
   /// That the next loss is multiplied by for backward.
   double loss_scale() const { return options_.scaler == nullptr ? 1 : options_.scaler->scale(); }
@@ -110,7 +123,7 @@ class Trainer {
   int64_t graph_updates() const { return graph_ ? graph_->replays() : 0; }
   /// Why the last one was not; "" where it was.
   const std::string& why_no_graph() const { return graph_ ? graph_->why_not() : why_no_graph_; }
-  /// Whether `should_stop` ended the last run.
+  /// Whether the last run was told to stop before it was done.
   bool stopped() const { return stopped_; }
 
  private:
@@ -120,7 +133,10 @@ class Trainer {
   void run_steps();
   void end_epoch();
   void checkpoint();
-  void checkpoint_after(const memory::OutOfMemory& shortage);
+  void checkpoint_if_asked();
+  void checkpoint_before_leaving();
+  void checkpoint_after_error();
+  bool is_intact() const;
   StepReport run_step(const HostBatch& batch);
   TrainStep::LossFunction loss_of(const HostBatch& batch, const Part& part, double weight);
   MicroStepOptions part_options(const HostBatch& batch, const Part& part, double weight) const;
@@ -128,8 +144,14 @@ class Trainer {
   double run_parts(const HostBatch& batch, double rate, double weight);
   void make_graph();
   double watched_update(const HostBatch& batch, const StepReport& report);
-  void validate(EpochReport& report);
+  void validate(EpochReport& report, TrainingProgress& next);
+  Evaluation evaluate_validation();
+  void note_outcome(const StepReport& report);
+  std::string divergence() const;
   bool is_done() const;
+  bool is_told_to_stop() const {
+    return (should_stop && should_stop()) || (stop_ != nullptr && (*stop_)());
+  }
   TrainingState state() {
     return {model_, optimizer_, step_, options_.ema, /*may_shrink=*/pruning_.has_value()};
   }
@@ -154,8 +176,12 @@ class Trainer {
   std::optional<Pruning> pruning_;
   TrainerCounts counts_;
   TrainingProgress progress_;
-  std::string kept_plan_;  // of the checkpoint that was resumed, until it runs
+  std::string kept_plan_;            // of the checkpoint that was resumed, until it runs
+  const StopAsked* stop_ = nullptr;  // of this run
   bool stopped_ = false;
+  bool is_unsaved_ = false;  // something was done since the last checkpoint
+  uint32_t skips_ = 0;       // a bit for each of the last updates, the newest lowest
+  std::string last_skip_;    // where the last of them overflowed
 };
 
 }  // namespace brim

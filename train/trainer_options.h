@@ -70,8 +70,8 @@ struct TrainerOptions {
   /// Added to the mean loss of each update: this times the sum of the magnitudes of all batch
   /// norms' scales (train/scale_penalty.h). From 0; 1e-4 is usual.
   double scale_penalty = 0;
-  /// Where checkpoints are kept: at the end of each epoch, when a run is told to stop, and when no
-  /// micro-batch fits any more; null for none.
+  /// Where checkpoints are kept: at the end of each epoch, when a run is told to stop, and before
+  /// an error leaves it; null for none.
   Checkpoints* checkpoints = nullptr;
   /// And after so many updates each; 0: no more than that.
   int64_t checkpoint_every = 0;

@@ -15,8 +15,10 @@
 
 #include "brim/base/error.h"
 #include "brim/base/nearest.h"
+#include "brim/base/stop.h"
 #include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/output.h"
+#include "brim/examples/support/stop_signal.h"
 
 namespace brim::examples {
 namespace {
@@ -70,6 +72,8 @@ std::string text_of_exception() {
     return error.what();
   } catch (const Stopped& stopped) {
     return stopped.message;
+  } catch (const Stop&) {
+    return fmt::format("stopped by {} before it was done", StopSignal::name());
   } catch (const std::bad_alloc&) {
     return "out of memory: the machine has no more for this program";
   } catch (const std::length_error&) {
@@ -98,6 +102,9 @@ void run(CLI::App& app, int argc, char** argv, const std::function<void()>& body
   if (auto extras = app.remaining(); !extras.empty())
     raise<ValueError>("flags", "{}", describe_extras(app, extras));
   stand_where_the_person_stands();
+  const StopSignal signals;
+  const StopAsked asked = &StopSignal::requested;
+  const StopScope may_stop(&asked);
   try {
     body();
   } catch (const DoesNotFit&) {

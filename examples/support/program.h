@@ -22,7 +22,8 @@ struct Stopped {
   std::string message;
 };
 
-/// Parses the flags into what `app` was told to fill, then runs `body`. Returns the exit code.
+/// Parses the flags into what `app` was told to fill, then runs `body`, in which signals that end
+/// set `StopSignal` and stop what looks (base/stop.h). Returns the exit code.
 /// The footer of `--help` should show examples.
 int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& body);
 

@@ -43,7 +43,7 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
       {"data", data.train_set ? fmt::format("{} of {} images", flags.data, data.train_set->size())
                               : flags.data},
       {"effective batch", text(flags.update_images())},
-      {"steps", text(data.steps(flags))},
+      {kStepsSetting, text(data.steps(flags))},
       {"seed", text(flags.seed)},
       {"learning rate", text(rate_for(o, flags.update_images(), 0).rate)},
       {"weight decay", text(o.weight_decay.value())},

@@ -13,6 +13,9 @@
 
 namespace brim::examples {
 
+/// The setting that says how many updates a training takes in all.
+inline constexpr const char* kStepsSetting = "steps";
+
 /// The question that a plan of the run answers; `rehearsal` is of the same flags and data.
 std::string bytes_identity(const TrainFlags& flags, const TrainData& data,
                            const RehearsalOptions& rehearsal);

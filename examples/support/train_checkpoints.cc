@@ -1,6 +1,7 @@
 #include "brim/examples/support/train_checkpoints.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "brim/base/instructions.h"
 #include "brim/base/parallel.h"
@@ -23,11 +24,39 @@ io::Metadata notes_of(const TrainFlags& flags, int64_t micro_batch) {
   return notes;
 }
 
+optim::Schedule schedule_of(TrainFlags flags, const TrainData& data, int64_t steps) {
+  flags.steps = steps;
+  return trainer_options(flags, data).schedule;
+}
+
+/// Nothing where the rates of the updates that are done are those of a training of so many.
+std::optional<std::string> why_not_so_many_steps(const Checkpoint& found, const TrainFlags& flags,
+                                                 const TrainData& data) {
+  const int64_t steps = data.steps(flags), attempts = found.updates + found.skipped;
+  if (attempts > steps) return fmt::format("{} are done already", attempts);
+  const auto setting = found.identity.find(kStepsSetting);
+  const int64_t before =
+      setting == found.identity.end() ? 0 : std::strtoll(setting->second.c_str(), nullptr, 10);
+  if (before < 1) return "";
+  const optim::Schedule was = schedule_of(flags, data, before),
+                        is = schedule_of(flags, data, steps);
+  for (int64_t update = 0; update < found.updates; ++update)
+    if (was.rate(update) != is.rate(update))
+      return fmt::format(
+          "with --schedule {} update {} would have had another rate: --schedule constant takes "
+          "more steps later; to train on with new rates give its weights to --init, and another "
+          "folder to --checkpoint",
+          flags.schedule, update + 1);
+  return {};
+}
+
 }  // namespace
 
 void add_checkpoint_flags(CLI::App& app, TrainFlags& f) {
-  app.add_option("--checkpoint", f.checkpoint,
-                 "keep checkpoints in this folder, one after each epoch; Ctrl-C then ends with one")
+  app.add_option(
+         "--checkpoint", f.checkpoint,
+         "keep checkpoints in this folder, one after each epoch; Ctrl-C and other signals that end, "
+         "and errors, then leave one; SIGUSR1 asks for one")
       ->type_name("DIR")
       ->check(file_name());
   app.add_option("--checkpoint-every", f.checkpoint_every, "and one after so many updates each")
@@ -44,23 +73,41 @@ std::string kept_plan(const TrainFlags& flags) {
   return found.checkpoint ? found.checkpoint->plan : "";
 }
 
-RunCheckpoints::RunCheckpoints(const TrainFlags& flags, const TrainData& data) : flags_(flags) {
+std::shared_ptr<io::FolderLock> lock_checkpoints(const TrainFlags& flags) {
+  return flags.checkpoint.empty() ? nullptr : brim::lock_checkpoints(flags.checkpoint);
+}
+
+RunCheckpoints::RunCheckpoints(const TrainFlags& flags, const TrainData& data,
+                               std::shared_ptr<io::FolderLock> lock)
+    : flags_(flags) {
   if (flags.checkpoint.empty()) {
     expect<ValueError>(!flags.resume && flags.checkpoint_every == 0, "flags",
                        "--{} needs --checkpoint DIR", flags.resume ? "resume" : "checkpoint-every");
     return;
   }
-  checkpoints_.emplace(flags.checkpoint,
-                       CheckpointOptions{.keep = flags.keep,
-                                         .identity = numbers_identity(flags, data),
-                                         .where_known = identity_of_files()});
+  checkpoints_.emplace(
+      flags.checkpoint,
+      CheckpointOptions{.keep = flags.keep,
+                        .identity = numbers_identity(flags, data),
+                        .why_not = [&](const Checkpoint& found,
+                                       const std::string& name) -> std::optional<std::string> {
+                          if (name != kStepsSetting) return "";
+                          return why_not_so_many_steps(found, flags, data);
+                        },
+                        .lock = std::move(lock)});
   knows_files_ = data.format.has_value();
   const std::vector<std::string> files = checkpoints_->files();
   expect<FileError>(flags.resume || files.empty(), "checkpoints",
                     "'{}' is there already: go on from it with --resume, or take another folder",
                     files.empty() ? "" : files.front());
   note_micro_batch(flags.batch);
-  signal_.emplace();
+}
+
+std::string RunCheckpoints::lock_warning() const {
+  if (!checkpoints_ || checkpoints_->lock()->why_open().empty()) return "";
+  return fmt::format(
+      "the file system of '{}' has no locks ({}): see to it that no other run uses the folder",
+      flags_.checkpoint, checkpoints_->lock()->why_open());
 }
 
 std::string RunCheckpoints::resume(Trainer& trainer) {
@@ -74,6 +121,7 @@ std::string RunCheckpoints::resume(Trainer& trainer) {
                     flags_.checkpoint, found.passed_over.empty() ? "" : found.passed_over.front());
   if (!found.checkpoint)
     return text + fmt::format("no checkpoint in {}: training from the start", flags_.checkpoint);
+  newest_ = found.checkpoint->path;
   text += fmt::format("going on from {}, after {} updates", found.checkpoint->path,
                       found.checkpoint->updates);
   if (knows_files_ && !found.checkpoint->identity.contains(kListOfClasses))
@@ -85,12 +133,34 @@ void RunCheckpoints::note_micro_batch(int64_t images) {
   if (checkpoints_) checkpoints_->set_notes(notes_of(flags_, images));
 }
 
-std::string RunCheckpoints::stopped_message(const Trainer& trainer) const {
+std::string RunCheckpoints::note_written(const std::string& path) {
+  newest_ = path;
+  const std::string_view signal = StopSignal::checkpoint_wish();
+  StopSignal::forget_checkpoint_wish();
+  return signal.empty() ? "" : fmt::format("{}: wrote {}", signal, path);
+}
+
+std::string RunCheckpoints::unheard_wish() const {
+  const std::string_view signal = StopSignal::checkpoint_wish();
+  if (checkpoints_ || signal.empty()) return "";
+  StopSignal::forget_checkpoint_wish();
+  return fmt::format("{}: no checkpoint is written without --checkpoint DIR", signal);
+}
+
+std::string RunCheckpoints::how_to_go_on() const {
+  if (newest_.empty()) return "";
   const std::string how = flags_.batch_text == kFastestBatch
                               ? fmt::format("--batch {} and --resume", flags_.batch)
                               : std::string("--resume");
-  return fmt::format("stopped by {} after {} updates; the same command with {} goes on from {}",
-                     signal_->name(), trainer.updates(), how, newest_);
+  return fmt::format("the same command with {} goes on from {}", how, newest_);
+}
+
+std::string RunCheckpoints::stopped_message(const Trainer& trainer) const {
+  const std::string done =
+      fmt::format("stopped by {} after {} updates", StopSignal::name(), trainer.updates());
+  if (!checkpoints_) return done + ", which are lost: --checkpoint DIR would have kept them";
+  return fmt::format("{}; {}", done,
+                     newest_.empty() ? "there was nothing to keep yet" : how_to_go_on());
 }
 
 }  // namespace brim::examples

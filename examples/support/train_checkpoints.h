@@ -3,7 +3,9 @@
 // (train/checkpoint.h).
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "brim/examples/support/stop_signal.h"
 #include "brim/examples/support/train_data.h"
@@ -23,30 +25,42 @@ void add_checkpoint_flags(CLI::App& app, TrainFlags& flags);
 /// `--plan` says what to take. Throws what `newest_checkpoint_in` throws.
 std::string kept_plan(const TrainFlags& flags);
 
-/// The checkpoints of a run, if it has any, and the wish to stop.
+/// The lock on the folder of checkpoints, before anything is planned for it; null without one.
+/// Throws `FileError` for a folder that cannot be written, or that another run uses, saying which.
+std::shared_ptr<io::FolderLock> lock_checkpoints(const TrainFlags& flags);
+
+/// The checkpoints of a run, if it has any.
 class RunCheckpoints {
  public:
-  /// Before training. Throws `FileError` for a folder that cannot be written, or
-  /// that has checkpoints where nobody asked to go on from them; `ValueError` for flags that are of
-  /// no use without a folder.
-  RunCheckpoints(const TrainFlags& flags, const TrainData& data);
+  /// Before training. Throws `FileError` for a folder that has checkpoints where nobody asked to go
+  /// on from them; `ValueError` for flags that are of no use without a folder.
+  RunCheckpoints(const TrainFlags& flags, const TrainData& data,
+                 std::shared_ptr<io::FolderLock> lock);
 
   /// Null for none.
   Checkpoints* folder() { return checkpoints_ ? &*checkpoints_ : nullptr; }
+  /// Where nothing keeps other runs out; "" else.
+  std::string lock_warning() const;
   /// Brings the trainer to the newest checkpoint where the flags ask for it, and says from which.
   std::string resume(Trainer& trainer);
   /// For the checkpoints from now on.
   void note_micro_batch(int64_t images);
-  void note_written(const std::string& path) { newest_ = path; }
-  bool stop_requested() const { return signal_ && signal_->requested(); }
+  /// Says so where a signal asked for it; "" else.
+  std::string note_written(const std::string& path);
+  /// Whether a signal asks for a checkpoint.
+  bool is_wished_for() const { return checkpoints_ && !StopSignal::checkpoint_wish().empty(); }
+  /// For who asks where there is no folder; "" else.
+  std::string unheard_wish() const;
   /// For who stopped the run: where it stands, and how to go on.
   std::string stopped_message(const Trainer& trainer) const;
+  /// What to add to an error that ended the run: how to go on from what was kept. "" where nothing
+  /// was.
+  std::string how_to_go_on() const;
 
  private:
   const TrainFlags& flags_;
   std::optional<Checkpoints> checkpoints_;
-  std::optional<StopSignal> signal_;
-  std::string newest_;  // that this run wrote
+  std::string newest_;  // that this run began from, or wrote
   bool knows_files_ = false;
 };
 

@@ -205,10 +205,14 @@ void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
   const int64_t reserved = std::max(first.peak_reserved, replanned_reserved_),
                 live = std::max(first.peak_live, replanned_live_);
   auto stats = memory::account(flags_.device)->stats();
+  if (!accuracy_) {  // of a run that was done when it was resumed
+    accuracy_ = trainer.progress().accuracy;
+    top5_ = trainer.progress().top5;
+  }
   const bool over_budget = flags_.budget > 0 && stats.peak_reserved > flags_.budget;
   const int64_t skipped = skipped_images(data_);
   std::string accuracy = accuracy_ ? fmt::format("accuracy {:.2f}%, ", 100 * *accuracy_) : "";
-  if (accuracy_ && data_.classes > 5) accuracy += fmt::format("top-5 {:.2f}%, ", 100 * *top5_);
+  if (top5_ && data_.classes > 5) accuracy += fmt::format("top-5 {:.2f}%, ", 100 * *top5_);
   progress_.say(fmt::format("done: {}{:.1f} images/s, peak {} reserved{}, {} live{}; process {}{}",
                             accuracy, steady_median(rates_), format_bytes(stats.peak_reserved),
                             against(reserved, stats.peak_reserved), format_bytes(stats.peak_live),

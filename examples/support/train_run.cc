@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "brim/base/parallel.h"
+#include "brim/base/stop.h"
 #include "brim/brim.h"
 #include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/events.h"
@@ -36,6 +37,18 @@ KeptMemory choose_memory(TrainFlags& flags, const TrainData& data, Events& event
   return kept;
 }
 
+/// Says what led to a NaN, and how to go on from what the training kept before it left.
+[[noreturn]] void finish_after_error(const std::exception& error, const RunWatch& watch,
+                                     TrainReport& report, const RunCheckpoints& checkpoints) {
+  const std::string how = checkpoints.how_to_go_on();
+  try {
+    report.say(watch.finish_after_error());
+  } catch (const FileError&) {  // of output that is lost: the first error is the one to see
+  }
+  if (how.empty()) throw;
+  throw Stopped{fmt::format("{}; {}", error.what(), how)};
+}
+
 /// What was asked for, of the GPU as it is now.
 TrainFlags with_gpu(TrainFlags asked, const TrainFlags& now) {
   asked.gpu = now.gpu;
@@ -55,6 +68,7 @@ void run_training(TrainFlags flags) {
   take_initial_sizes(flags, data);
   check_weight_flags(flags, data);
   check_pruning_flags(flags, data);
+  std::shared_ptr<io::FolderLock> lock = lock_checkpoints(flags);
   take_resumed_sizes(flags, data);
   set_op_times(flags);
   const std::optional<MachinePeak> peak = peak_for_profile(flags);
@@ -64,7 +78,7 @@ void run_training(TrainFlags flags) {
   timing->finish(flags, data);
   const std::string timed = timing->said();
   timing.reset();
-  RunCheckpoints checkpoints(flags, data);
+  RunCheckpoints checkpoints(flags, data, std::move(lock));
   MemoryPlan plan = plan_memory(flags, data, events, std::move(kept.plan));
   while (has_lost_memory(flags, plan.predicted.peak_reserved)) {
     flags = with_gpu(asked, flags);
@@ -109,11 +123,17 @@ void run_training(TrainFlags flags) {
       report.replan(replan);
       checkpoints.note_micro_batch(replan.micro_batch);
     };
-    trainer.on_checkpoint = [&](const std::string& path) { checkpoints.note_written(path); };
+    trainer.on_checkpoint = [&](const std::string& path) {
+      report.say(checkpoints.note_written(path));
+    };
+    trainer.should_checkpoint = [&] {
+      report.say(checkpoints.unheard_wish());
+      return checkpoints.is_wished_for();
+    };
     trainer.on_best = [&](const EpochReport&) { save_best_weights(flags, data, *model); };
-    trainer.should_stop = [&] { return checkpoints.stop_requested(); };
     report.say(small_images_warning(flags, data));
     report.say(loaded);
+    report.say(checkpoints.lock_warning());
     report.say(checkpoints.resume(trainer));
     report.say(other_classes(flags, data));
     report.say(kept.said);
@@ -121,10 +141,10 @@ void run_training(TrainFlags flags) {
     events.open();  // all that could refuse the run has been asked
     try {
       trainer.run();
-    } catch (const Error&) {
-      report.say(watch.finish_after_error());  // a NaN, say: what led to it
-      throw;
+    } catch (const std::exception& error) {
+      finish_after_error(error, watch, report, checkpoints);
     }
+    const StopScope whole(nullptr);  // what was trained is written
     trace.finish();
     report.say(profile.finish());
     report.say(watch.finish());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "brim/base/stop.h"
 #include "brim/memory/plan/orders.h"
 #include "brim/memory/plan/race.h"
 #include "brim/memory/plan/shaker.h"
@@ -43,7 +44,10 @@ Ladder::Ladder(Reduced problem, const LadderOptions& options)
       goal_(std::max(capacity_, problem_.bound)),
       nodes_(options.nodes),
       key_(options.key) {
-  stop_ = [this, stop = options.stop] { return stopped_ = stopped_ || (stop && stop()); };
+  stop_ = [this, stop = options.stop] {
+    stop_if_asked();
+    return stopped_ = stopped_ || (stop && stop());
+  };
   for (Component& component : problem_.components) pieces_.push_back({std::move(component)});
 }
 

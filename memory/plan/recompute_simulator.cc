@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "brim/base/stop.h"
+
 namespace brim::memory::recompute {
 namespace {
 
@@ -25,6 +27,7 @@ Cost Simulator::run(std::span<const Fate> saving, const Limits& limits) {
 }
 
 Cost Simulator::run(const Range& range, std::span<const Fate> saving, const Limits& limits) {
+  stop_if_asked();
   ++runs_;
   cost_ = {};
   now_ = -1;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "brim/base/parallel.h"
+#include "brim/base/stop.h"
 
 namespace brim::memory {
 
@@ -20,7 +21,8 @@ namespace brim::memory {
 template <class Make, class Work>
 void side_by_side(int64_t count, const Make& make, const Work& work) {
   std::atomic<int64_t> next = 0;
-  auto run = [&] {
+  auto run = [&, asked = stop_asked()] {
+    const StopScope same(asked);
     try {
       auto state = make();
       for (int64_t i = next++; i < count; i = next++) work(state, i);

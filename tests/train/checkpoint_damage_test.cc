@@ -120,7 +120,7 @@ TEST_CASE("what a killed writer left is removed, and nothing of others") {
   const Names others{"best.safetensors.tmp-1-2", "step-00000003.safetensors.tmp-1",
                      "step-3.safetensors.tmp-1-2"};
   for (const std::string& name : others) two.folder.write(name, {});
-  Checkpoints again(two.folder.path(), options_of());
+  Checkpoints again(two.folder.path(), options_of(/*keep=*/3, &two.checkpoints));
   Names expected = others;
   for (const char* name : {"step-00000001.safetensors", "step-00000002.safetensors"})
     expected.emplace_back(name);
@@ -142,7 +142,7 @@ TEST_CASE("damaged files stay, and no whole one goes for them") {
   for (int64_t updates : {1, 2, 7, 8, 9}) save(before, updates);
   for (int damaged : {7, 8, 9}) fs::resize_file(path(damaged), fs::file_size(path(damaged)) / 2);
 
-  const Checkpoints checkpoints(folder.path(), options_of(/*keep=*/2));
+  const Checkpoints checkpoints(folder.path(), options_of(/*keep=*/2, &before));
   SUBCASE("found when it was loaded") {
     CHECK(checkpoints.load_newest(training.state()).checkpoint->updates == 2);
   }
@@ -166,7 +166,7 @@ TEST_CASE("damaged files stay, and no whole one goes for them") {
 TEST_CASE("where all files are damaged a training that begins anew keeps its own") {
   TwoCheckpoints two;
   for (const std::string& path : two.paths) overwrite(path, "nothing");
-  const Checkpoints checkpoints(two.folder.path(), options_of(/*keep=*/1));
+  const Checkpoints checkpoints(two.folder.path(), options_of(/*keep=*/1, &two.checkpoints));
   CheckpointedTraining training;
   REQUIRE(!checkpoints.load_newest(training.state()).checkpoint);
   training.train(1);

@@ -43,15 +43,15 @@ void check_refused(const Checkpoints& checkpoints, T& training, const Names& par
 TEST_CASE("a later version of the format is refused, not passed over") {
   TwoCheckpoints two;
   io::write_safetensors(two.paths[1], {},
-                        {{"checkpoint.version", "4"}, {"who.knows", "what this is"}});
-  check_refused(two.checkpoints, two.training, {"version 4", "later than 3"});
+                        {{"checkpoint.version", "5"}, {"who.knows", "what this is"}});
+  check_refused(two.checkpoints, two.training, {"version 5", "later than 4"});
   CHECK_THROWS_AS(two.checkpoints.newest(), FileError);
 }
 
 TEST_CASE("another identity is refused, with the first setting that differs") {
   TwoCheckpoints two;
   auto refused = [&](const io::Metadata& identity, const std::string& part) {
-    Checkpoints other(two.folder.path(), {.identity = identity});
+    Checkpoints other(two.folder.path(), {.identity = identity, .lock = two.checkpoints.lock()});
     check_refused(other, two.training, {part});
     CHECK_THROWS_AS(other.newest(), FileError);
   };

@@ -77,14 +77,18 @@ class CheckpointedTraining {
   std::unique_ptr<TrainStep> step;
 };
 
-inline CheckpointOptions options_of(int64_t keep = 3) {
-  return {.keep = keep, .identity = {{"batch", "64"}, {"model", "small"}}};
+/// Of a folder that `first` holds, if there is one.
+inline CheckpointOptions options_of(int64_t keep = 3, const Checkpoints* first = nullptr) {
+  return {.keep = keep,
+          .identity = {{"batch", "64"}, {"model", "small"}},
+          .lock = first == nullptr ? nullptr : first->lock()};
 }
 
+/// But for the lock.
 inline std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
+    if (entry.path().filename() != ".lock") names.push_back(entry.path().filename().string());
   std::ranges::sort(names);
   return names;
 }
