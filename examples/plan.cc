@@ -49,6 +49,7 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
   take_initial_sizes(flags, data);
   check_weight_flags(flags, data);
   set_op_times(flags);
+  if (flags.device.is_cpu() && !flags.gpu && flags.budget == 0) flags.host = host_share(flags);
   choose_precision(flags, data, events);
   choose_batch(flags, data, events);
   const TrainFlags asked = flags;

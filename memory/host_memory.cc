@@ -8,39 +8,15 @@
 #include <iterator>
 #include <sstream>
 
+#include "brim/memory/control_groups.h"
 #include "brim/memory/source.h"
 
 namespace brim::memory {
-namespace {
-
-// What the file says, which may be "max", or no limit where there is no such file.
-int64_t limit_in(const std::string& file) {
-  int64_t bytes = 0;
-  return std::ifstream(file) >> bytes && bytes > 0 ? bytes : Source::kUnlimited;
-}
-
-}  // namespace
 
 int64_t control_group_limit(const std::string& membership, const std::string& root) {
   int64_t least = Source::kUnlimited;
-  std::istringstream lines(membership);
-  for (std::string line; std::getline(lines, line);) {  // hierarchy:controllers:/path
-    size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    std::string controllers = line.substr(first + 1, second - first - 1);
-    bool v2 = controllers.empty();
-    if (!v2 && controllers != "memory") continue;
-    std::string folder = root + (v2 ? "" : "/memory");
-    std::string name = v2 ? "/memory.max" : "/memory.limit_in_bytes";
-    std::string path = line.substr(second + 1);
-    // In a container the root is often the group itself, and the path has no folder here.
-    while (!path.empty() && path != "/") {
-      least = std::min(least, limit_in(folder + path + name));
-      size_t slash = path.rfind('/');
-      path.resize(slash == std::string::npos ? 0 : slash);
-    }
-    least = std::min(least, limit_in(folder + name));
-  }
+  for (const ControlGroup& group : control_groups(membership, root))
+    least = std::min(least, group.limit);
   return least;
 }
 

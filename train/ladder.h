@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "brim/train/recompute_means.h"
 #include "brim/train/rehearsal.h"
 #include "brim/train/step_memory.h"
 
@@ -22,6 +23,9 @@ namespace brim {
 struct TrainingSetup {
   RehearsalOptions rehearsal;
   std::string planner = "arena";  ///< or "caching", "direct"
+  /// Of a training that is still being changed: saved tensors are planned for the limit when it is
+  /// as it will be, and what it holds is what it holds then.
+  std::optional<RecomputeMeans> will_plan = {};
 };
 
 /// What the training holds; for the arena its plan is made and rehearsed. A device of `capacity`
@@ -48,6 +52,8 @@ class Remedy {
   virtual bool is_proposed_only() const { return changes_numbers(); }
   /// Whether it is another model that trains with it.
   virtual bool changes_model() const { return false; }
+  /// Whether it plans what is saved of the step, and so comes after all that change the step.
+  virtual bool plans_saved() const { return false; }
   /// The mildest change of its kind with which `setup` needs at most `limit` bytes; where none
   /// is enough, the strongest.
   virtual Offer offer(const TrainingSetup& setup, int64_t limit) const = 0;
@@ -88,9 +94,12 @@ class Ladder {
  public:
   Ladder& add(std::unique_ptr<Remedy> remedy);
   /// Considers the training as it is, with each remedy alone, and, where none of those is enough
-  /// that may be chosen unasked, with all of these together, and each of the others on top; where
-  /// still nothing fits, with each of the others and all of these planned for it. Of what fits and
-  /// may be chosen it takes the least predicted time, and of equal times the fewest remedies.
+  /// that may be chosen unasked, with all of these together, and with each of the others, where it
+  /// is not enough alone, and all of these; where still nothing fits that trains the same model,
+  /// with several of the others. What
+  /// is saved is planned last, for the step that all other remedies made. A combination that takes
+  /// more bytes than a part of it alone, and no less time, is left out. Of what fits and may be
+  /// chosen it takes the least predicted time, and of equal times the fewest remedies.
   LadderResult climb(const TrainingSetup& wanted, const LadderOptions& options) const;
 
  private:

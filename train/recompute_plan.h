@@ -9,6 +9,7 @@
 #include "brim/memory/plan/plan.h"
 #include "brim/memory/plan/recompute.h"
 #include "brim/train/ladder.h"
+#include "brim/train/recompute_means.h"
 #include "brim/train/recorded_step.h"
 
 namespace brim {
@@ -24,14 +25,6 @@ struct RecomputeChoice {
   int64_t dropped = 0;         ///< saved values that are made again
   int64_t offloaded = 0;       ///< values that go to the host
   double seconds = 0;          ///< to find it
-};
-
-/// What may be done.
-struct RecomputeMeans {
-  bool drop = true;
-  bool offload = true;  ///< where the training offloads at all
-  /// Where nothing fits, search for what needs least; else that is the least plan of the graph.
-  bool search_least = true;
 };
 
 /// For a training that may hold `limit` bytes in all: as it says, or, where that is too much, what

@@ -1,4 +1,6 @@
 // The remedies that there are. Each is one class; another one joins in `standard_ladder`.
+#include <algorithm>
+
 #include "brim/train/batch_tuning.h"
 #include "brim/train/ladder.h"
 #include "brim/train/low_memory.h"
@@ -8,6 +10,10 @@
 
 namespace brim {
 namespace {
+
+RecomputeMeans means_of(const TrainingSetup& setup) {
+  return setup.will_plan.value_or(RecomputeMeans{});
+}
 
 // An arena wastes nothing and reserves what it needs once.
 class UseArena final : public Remedy {
@@ -52,9 +58,12 @@ class Recompute final : public Remedy {
  public:
   std::string name() const override { return "recompute"; }
   bool changes_numbers() const override { return false; }
+  bool plans_saved() const override { return true; }
   Offer offer(const TrainingSetup& setup, int64_t limit) const override {
-    RecomputeChoice choice = choose_recomputation(setup, limit, {.offload = false});
-    if (choice.dropped == 0) return {{}, "it fits without"};
+    RecomputeMeans means = means_of(setup);
+    means.offload = false;
+    RecomputeChoice choice = choose_recomputation(setup, limit, means);
+    if (choice.dropped == 0) return {{}, choice.fits ? "it fits without" : "nothing helps"};
     TrainingSetup changed = setup;
     changed.rehearsal.trainer.recompute = std::move(choice.recompute);
     return {std::move(changed), fmt::format("recompute {} saved tensors", choice.dropped)};
@@ -66,10 +75,12 @@ class OffloadSaved final : public Remedy {
  public:
   std::string name() const override { return "offload"; }
   bool changes_numbers() const override { return false; }
+  bool plans_saved() const override { return true; }
   Offer offer(const TrainingSetup& setup, int64_t limit) const override {
     if (!setup.rehearsal.trainer.offload.enabled) return {{}, "the training does not offload"};
-    const bool recomputes = setup.rehearsal.trainer.recompute.make_policy != nullptr;
-    RecomputeChoice choice = choose_recomputation(setup, limit, {.drop = recomputes});
+    RecomputeMeans means = means_of(setup);
+    means.drop = setup.rehearsal.trainer.recompute.make_policy != nullptr;
+    RecomputeChoice choice = choose_recomputation(setup, limit, means);
     if (choice.offloaded == 0) return {{}, "it fits without, or no faster with it"};
     TrainingSetup changed = setup;
     changed.rehearsal.trainer.recompute = std::move(choice.recompute);
@@ -88,7 +99,10 @@ class MicroBatches final : public Remedy {
   Offer offer(const TrainingSetup& setup, int64_t limit) const override {
     const int64_t images = setup.rehearsal.update_images();
     if (setup.rehearsal.batch <= 1) return {{}, "one image at once is the least"};
-    const int64_t batch = fewer_images(setup, images, limit);
+    if (setup.rehearsal.trainer.fused_update)
+      return {{}, "a fused update is made of the gradients of one part"};
+    const int64_t batch =
+        setup.will_plan ? fewest_parts(setup, images, limit) : fewer_images(setup, images, limit);
     if (batch == 0) return {{}, "the model trains with no fewer images"};
     return {with_batch(setup, batch),
             fmt::format("{} micro-batches of {}", count_parts(images, batch), batch)};
@@ -110,11 +124,41 @@ class MicroBatches final : public Remedy {
     }
   }
 
+  // The same where each number of parts is planned for: fewer plans, by doubling and bisection on
+  // the parts.
+  static int64_t fewest_parts(const TrainingSetup& setup, int64_t images, int64_t limit) {
+    const auto in_each = [&](int64_t parts) { return (images + parts - 1) / parts; };
+    const auto bytes = [&](int64_t batch) -> std::optional<int64_t> {
+      try {
+        return predicted_memory(with_batch(setup, batch), limit).peak_reserved;
+      } catch (const ValueError&) {
+        return {};  // batch norm wants two values per channel
+      }
+    };
+    const auto fits = [&](int64_t parts) {
+      return bytes(in_each(parts)).value_or(limit + 1) <= limit;
+    };
+    int64_t least = 1;
+    std::optional<int64_t> needed;
+    while (least < setup.rehearsal.batch && !(needed = bytes(least))) ++least;
+    if (!needed) return 0;
+    if (*needed > limit) return least;
+    int64_t too_few = count_parts(images, setup.rehearsal.batch);
+    int64_t enough = std::min(2 * too_few, count_parts(images, least));
+    while (enough < count_parts(images, least) && !fits(enough)) {
+      too_few = enough;
+      enough = std::min(2 * enough, count_parts(images, least));
+    }
+    while (enough - too_few > 1) {
+      const int64_t middle = (enough + too_few) / 2;
+      (fits(middle) ? enough : too_few) = middle;
+    }
+    return enough == count_parts(images, least) ? least : in_each(enough);
+  }
+
   static TrainingSetup with_batch(const TrainingSetup& setup, int64_t batch) {
     TrainingSetup changed = setup;
     changed.rehearsal.effective_batch = setup.rehearsal.update_images();
-    if (changed.rehearsal.evaluation_batch == 0)
-      changed.rehearsal.evaluation_batch = setup.rehearsal.batch;
     changed.rehearsal.batch = batch;
     return changed;
   }
@@ -229,22 +273,24 @@ class PruneChannels final : public Remedy {
  private:
   static Offer offer_smaller(const TrainingSetup& setup, int64_t limit) {
     int tenths = 5, too_few = 0;  // of the channels
-    while (tenths - too_few > 1) {
+    const bool some_fit = peak_without(setup, tenths, limit) <= limit;
+    while (some_fit && tenths - too_few > 1) {
       const int middle = (tenths + too_few) / 2;
       (peak_without(setup, middle, limit) <= limit ? tenths : too_few) = middle;
     }
     PrunedTraining pruned = with_fewer_channels(setup.rehearsal, tenths / 10.0);
     if (pruned.flops_left == 1) return {{}, "the model has no channels that could go"};
-    return {TrainingSetup{std::move(pruned.rehearsal), setup.planner},
+    TrainingSetup changed = setup;
+    changed.rehearsal = std::move(pruned.rehearsal);
+    return {std::move(changed),
             fmt::format("a model pruned by {}0% of each layer's channels, to {:.2f} of the FLOPs",
                         tenths, pruned.flops_left)};
   }
 
   static int64_t peak_without(const TrainingSetup& setup, int tenths, int64_t limit) {
-    return predicted_memory(
-               {with_fewer_channels(setup.rehearsal, tenths / 10.0).rehearsal, setup.planner},
-               limit)
-        .peak_reserved;
+    TrainingSetup pruned = setup;
+    pruned.rehearsal = with_fewer_channels(setup.rehearsal, tenths / 10.0).rehearsal;
+    return predicted_memory(pruned, limit).peak_reserved;
   }
 };
 

@@ -237,6 +237,7 @@ void print_plan(const PlanResult& result, const TrainFlags& flags, const TrainDa
   fmt::print("\ntraced in {:.2f} s, packed in {:.2f} s\n", result.training.trace_seconds,
              result.training.pack_seconds);
   print_gpu(flags);
+  if (flags.host) fmt::print("{}\n", to_string(*flags.host));
   if (result.ladder)
     fmt::print("\nwhat could be changed, for {}\n{}", format_bytes(flags.limit()),
                to_table(*result.ladder));

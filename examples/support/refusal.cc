@@ -10,6 +10,7 @@
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/train_plan.h"
 #include "brim/train/predicted_time.h"
+#include "brim/train/recompute_plan.h"
 #include "brim/train/remedies.h"
 
 namespace brim::examples {
@@ -24,6 +25,7 @@ std::string budget_for(const TrainFlags& flags, int64_t bytes) {
     bytes += other.gpu->context;  // of a budget, where without one it is a matter of course
     other.gpu = {};
   }
+  other.host = {};
   other.budget = static_cast<int64_t>(static_cast<double>(bytes) / (1 - flags.margin / 100));
   while (other.limit() < bytes) ++other.budget;
   return fmt::format("{} ({} bytes)", format_bytes(other.budget), other.budget);
@@ -39,6 +41,17 @@ std::optional<StepMemory> prediction_if_any(const TrainFlags& flags, const Train
   }
 }
 
+/// The same with what the flags leave to the budget: where that fits, the flags come to it.
+std::optional<RecomputeChoice> planned_if_any(const TrainFlags& flags, const TrainData& data,
+                                              int64_t batch) {
+  try {
+    return choose_recomputation({rehearsal_of(flags, data, batch), flags.planner}, flags.limit(),
+                                {.drop = flags.may_drop(), .search_least = false});
+  } catch (const ValueError&) {
+    return {};
+  }
+}
+
 double time_per_image(const TrainFlags& flags, const TrainData& data, int64_t batch) {
   RehearsalOptions options = rehearsal_of(flags, data, batch);
   return predicted_seconds(options) / static_cast<double>(options.update_images());
@@ -51,15 +64,17 @@ struct Proposal {
   double relative_time = 0;
 };
 
-std::vector<Proposal> proposals_that_fit(const TrainFlags& flags, const TrainData& data,
-                                         const SmallerBatch& smaller, const LadderResult& ladder) {
+/// `smaller` is of the flags as `fewer` has them.
+std::vector<Proposal> proposals_that_fit(const TrainFlags& flags, const TrainFlags& fewer,
+                                         const TrainData& data, const SmallerBatch& smaller,
+                                         const LadderResult& ladder) {
   std::vector<Proposal> list;
   for (const Rung& rung : ladder.considered)
     if (rung.fits) list.push_back({text_of(rung), rung.memory.peak_reserved, rung.relative_time});
   if (smaller.fits)
     list.push_back({fmt::format("batch {}", smaller.fits->batch),
                     smaller.fits->memory.peak_reserved,
-                    time_per_image(flags, data, smaller.fits->batch) /
+                    time_per_image(fewer, data, smaller.fits->batch) /
                         time_per_image(flags, data, flags.batch)});
   return list;
 }
@@ -100,7 +115,8 @@ std::string beside(const TrainFlags& flags) {
 
 std::string place_of(const TrainFlags& flags) {
   if (flags.budget > 0 && flags.all_bytes() == flags.budget) return "budget";
-  return flags.gpu ? "memory of " + flags.device_name : "machine's memory";
+  if (flags.gpu) return "memory of " + flags.device_name;
+  return flags.host ? "memory left in " + flags.host->bound.name : "machine's memory";
 }
 
 std::string message_of(const TrainFlags& flags, const StepMemory& need, const std::string& cure) {
@@ -127,8 +143,17 @@ Refusal refusal_of(const TrainFlags& flags, const TrainData& data, const StepMem
   auto plan = [&](int64_t batch) {
     return batch == flags.batch ? need : prediction_if_any(flags, data, batch);
   };
-  const SmallerBatch smaller = find_smaller_batch(plan, flags.batch, flags.limit());
-  const std::vector<Proposal> fit = proposals_that_fit(flags, data, smaller, ladder);
+  SmallerBatch smaller = find_smaller_batch(plan, flags.batch, flags.limit());
+  TrainFlags fewer = flags;
+  if (!smaller.fits && flags.plans_recompute()) {
+    auto planned = [&](int64_t batch) -> std::optional<StepMemory> {
+      if (auto choice = planned_if_any(flags, data, batch)) return choice->memory;
+      return {};
+    };
+    smaller = find_smaller_batch(planned, flags.batch, flags.limit());
+    if (smaller.fits) fewer.recompute = planned_if_any(flags, data, smaller.fits->batch)->recompute;
+  }
+  const std::vector<Proposal> fit = proposals_that_fit(flags, fewer, data, smaller, ladder);
   Refusal refusal{.least = flags.least_planned > 0 ? flags.least_planned : need.peak_reserved,
                   .fits = Json::array()};
   std::string cure = "the least budget that would do is " + budget_for(flags, refusal.least);

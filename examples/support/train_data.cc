@@ -37,14 +37,6 @@ InputOptions input_options(const TrainFlags& flags, const TrainData& data) {
   return input;
 }
 
-/// Of either split, in bytes of host memory. A budget is of this memory too where it is of a CPU's
-/// tensors: then nothing is kept unasked.
-int64_t cache_size(const TrainFlags& flags) {
-  constexpr int64_t kUnasked = int64_t{256} << 20;
-  const bool is_bounded = flags.budget > 0 && flags.device.is_cpu();
-  return flags.cache_images.value_or(is_bounded ? 0 : kUnasked);
-}
-
 std::shared_ptr<const data::Dataset> open_files(const TrainFlags& flags, const char* split) {
   return data::open_dataset(flags.data, split, {.exif = flags.exif.value_or(true)});
 }
@@ -105,6 +97,12 @@ void open_sets(const TrainFlags& flags, TrainData& data) {
 }
 
 }  // namespace
+
+// A budget is of this memory too where it is of a CPU's tensors: then nothing is kept unasked.
+int64_t cache_size(const TrainFlags& flags) {
+  if (flags.cache_images) return *flags.cache_images;
+  return flags.budget > 0 && flags.device.is_cpu() ? 0 : unasked_cache();
+}
 
 data::Augment validation_augment(const TrainFlags& flags) {
   bool files = flags.data != "shapes" && flags.data != "synthetic";

@@ -54,6 +54,9 @@ TrainData open_data(const TrainFlags& flags);
 /// trained on them expects afterwards.
 data::Augment validation_augment(const TrainFlags& flags);
 
+/// Up to so many bytes of a split's images stay decoded in host memory.
+int64_t cache_size(const TrainFlags& flags);
+
 /// Takes host memory for batches, pinned where they go to a GPU: at most half of the machine's.
 /// Throws `ValueError`.
 void open_loaders(const TrainFlags& flags, TrainData& data);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "brim/brim.h"
+#include "brim/examples/support/host_share.h"
 #include "brim/examples/support/train_augment.h"
 #include "brim/examples/support/train_optimizer.h"
 #include "brim/train/cards.h"
@@ -76,6 +77,8 @@ struct TrainFlags {
   std::string device_name = "cpu";
   Device device = {};
   std::optional<PlannedGpu> gpu;  ///< for `plan`
+  /// On a CPU, what the process has there; none: a machine that is not asked.
+  std::optional<HostShare> host;
   int threads = 0, workers = 2;
   std::string cache_images_text;
   std::optional<int64_t> cache_images;  ///< bytes of decoded images of a split; none: unasked
@@ -124,10 +127,12 @@ struct TrainFlags {
   Dtype precision() const;
   /// Images of an update; 0 until there is a batch.
   int64_t update_images() const { return effective_batch > 0 ? effective_batch : batch; }
-  /// The budget, or what the device has. A GPU has no more for being given a larger budget.
+  /// The budget, or what the device has for tensors. It has no more for a larger budget.
   int64_t all_bytes() const {
     if (gpu) return budget > 0 ? std::min(budget, gpu->bytes) : gpu->bytes;
-    return budget > 0 ? budget : memory::host_memory();
+    if (!host) return budget > 0 ? budget : memory::host_memory();
+    const int64_t share = host->for_tensors(update_images(), batch);
+    return budget > 0 ? std::min(budget, share) : share;
   }
   /// Device bytes that tensors may take: those less the margin, and less a GPU's context.
   int64_t limit() const {

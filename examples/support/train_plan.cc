@@ -96,6 +96,16 @@ std::string text_of(const RecomputeChoice& choice) {
   return text;
 }
 
+/// With what `choose_recompute` will do.
+bool fits_when_planned(const TrainFlags& flags, const TrainData& data) {
+  if (!flags.plans_recompute()) return false;
+  RecomputeMeans means = means_of(flags);
+  means.search_least = false;
+  return choose_recomputation({rehearsal_of(flags, data, flags.batch), flags.planner},
+                              flags.limit(), means)
+      .fits;
+}
+
 /// Of the batches that fit.
 void take_fastest(TrainFlags& flags, const TrainData& data, const TunedBatch& tuned, bool says) {
   if (says)
@@ -211,6 +221,12 @@ void choose_batch(TrainFlags& flags, const TrainData& data, Events& events) {
                      .update_images = flags.effective_batch};
   auto start = std::chrono::steady_clock::now();
   TunedBatch tuned = tune_batch(tuning);
+  // Its images wait in the loader, whose slots take of the same memory.
+  if (const int64_t left = with_batch(flags, tuned.batch).limit();
+      tuned.batch > 0 && tuned.memory.peak_reserved > left) {
+    tuning.limit = left;
+    tuned = tune_batch(tuning);
+  }
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   flags = with_batch(flags, tuned.batch > 0 ? tuned.batch : tuned.least);
   flags.least_batch = tuned.least;
@@ -244,7 +260,9 @@ void choose_precision(TrainFlags& flags, const TrainData& data, const Events& ev
   const int64_t peak = predict_memory(wide, data, wide.batch).predicted.peak_reserved;
   if (peak <= flags.limit()) return;
   flags.precision_text = "bf16";
-  if (flags.quiet || events.owns_stdout()) return;
+  if (!fits_when_planned(flags, data) && fits_when_planned(wide, data))
+    flags.precision_text = "f32";
+  if (flags.precision_text == "f32" || flags.quiet || events.owns_stdout()) return;
   fmt::print("bf16: in float32 a step would take {} of {}\n", in_mib(peak), in_mib(flags.limit()));
 }
 
@@ -295,6 +313,10 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
              {"precision", flags.precision_text},
              {"plan_from", plan.from}};
   event["context_bytes"] = context_bytes(flags);
+  if (flags.host) {
+    event["available_bytes"] = flags.host->bound.available;
+    event["process_bytes"] = flags.host->process;
+  }
   if (flags.budget > 0) event["budget_bytes"] = flags.budget;
   events.write(event);
   return plan;

@@ -64,6 +64,7 @@ void run_training(TrainFlags flags) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   // Before the first byte of an image or a tensor: a small budget should cost nothing.
   set_algorithms(flags);
+  if (flags.device.is_cpu() && flags.budget > 0) require_budget_within(flags.budget);
   TrainData data = open_data(flags);
   take_initial_sizes(flags, data);
   check_weight_flags(flags, data);
@@ -71,6 +72,9 @@ void run_training(TrainFlags flags) {
   std::shared_ptr<io::FolderLock> lock = lock_checkpoints(flags);
   take_resumed_sizes(flags, data);
   set_op_times(flags);
+  if (flags.device.is_cpu()) flags.host = host_share(flags);
+  if (flags.host && !flags.quiet && !events.owns_stdout())
+    fmt::print("{}\n", to_string(*flags.host));
   const std::optional<MachinePeak> peak = peak_for_profile(flags);
   const TrainFlags asked = flags;
   std::optional<EngineTiming> timing(flags);

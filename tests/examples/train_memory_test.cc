@@ -150,13 +150,13 @@ TEST_CASE("a budget too small for the parameters, or for a step, exits with 2 be
   }
 }
 
-TEST_CASE("without a budget the machine's memory is the limit") {
+TEST_CASE("without a budget what the machine has left is the limit") {
   Finished run = train("--data synthetic --model resnet50 --batch 1000000 --steps 1 --json -");
   CHECK(run.code == 2);
-  CHECK(run.err.find("resnet50 does not fit the machine's memory of") != std::string::npos);
+  CHECK(run.err.find("resnet50 does not fit the memory left in ") != std::string::npos);
   const json refused = events_of(run.out).front();
   CHECK(refused["event"] == "refused");
-  CHECK(refused["budget_bytes"] == brim::memory::host_memory());
+  CHECK(refused["budget_bytes"] < brim::memory::host_memory());
 }
 
 TEST_CASE("a refusal does not contradict itself, at odd batches and small ones") {
