@@ -149,7 +149,7 @@ CLI::Validator parsed_by(std::function<void(const std::string&)> parse) {
           parse(text);
           return "";
         } catch (const Error& error) {
-          return error.what();
+          return std::string(error.what()).substr(error.tag().size() + 2);  // without "tag: "
         }
       },
       "");

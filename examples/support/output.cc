@@ -24,10 +24,12 @@ bool is_control(char c) {
 
 void check_output() {
   static int first_error = 0;  // later writes may succeed, or fail for a reason of their own
+  const int before = errno;    // of a write that has failed already, where one has
   errno = 0;
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return;
-  if (first_error == 0) first_error = errno == 0 ? EIO : errno;
+  if (first_error == 0) first_error = errno != 0 ? errno : before;
+  if (first_error == 0) first_error = EIO;
   raise<FileError>("output", "cannot write to standard output: {}",
                    std::generic_category().message(first_error));
 }

@@ -99,7 +99,7 @@ void Progress::show(const std::string& line, bool last) {
     std::cout << "\r\x1b[K" << drawn << (last ? "\n" : "") << std::flush;
     line_open_ = !last;
   } else {
-    std::cout << shown(line) << std::endl;
+    std::cout << shown(line) << '\n';
   }
   check_output();
   shown_ = Clock::now();

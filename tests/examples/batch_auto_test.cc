@@ -81,8 +81,7 @@ TEST_CASE("the largest batch: multiples, an upper limit and a margin") {
   check_error("--batch lots",
               "expected a number of images from 1 to 1000000, auto or fastest, got 'lots'");
   check_error(kNet + "--batch 4 --max-batch 5", "are for --batch auto and fastest");
-  check_error(kNet + "--margin 100%",
-              "--margin: margin: expected from 0 to below 100 percent, got '100%'");
+  check_error(kNet + "--margin 100%", "--margin: expected from 0 to below 100 percent, got '100%'");
 }
 
 TEST_CASE("with recomputation the largest batch is larger, and still the largest") {
