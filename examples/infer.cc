@@ -129,7 +129,7 @@ void infer_array(const InferFlags& f, nn::LoadedModel& model, bool talk, Events&
   int64_t batch = f.batch > 0 ? f.batch : kBatch;
   Tensor logits = logits_of(*model.module, x, model.classes, batch, f.input);
   if (const std::string warning = non_finite_images(x); !warning.empty())
-    std::cerr << fmt::format("infer: warning: '{}': {}\n", f.input, warning);
+    std::cerr << shown(fmt::format("infer: warning: '{}': {}\n", f.input, warning));
   io::write_npy(f.output, logits);
   events.write(
       {{"input", f.input}, {"output", f.output}, {"shape", {logits.size(0), logits.size(1)}}});
@@ -161,10 +161,11 @@ void infer_images(const InferFlags& f, nn::LoadedModel& model, const Recipe& rec
     } catch (const FileError& error) {
       if (f.images.size() == 1) throw;
       ++failed;
-      std::cerr << "infer: " << error.what() << '\n';
+      std::cerr << "infer: " << shown(error.what()) << '\n';
       events.write({{"image", path}, {"error", error.what()}});
     }
   }
+  events.open();  // what is answered stays so, whatever the others are
   if (failed > 0) raise<FileError>("image", "{} of {} cannot be read", failed, f.images.size());
 }
 
@@ -190,7 +191,6 @@ void infer(const InferFlags& f) {
   const autograd::InPlaceScope in_place(true);
   if (!f.input.empty()) infer_array(f, model, talk, events);
   infer_images(f, model, recipe, talk, events);
-  events.open();
   keep_engines(device);
 }
 

@@ -8,9 +8,9 @@
 
 #include "brim/autograd/in_place.h"
 #include "brim/base/stand_in.h"
+#include "brim/core/non_finite.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/train/cards.h"
-#include "brim/core/non_finite.h"
 #include "brim/train/numerics_watch.h"
 #include "brim/train/parts.h"
 #include "brim/train/precision_scope.h"

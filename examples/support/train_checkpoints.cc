@@ -53,10 +53,10 @@ std::optional<std::string> why_not_so_many_steps(const Checkpoint& found, const 
 }  // namespace
 
 void add_checkpoint_flags(CLI::App& app, TrainFlags& f) {
-  app.add_option(
-         "--checkpoint", f.checkpoint,
-         "keep checkpoints in this folder, one after each epoch; Ctrl-C and other signals that end, "
-         "and errors, then leave one; SIGUSR1 asks for one")
+  app.add_option("--checkpoint", f.checkpoint,
+                 "keep checkpoints in this folder, one after each epoch; Ctrl-C and other signals "
+                 "that end, "
+                 "and errors, then leave one; SIGUSR1 asks for one")
       ->type_name("DIR")
       ->check(file_name());
   app.add_option("--checkpoint-every", f.checkpoint_every, "and one after so many updates each")

@@ -7,6 +7,7 @@
 #include "brim/base/error.h"
 #include "brim/data/check_images.h"
 #include "brim/data/subset.h"
+#include "brim/examples/support/output.h"
 #include "brim/memory/pinned_source.h"
 
 namespace brim::examples {
@@ -67,7 +68,7 @@ void check_images(const TrainFlags& flags, TrainData& data) {
   check_split(flags, data.train_set, data);
   check_split(flags, data.val_set, data);
   if (!flags.skip_bad_images)
-    for (const std::string& reason : data.left_out) std::cerr << reason << '\n';
+    for (const std::string& reason : data.left_out) std::cerr << shown(reason) << '\n';
   expect<FileError>(data.left_out.empty() || flags.skip_bad_images, "check-images",
                     "{} of the {} images of {} cannot be read: mend or remove them, or leave them "
                     "out with --skip-bad-images",

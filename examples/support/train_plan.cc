@@ -10,6 +10,7 @@
 #include "brim/base/bytes.h"
 #include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/kept_choice.h"
+#include "brim/examples/support/output.h"
 #include "brim/examples/support/plan_file.h"
 #include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/refusal.h"
@@ -47,7 +48,7 @@ MemoryPlan find_plan(const TrainFlags& flags, const TrainData& data) {
     TrainingPlan kept = load_plan(flags.plan, identity_of(flags, data, flags.batch));
     return {.from = "file", .predicted = kept.predicted, .training = std::move(kept)};
   } catch (const FileError& error) {
-    std::cerr << "train: " << error.what() << "; planning again" << std::endl;
+    std::cerr << "train: " << shown(error.what()) << "; planning again" << std::endl;
     return predict_memory(flags, data, flags.batch);
   }
 }

@@ -54,9 +54,9 @@ KeptMemory take_up_plan(TrainFlags& flags, const TrainData& data, const std::str
 /// Throws `DoesNotFit`, after writing the event "refused", where none fits.
 void choose_batch(TrainFlags& flags, const TrainData& data, Events& events);
 
-/// Chooses what forward computes in, where the flags leave that open: float32 where the batch of the
-/// flags fits in it, before more is recomputed than they say, else bfloat16, unless only float32
-/// fits when more is; says so.
+/// Chooses what forward computes in, where the flags leave that open: float32 where the batch of
+/// the flags fits in it, before more is recomputed than they say, else bfloat16, unless only
+/// float32 fits when more is; says so.
 void choose_precision(TrainFlags& flags, const TrainData& data, const Events& events);
 
 /// Chooses what is recomputed and offloaded, for the batch of the flags, where they leave that to
