@@ -103,7 +103,7 @@ TEST_CASE("the newest stay, and nothing else is touched") {
   // And again, in place of itself.
   checkpoints.save(training.state(), {.epoch = 1});
   CHECK(checkpoints.files().size() == 2);
-  Checkpoints one(folder.path(), options_of(/*keep=*/1));
+  Checkpoints one(folder.path(), options_of(/*keep=*/1, &checkpoints));
   one.save(training.state(), {.epoch = 2});
   CHECK(one.files() == Names{path});
   CHECK(one.newest().checkpoint->progress.epoch == 2);
