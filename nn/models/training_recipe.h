@@ -1,8 +1,8 @@
 // How a model is trained where nobody says otherwise: a rate that suits a wide network makes a
 // narrow one slow, and one for a narrow one makes a wide one diverge. Each model of the registry
-// has one beside its name; they were found on the drawn shapes (docs/recipes.md has what they
-// reach), so for data of your own they are where to begin. The rate follows the images of an update
-// (optim/rate_rule.h), and here is for those in `batch`.
+// has one beside its name; some were found on the drawn shapes, the others are
+// their relatives' (docs/recipes.md), so for data of your own they are where to begin. The rate
+// follows the images of an update (optim/rate_rule.h), and here is for those in `batch`.
 #pragma once
 
 #include <cstdint>
