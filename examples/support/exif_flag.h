@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -10,10 +11,12 @@ namespace brim::examples {
 
 /// Declares it; `exif`, which stays empty where it is not given, must outlive the parsing.
 inline void add_exif_flag(CLI::App& app, std::optional<bool>& exif, const std::string& unasked) {
-  app.add_flag("--exif,!--no-exif", exif,
-               "turn pictures the way up that EXIF says, or leave their pixels as they are stored "
-               "(default: " +
-                   unasked + ")");
+  // A flag that is bound to an optional would be false where it is not given.
+  app.add_flag_function(
+      "--exif,!--no-exif", [&exif](int64_t given) { exif = given > 0; },
+      "turn pictures the way up that EXIF says, or leave their pixels as they are stored "
+      "(default: " +
+          unasked + ")");
 }
 
 }  // namespace brim::examples
