@@ -31,6 +31,8 @@ void pool_image(const T* x, T* y, double* sum, int64_t pixels, int64_t channels,
   std::copy_n(x, channels, y);
   for (int64_t i = 1; i < pixels; ++i)
     for (int64_t c = 0; c < channels; ++c) y[c] = std::max(y[c], x[i * channels + c]);
+  for (int64_t c = 0; c < channels; ++c)
+    if (std::isinf(y[c])) y[c] = 0;  // infinity - infinity is NaN
   std::fill_n(sum, channels, 0.0);
   for (int64_t i = 0; i < pixels; ++i)
     for (int64_t c = 0; c < channels; ++c)

@@ -11,9 +11,9 @@
 namespace brim::examples {
 namespace {
 
-/// Of the last convolution that the model runs: [1,H,W,C].
+/// Of the last convolution that the model runs: [2,H,W,C], since batch norm wants two values.
 Shape last_maps(nn::Module& model, int size) {
-  const nn::Summary summary = nn::summarize(model, {1, size, size, 3});
+  const nn::Summary summary = nn::summarize(model, {2, size, size, 3});
   const auto last = std::find_if(
       summary.rows.rbegin(), summary.rows.rend(),
       [](const nn::SummaryRow& row) { return std::string_view(row.op).ends_with("conv2d"); });

@@ -300,9 +300,6 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
     plan.training.trace = trace_on_meta([&](const auto& state_is_held) {
       rehearse(rehearsal_of(flags, data, flags.batch), state_is_held);
     });
-  if (!flags.save_plan.empty())
-    save_plan(flags.save_plan, plan.training, choice_to_keep(flags, data),
-              engines_to_keep(flags.device));
   Json event{{"event", "plan"},
              {"batch", flags.batch},
              {"micro_batches", count_parts(flags.update_images(), flags.batch)},
@@ -321,6 +318,12 @@ MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& e
   if (flags.budget > 0) event["budget_bytes"] = flags.budget;
   events.write(event);
   return plan;
+}
+
+void keep_plan(const TrainFlags& flags, const TrainData& data, const MemoryPlan& plan) {
+  if (!flags.save_plan.empty())
+    save_plan(flags.save_plan, plan.training, choice_to_keep(flags, data),
+              engines_to_keep(flags.device));
 }
 
 }  // namespace brim::examples

@@ -66,9 +66,12 @@ std::optional<RecomputeChoice> choose_recompute(TrainFlags& flags, const TrainDa
                                                 Events& events);
 
 /// The plan for the batch of the flags: `kept`, or from `--plan` where that file answers the same
-/// question, or made; kept in `--save-plan`, and written as the event "plan". Throws `DoesNotFit`,
-/// after writing the event "refused", where it is above the budget.
+/// question, or made; written as the event "plan". Throws `DoesNotFit`, after writing the event
+/// "refused", where it is above the budget.
 MemoryPlan plan_memory(const TrainFlags& flags, const TrainData& data, Events& events,
                        std::optional<MemoryPlan> kept = {});
+
+/// Writes it to `--save-plan`, if that is asked for. Throws `FileError`.
+void keep_plan(const TrainFlags& flags, const TrainData& data, const MemoryPlan& plan);
 
 }  // namespace brim::examples

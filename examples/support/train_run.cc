@@ -37,6 +37,10 @@ KeptMemory choose_memory(TrainFlags& flags, const TrainData& data, Events& event
   return kept;
 }
 
+bool is_bounded_by_host(const TrainFlags& flags) {
+  return flags.host && (flags.budget == 0 || flags.host->for_tensors(0, 0) < flags.budget);
+}
+
 /// Says what led to a NaN, and how to go on from what the training kept before it left.
 [[noreturn]] void finish_after_error(const std::exception& error, const RunWatch& watch,
                                      TrainReport& report, const RunCheckpoints& checkpoints) {
@@ -73,7 +77,7 @@ void run_training(TrainFlags flags) {
   take_resumed_sizes(flags, data);
   set_op_times(flags);
   if (flags.device.is_cpu()) flags.host = host_share(flags);
-  if (flags.host && !flags.quiet && !events.owns_stdout())
+  if (is_bounded_by_host(flags) && !flags.quiet && !events.owns_stdout())
     fmt::print("{}\n", to_string(*flags.host));
   const std::optional<MachinePeak> peak = peak_for_profile(flags);
   const TrainFlags asked = flags;
@@ -142,6 +146,7 @@ void run_training(TrainFlags flags) {
     report.say(other_classes(flags, data));
     report.say(kept.said);
     report.say(timed);
+    keep_plan(flags, data, plan);
     events.open();  // all that could refuse the run has been asked
     try {
       trainer.run();

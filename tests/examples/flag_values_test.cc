@@ -2,6 +2,7 @@
 // that it does not take is refused in one short line that names the option.
 #include "brim/examples/support/flag_values.h"
 
+#include <cctype>
 #include <map>
 
 #include "brim/tests/examples/train_program.h"
@@ -26,8 +27,8 @@ std::vector<Option> options_of(const std::string& program) {
     if (line.starts_with("  --")) {
       const size_t space = line.find(' ', 2);
       const std::string head = line.substr(2, space - 2);
-      const bool has_value =
-          space != line.npos && space + 1 < line.size() && line[space + 1] != ' ';
+      const bool has_value = space != line.npos && space + 1 < line.size() &&
+                             (line[space + 1] == '[' || std::isupper(line[space + 1]) != 0);
       options.push_back({head.substr(0, head.find(','))});
       if (has_value)
         options.back().type =

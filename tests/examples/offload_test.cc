@@ -138,5 +138,5 @@ TEST_CASE("what cannot be is refused in one line") {
               "with free");
   check_error("--data synthetic --model resnet20 --batch fastest --offload auto",
               "--batch fastest times steps that hold everything on the device");
-  check_error(kRun + "--offload disk", "--offload: disk not in");
+  check_error(kRun + "--offload disk", "--offload: expected off, auto, got 'disk'");
 }

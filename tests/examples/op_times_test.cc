@@ -44,7 +44,12 @@ TEST_CASE("the machine is measured once; a file that is no good is replaced, and
   const Finished second = place.run("--op-times calibrated");
   CHECK(second.err.empty());
   CHECK(text_of(place.file()) == kept);
-  CHECK(events_of(second.out).front() == events_of(first.out).front());
+  auto planned = [](const Finished& run) {
+    auto event = events_of(run.out).front();
+    event.erase("available_bytes");  // what others leave
+    return event;
+  };
+  CHECK(planned(second) == planned(first));
   std::ofstream(place.file()) << kept.substr(0, kept.size() / 2);
   const Finished damaged = place.run("");
   CHECK(contains(damaged.err, "op times: it is damaged"));

@@ -77,7 +77,7 @@ TEST_CASE("plan for a card: a budget holds the context too, and is no larger tha
 
 TEST_CASE("plan for a GPU: what is not here is refused in one line") {
   check_error("--device h100-80g",
-              "plan: device: expected cpu, cuda, cuda:N or a card (t4-16gb to rtx5090-32gb), got "
+              "plan: --device: expected cpu, cuda, cuda:N or a card (t4-16gb to rtx5090-32gb), got "
               "'h100-80g'; did you mean 'h100-80gb'?");
   if (std::string why = brim::cuda::why_no_device(); !why.empty())
     check_error("--device cuda", "plan: device: --device cuda cannot plan: " + why +

@@ -2,6 +2,7 @@
 // it says in one line why it does not do what cannot be done.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "brim/nn/models/load_model.h"
@@ -178,17 +179,21 @@ TEST_CASE("prune: what cannot be done is said in a line, and changes no file") {
 
 TEST_CASE("prune: a model pruned as a refusal proposes trains in the bytes that it names") {
   const Place place;
-  const std::string flags = kSynthetic + " --op-times nominal --batch 8 --steps 2 --recompute auto";
-  const Finished refused = train(flags + " --budget 2MiB");
-  CHECK(refused.code == 2);
+  const std::string flags =
+      kSynthetic + " --op-times nominal --batch 8 --steps 2 --recompute auto --budget 4MiB";
+  const Finished refused = train(flags + " --json -");
   CAPTURE(refused.err);
-  const size_t proposal = refused.err.find(" with a model pruned by 50% of each layer's channels");
-  REQUIRE(proposal != std::string::npos);
-  const int64_t bytes = std::stoll(refused.err.substr(refused.err.rfind('(', proposal) + 1));
-  place.run("--to ratio=0.5 --per-layer --save " + place.half);
-  const std::string pruned = flags + " --init " + place.half + " --budget ";
-  CHECK(trained_as_predicted(pruned + std::to_string(bytes)).back()["peak_bytes"] == bytes);
-  CHECK(train(pruned + std::to_string(bytes - 4096)).code == 2);
+  REQUIRE(refused.code == 2);
+  const std::string kPruned = "a model pruned by ";
+  const nlohmann::json fits = nlohmann::json::parse(refused.out)["fits"];
+  const auto proposal = std::ranges::find_if(fits, [&](const nlohmann::json& one) {
+    return one["remedy"].get<std::string>().starts_with(kPruned);
+  });
+  REQUIRE(proposal != fits.end());
+  const std::string percent = (*proposal)["remedy"].get<std::string>().substr(kPruned.size(), 2);
+  place.run("--to ratio=0." + percent + " --per-layer --save " + place.half);
+  CHECK(trained_as_predicted(flags + " --init " + place.half).back()["peak_bytes"] ==
+        (*proposal)["predicted_peak_bytes"]);
 }
 
 TEST_CASE("prune: whole blocks, one after the other; and what is excluded stays") {

@@ -149,7 +149,7 @@ TEST_CASE("train: the rate and the warm-up follow the images of an update by the
   CHECK(rate({.rate = 0.3, .recipe_batch = 64}, 32, 10).rate == 0.15);
   CHECK(rate({.rate = 0.3, .recipe_batch = 64}, 32, 10).warmup == 20);
   CHECK(rate({.rate = 0.3, .recipe_batch = 64, .rate_rule = "none"}, 32, 10).rate == 0.3);
-  check_error("--rate-rule lin", "expected none, linear or sqrt, got 'lin'");
+  check_error("--rate-rule lin", "--rate-rule: expected linear, sqrt, none, got 'lin'; did you mean 'linear'?");
   Finished run = train("--data synthetic --size 32 --batch 16 --effective-batch 128 --steps 1");
   CHECK(run.out.find("rate 0.2: 0.05 at batch 32, in proportion (linear)") != std::string::npos);
   CHECK(run.out.find("batch 128 in 8 micro-batches of 16") != std::string::npos);
