@@ -193,10 +193,10 @@ class Climb {
       return rung ? rung->memory.peak_reserved : std::numeric_limits<int64_t>::max();
     };
     int64_t least = bytes_of(several);
-    for (const auto& remedy : remedies_) {
+    for (const Remedy* remedy : by_bytes()) {
       if (least <= options_.limit) break;
-      if (!trains_same_model(*remedy) || remedy.get() == first) continue;
-      several.push_back(remedy.get());
+      if (remedy == first) continue;
+      several.push_back(remedy);
       const int64_t bytes = bytes_of(several);
       if (bytes < least)
         least = bytes;

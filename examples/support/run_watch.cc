@@ -49,6 +49,9 @@ void add_watch_flags(CLI::App& app, TrainFlags& f) {
   app.add_option_function<std::string>(
          "--watch-numerics",
          [&f](const std::string& page) {
+           if (!page.empty() && !page.ends_with(".html"))
+             throw CLI::ValidationError("--watch-numerics",
+                                        fmt::format("expected FILE.html, got '{}'", page));
            f.watch_numerics = true;
            f.watch_page = page;
          },
@@ -64,8 +67,6 @@ void add_watch_flags(CLI::App& app, TrainFlags& f) {
 }
 
 void check_watch_page(const std::string& path) {
-  expect<ValueError>(path.ends_with(".html"), "flags", "--watch-numerics writes .html, got '{}'",
-                     path);
   io::check_writable(path, "numerics");
 }
 

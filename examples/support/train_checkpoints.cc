@@ -89,6 +89,7 @@ RunCheckpoints::RunCheckpoints(const TrainFlags& flags, const TrainData& data,
       flags.checkpoint,
       CheckpointOptions{.keep = flags.keep,
                         .identity = numbers_identity(flags, data),
+                        .where_known = identity_of_files(),
                         .why_not = [&](const Checkpoint& found,
                                        const std::string& name) -> std::optional<std::string> {
                           if (name != kStepsSetting) return "";

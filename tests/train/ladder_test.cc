@@ -202,11 +202,10 @@ TEST_CASE("a remedy of one's own joins, and is combined with the others") {
   LadderResult result = ladder.climb(setup_of(kCase), {.limit = half * 101 / 100});
   REQUIRE(result.chosen.has_value());
   CHECK(result.considered[*result.chosen].remedies == std::vector<std::string>{"half of it"});
-  // Too little for it alone: both.
+  // Too little for it alone: with another.
   result = ladder.climb(setup_of(kCase), {.limit = half / 2, .may_choose_all = true});
   CHECK(std::ranges::any_of(result.considered, [](const Rung& rung) {
-    return rung.fits && std::ranges::count(rung.names, "free") > 0 &&
-           std::ranges::count(rung.names, "micro-batches") > 0;
+    return rung.fits && rung.names.size() > 1 && std::ranges::count(rung.names, "free") > 0;
   }));
 }
 
