@@ -66,9 +66,7 @@ void add_watch_flags(CLI::App& app, TrainFlags& f) {
       ->check(whole_number(1));
 }
 
-void check_watch_page(const std::string& path) {
-  io::check_writable(path, "numerics");
-}
+void check_watch_page(const std::string& path) { io::check_writable(path, "numerics"); }
 
 RunWatch::RunWatch(const TrainFlags& flags, Events& events) : flags_(flags), events_(events) {
   if (flags.watch_numerics) watch_.emplace(NumericsWatchOptions{.every = flags.watch_every});

@@ -119,8 +119,9 @@ TEST_CASE("as many segments as there are, and one, which keeps everything") {
   CHECK(trained(kBatch + " --recompute segments=1000000").losses == kept.losses);
   for (const char* text : {"segments=0", "segments=-1", "segments=", "segments=x", "segments=1.5",
                            "segments=99999999999999999999", "parts=3"})
-    check_error(kBatch + " --recompute " + text,
-                std::string("expected off, free, auto or segments=N, N from 1 to 1000000000, got ") + text);
+    check_error(
+        kBatch + " --recompute " + text,
+        std::string("expected off, free, auto or segments=N, N from 1 to 1000000000, got ") + text);
 }
 
 TEST_CASE("the bytes that a refusal names do for the same flags; with a page less it names them") {

@@ -71,7 +71,8 @@ TEST_CASE("a run that ends in a NaN tells what led to it") {
 }
 
 TEST_CASE("bad flags are refused before anything runs") {
-  check_error(kModel + " --watch-numerics page.txt", "--watch-numerics: expected FILE.html, got 'page.txt'");
+  check_error(kModel + " --watch-numerics page.txt",
+              "--watch-numerics: expected FILE.html, got 'page.txt'");
   check_error(kModel + " --watch-every 0 --watch-numerics", "--watch-every");
   check_error(kModel + " --watch-numerics /no/such/folder/page.html", "/no/such/folder");
 }
