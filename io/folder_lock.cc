@@ -7,9 +7,11 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "brim/base/error.h"
@@ -32,6 +34,18 @@ int lock(int descriptor) {
 }
 
 bool is_held(int error) { return error == EAGAIN || error == EACCES; }
+
+/// Waits a little: whoever was killed holds its lock until the system has taken back its memory.
+int lock_soon(int descriptor) {
+  constexpr int kTries = 20;
+  constexpr auto kPause = std::chrono::milliseconds(100);
+  int error = lock(descriptor);
+  for (int i = 0; i < kTries && is_held(error); ++i) {
+    std::this_thread::sleep_for(kPause);
+    error = lock(descriptor);
+  }
+  return error;
+}
 
 std::string myself() {
   std::array<char, 256> host{};
@@ -60,7 +74,7 @@ FolderLock::FolderLock(const std::string& folder, const char* tag)
 bool FolderLock::take() {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kReadWriteForAll);
   expect<FileError>(descriptor_ >= 0, tag_, "cannot write '{}': {}", path_, text_of(errno));
-  const int error = lock(descriptor_);
+  const int error = lock_soon(descriptor_);
   if (is_held(error)) {
     const std::string holder = holder_in(descriptor_);
     ::close(std::exchange(descriptor_, -1));

@@ -14,8 +14,8 @@ namespace brim::io {
 
 class FolderLock {
  public:
-  /// Throws `FileError` under `tag` for a folder that somebody holds, saying who: host, process and
-  /// since when; and for one that cannot be written to.
+  /// Throws `FileError` under `tag` for a folder that somebody holds for two more seconds, saying
+  /// who: host, process and since when; and for one that cannot be written to.
   FolderLock(const std::string& folder, const char* tag);
   /// Removes the file.
   ~FolderLock();

@@ -67,7 +67,9 @@ TEST_CASE(
     "settings that only one side has do not differ, where it is said that they may be unknown") {
   TwoCheckpoints two;
   auto found = [&](const io::Metadata& identity, const std::set<std::string>& where_known) {
-    return Checkpoints(two.folder.path(), {.identity = identity, .where_known = where_known})
+    return Checkpoints(
+               two.folder.path(),
+               {.identity = identity, .where_known = where_known, .lock = two.checkpoints.lock()})
         .newest();
   };
   const io::Metadata newer{{"batch", "64"}, {"classes", "cat, dog"}, {"model", "small"}};
