@@ -121,7 +121,8 @@ TEST_CASE("as many segments as there are, and one, which keeps everything") {
                            "segments=99999999999999999999", "parts=3"})
     check_error(
         kBatch + " --recompute " + text,
-        std::string("expected off, free, auto or segments=N, N from 1 to 1000000000, got ") + text);
+        std::string("expected off, free, auto or segments=N, N from 1 to 1000000000, got '") +
+            text + "'");
 }
 
 TEST_CASE("the bytes that a refusal names do for the same flags; with a page less it names them") {
@@ -161,7 +162,7 @@ std::string flags_for(const std::string& remedies) {
   std::string flags;
   if (pure || has("bfloat16 mixed precision")) flags += " --precision bf16";
   if (pure) flags += " --parameters bf16";
-  if (has(" optimizer state ")) flags += " --optimizer-state bf16";
+  if (pure || has(" optimizer state ")) flags += " --optimizer-state bf16";
   if (has(" gradients in bfloat16")) flags += " --gradients bf16";
   if (has("update fused into backward")) flags += " --fused-update";
   const std::string parts = " micro-batches of ";
