@@ -38,7 +38,8 @@ struct Labels {
     auto classes = logits.shape.back();
     check(target.numel(), classes);
     double all = 0;
-    for (int64_t c = 0; c < classes; ++c) all += weights[c];
+    if (even != 0)  // else a weight of NaN that no label has would count
+      for (int64_t c = 0; c < classes; ++c) all += weights[c];
     even_sum = even * all;
   }
 
