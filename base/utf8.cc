@@ -30,7 +30,8 @@ bool is_between(char byte, unsigned char low, unsigned char high) {
   return value >= low && value <= high;
 }
 
-/// Of the character that `text`, which is not empty, begins with; 0 where it begins with none.
+/// The size of the character that `text`, which is not empty, begins with; 0 where it begins with
+/// none.
 size_t bytes_of_character(std::string_view text) {
   for (const Sequences& kind : kSequences) {
     if (!is_between(text[0], kind.first, kind.last)) continue;

@@ -4,8 +4,8 @@
     bench/recipes.py [--models resnet18,mobilenet_v2] [--epochs 3] [--threads 2]
 
 Trains one after the other, and prints a table in Markdown: the recipe as `train`
-says it, the accuracy on the images to validate, epochs, and seconds of training and
-evaluation, from outside and of all processors together. --more takes further flags
+says it, the accuracy on the images to validate after each epoch, and seconds of training
+and evaluation, from outside and of all processors together. --more takes further flags
 of train, --more "--batch 64". All models together take hours on a few cores: name
 those that you want.
 """
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-HEADER = ["model", "recipe", "accuracy", "epochs", "seconds", "CPU seconds"]
+HEADER = ["model", "recipe", "accuracy after each epoch", "seconds", "CPU seconds"]
 
 
 def arguments():
@@ -54,9 +54,10 @@ def train_once(a, model, events):
 
 
 def recipe_in(lines):
-    """Its first two lines of interest: "..., 64x64, batch 32, ..." and "adamw: rate ..."."""
-    sizes = next(part for part in lines[0].split(", ") if part.replace("x", "").isdigit())
-    batch = next(part for part in lines[0].split(", ") if part.startswith("batch "))
+    """Two of its lines: "... images, ..., 64x64, batch 32, ..." and "adamw: rate ..."."""
+    run = next(line for line in lines if " images, " in line).split(", ")
+    sizes = next(part for part in run if part.replace("x", "").isdigit())
+    batch = next(part for part in run if part.startswith("batch "))
     optimizer = next(line for line in lines if line.startswith(("sgd: ", "adamw: ")))
     return f"{sizes}, {batch}, {optimizer}"
 
@@ -66,8 +67,9 @@ def row_of(a, model):
         events = os.path.join(folder, "events")
         lines, seconds, busy = train_once(a, model, events)
         with open(events) as f:
-            accuracy = json.loads(f.readlines()[-1])["val_accuracy"]
-    return [model, recipe_in(lines), f"{100 * accuracy:.2f}%", str(a.epochs), f"{seconds:.0f}", f"{busy:.0f}"]
+            epochs = [e for e in map(json.loads, f) if e["event"] == "epoch"]
+    accuracy = ", ".join(f"{100 * e['val_accuracy']:.1f}%" for e in epochs)
+    return [model, recipe_in(lines), accuracy, f"{seconds:.0f}", f"{busy:.0f}"]
 
 
 def print_row(cells):

@@ -40,7 +40,7 @@ enum class BadImage {
 /// Not a class: the default `ignore_index` of `cross_entropy`.
 inline constexpr int64_t kIgnoredLabel = -100;
 
-/// Of one loader.
+/// The most threads that one loader takes.
 inline constexpr int kMostWorkers = 1024;
 
 struct LoaderOptions {

@@ -25,10 +25,10 @@ enum class Orientation : uint8_t {
   anticlockwise  ///< (W-1-y, x)
 };
 
-/// Of a whole JPEG or PNG file: of the first block of EXIF in it.
+/// What the first block of EXIF in a whole JPEG or PNG file says.
 Orientation orientation_of(std::span<const uint8_t> file);
 
-/// Of such a block: a TIFF header and what follows.
+/// What such a block says, a TIFF header and what follows.
 Orientation orientation_of_exif(std::span<const uint8_t> block);
 
 /// Whether width and height change places.

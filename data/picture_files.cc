@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "brim/base/error.h"
+#include "brim/base/stop.h"
 
 namespace brim::data {
 namespace {
@@ -54,6 +55,7 @@ void for_each_entry(const std::string& folder, const Enter& enter, const Visit& 
     raise<FileError>(kTag, "cannot open the folder '{}': {}", folder, reason(errno));
   enter(FolderId{status.st_dev, status.st_ino});
   for (;;) {
+    stop_if_asked();  // on a network file system a listing takes minutes
     errno = 0;
     const dirent* entry = ::readdir(directory.get());
     if (entry == nullptr) break;

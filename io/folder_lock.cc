@@ -23,7 +23,7 @@ constexpr mode_t kReadWriteForAll = 0666;  // less what the umask takes away
 
 std::string text_of(int error) { return std::generic_category().message(error); }
 
-/// 0, or why not. Of the whole file.
+/// Takes the lock on the whole file: 0, or why not.
 int lock(int descriptor) {
   struct flock all {};
   all.l_type = F_WRLCK;

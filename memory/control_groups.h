@@ -1,5 +1,5 @@
 // The control groups (Linux cgroup v2 or v1) that bound the memory of a process, read from their
-// files. Of memory/host_memory.h and memory/memory_bounds.h, which say what follows from them.
+// files. For memory/host_memory.h and memory/memory_bounds.h, which say what follows from them.
 #pragma once
 
 #include <cstdint>

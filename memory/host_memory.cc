@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 
 #include "brim/memory/control_groups.h"
+#include "brim/memory/proc_numbers.h"
 #include "brim/memory/source.h"
 
 namespace brim::memory {
@@ -31,16 +31,8 @@ int64_t host_memory() {
 }
 
 ResidentMemory resident_memory() {
-  ResidentMemory memory;
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);) {  // "VmRSS:     1234 kB"
-    std::istringstream words(line);
-    std::string name;
-    int64_t kibibytes = 0;
-    words >> name >> kibibytes;
-    if (name == "VmRSS:") memory.now = kibibytes * 1024;
-    if (name == "VmHWM:") memory.peak = kibibytes * 1024;
-  }
+  auto numbers = proc_numbers("/proc/self/status");
+  ResidentMemory memory{.now = numbers["VmRSS"], .peak = numbers["VmHWM"]};
   // Not every container has VmHWM. What getrusage says may be of the program that started this one.
   rusage usage{};
   if (memory.peak == 0 && getrusage(RUSAGE_SELF, &usage) == 0)

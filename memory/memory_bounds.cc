@@ -10,26 +10,11 @@
 #include <sstream>
 
 #include "brim/memory/control_groups.h"
+#include "brim/memory/proc_numbers.h"
 #include "brim/memory/source.h"
 
 namespace brim::memory {
 namespace {
-
-/// Of lines "name: number unit" or "name number": /proc/meminfo, /proc/self/status, memory.stat.
-std::map<std::string, int64_t> numbers_in(const std::string& file) {
-  std::map<std::string, int64_t> numbers;
-  std::ifstream lines(file);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string name;
-    int64_t number = 0;
-    if (!(words >> name >> number)) continue;
-    if (name.ends_with(':')) name.pop_back();
-    std::string unit;
-    numbers[name] = words >> unit && unit == "kB" ? number * 1024 : number;
-  }
-  return numbers;
-}
 
 std::optional<int64_t> number_of(const std::map<std::string, int64_t>& numbers,
                                  const std::string& name) {
@@ -39,7 +24,7 @@ std::optional<int64_t> number_of(const std::map<std::string, int64_t>& numbers,
 }
 
 void add_machine(std::vector<MemoryBound>& bounds, const std::string& root) {
-  const auto numbers = numbers_in(root + "/proc/meminfo");
+  const auto numbers = proc_numbers(root + "/proc/meminfo");
   const std::optional<int64_t> total = number_of(numbers, "MemTotal");
   if (!total) return;
   bounds.push_back({"the machine", *total, number_of(numbers, "MemAvailable").value_or(*total)});
@@ -50,7 +35,7 @@ void add_groups(std::vector<MemoryBound>& bounds, const std::string& root) {
   const std::string membership{std::istreambuf_iterator<char>(file), {}};
   for (const ControlGroup& group : control_groups(membership, root + "/sys/fs/cgroup")) {
     if (group.limit >= Source::kUnlimited) continue;
-    const auto stat = numbers_in(group.folder + "/memory.stat");
+    const auto stat = proc_numbers(group.folder + "/memory.stat");
     // In v1 the numbers without "total_" leave out groups below.
     const std::string of_all = stat.contains("total_inactive_file") ? "total_" : "";
     const int64_t files = number_of(stat, of_all + "inactive_file").value_or(0) +
@@ -74,7 +59,7 @@ std::optional<int64_t> soft_limit(const std::string& file, const std::string& na
 }
 
 void add_limits(std::vector<MemoryBound>& bounds, const std::string& root) {
-  const auto status = numbers_in(root + "/proc/self/status");
+  const auto status = proc_numbers(root + "/proc/self/status");
   const std::string file = root + "/proc/self/limits";
   auto add = [&](const std::string& limit, const std::string& held, const std::string& name) {
     const std::optional<int64_t> most = soft_limit(file, limit);

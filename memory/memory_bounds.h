@@ -14,7 +14,7 @@ struct MemoryBound {
   std::string name;       ///< "the machine", "the control group /a", "ulimit -v"
   int64_t limit = 0;      ///< bytes
   int64_t available = 0;  ///< of these, what nobody holds now that would not be given back
-  /// Of addresses, which count whether they are used or not: those of stacks, for one.
+  /// It bounds addresses, which count whether they are used or not: those of stacks, for one.
   bool of_addresses = false;
 };
 

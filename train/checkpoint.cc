@@ -15,6 +15,7 @@
 #include "brim/io/tensor_bytes.h"
 #include "brim/memory/staging_scope.h"
 #include "brim/shrink/channel_cut.h"
+#include "brim/train/checkpoint_identity.h"
 #include "brim/train/checkpoint_record.h"
 
 namespace brim {
@@ -24,7 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTag = kCheckpointsTag;
 constexpr std::string_view kStart = "step-", kEnd = ".safetensors";
-constexpr size_t kLongestShown = 200;    // of a setting in a message
 constexpr size_t kNamesCompared = 5000;  // of a file that may have many
 
 // ---- The folder.
@@ -103,43 +103,7 @@ void require_checksum(const io::SafetensorsFile& file, uint64_t expected) {
                     sum.value(), expected);
 }
 
-// ---- Whether a checkpoint is of this training.
-
-const std::string* value_of(const io::Metadata& settings, const std::string& name) {
-  auto found = settings.find(name);
-  return found == settings.end() ? nullptr : &found->second;
-}
-
-/// From byte `from` on, which a long value differs near.
-std::string shown(const std::string* value, size_t from) {
-  if (value == nullptr) return "not set";
-  return fmt::format("{}{:?}", from > 0 ? "..." : "",
-                     std::string_view(*value).substr(std::min(from, value->size()), kLongestShown));
-}
-
-/// Where to begin to show two values, so that what differs is seen.
-size_t shown_from(const std::string* was, const std::string* is) {
-  if (was == nullptr || is == nullptr) return 0;
-  const auto same = static_cast<size_t>(std::ranges::mismatch(*was, *is).in1 - was->begin());
-  return same < kLongestShown / 2 ? 0 : same - kLongestShown / 4;
-}
-
-/// `there` is what the file says.
-void require_identity(const Checkpoint& found, const CheckpointOptions& here) {
-  const io::Metadata& there = found.identity;
-  io::Metadata both = there;
-  both.insert(here.identity.begin(), here.identity.end());
-  for (const auto& [name, value] : both) {
-    const std::string *was = value_of(there, name), *is = value_of(here.identity, name);
-    const bool known = was != nullptr && is != nullptr;
-    if (known ? *was == *is : here.where_known.contains(name)) continue;
-    const std::optional<std::string> why = here.why_not ? here.why_not(found, name) : "";
-    if (!why) continue;
-    const size_t from = shown_from(was, is);
-    raise<FileError>(kTag, "'{}' is of another training: its {} is {}, but {} here{}{}", found.path,
-                     name, shown(was, from), shown(is, from), why->empty() ? "" : "; ", *why);
-  }
-}
+// ---- Whether its tensors are those of this training.
 
 std::vector<std::string> names_of(const io::SafetensorsFile& file) {
   std::vector<std::string> names;
@@ -300,7 +264,7 @@ Found find_newest(const std::string& folder) {
 
 Found find_newest(const std::string& folder, const CheckpointOptions& options) {
   Found found = find_newest(folder);
-  if (found.newest) require_identity(found.newest->described(), options);
+  if (found.newest) require_same_identity(found.newest->described(), options);
   return found;
 }
 

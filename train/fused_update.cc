@@ -3,26 +3,13 @@
 #include <exception>
 
 #include "brim/autograd/backward.h"
+#include "brim/base/exception_text.h"
 #include "brim/base/stop.h"
 #include "brim/train/step_graph.h"
 #include "brim/train/step_saving.h"
 #include "brim/train/train_step.h"
 
 namespace brim {
-namespace {
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  } catch (...) {
-    return "an exception without a text";
-  }
-}
-
-}  // namespace
-
 double TrainStep::run_fused(double rate, const LossFunction& loss,
                             const MicroStepOptions& options) {
   const StopScope whole(nullptr);  // what cannot be undone is done to its end
@@ -70,7 +57,7 @@ void TrainStep::tear(int64_t pieces) {
       "update {} failed after {} of {} parameters had changed, which cannot be undone: put "
       "parameters and the optimizer's state back from a checkpoint, then call set_updates(). The "
       "cause: {}",
-      updates_, pieces, optimizer_.parameters().size(), text_of(std::current_exception()));
+      updates_, pieces, optimizer_.parameters().size(), exception_text(std::current_exception()));
   undo();
   std::throw_with_nested(TornUpdate("train step", torn_));
 }

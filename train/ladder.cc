@@ -210,7 +210,7 @@ class Climb {
     return remedy.is_proposed_only() && !remedy.changes_model();
   }
 
-  // Of remedies that are only proposed, by what was considered of them.
+  // Those that are only proposed, by the bytes of what was considered of them.
   Remedies by_bytes() const {
     std::vector<std::pair<int64_t, const Remedy*>> bytes;
     for (const auto& remedy : remedies_)

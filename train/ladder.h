@@ -23,8 +23,8 @@ namespace brim {
 struct TrainingSetup {
   RehearsalOptions rehearsal;
   std::string planner = "arena";  ///< or "caching", "direct"
-  /// Of a training that is still being changed: saved tensors are planned for the limit when it is
-  /// as it will be, and what it holds is what it holds then.
+  /// Set while a training is still being changed: saved tensors are planned for the limit when it
+  /// is as it will be, and what it holds is what it holds then.
   std::optional<RecomputeMeans> will_plan = {};
 };
 
@@ -96,10 +96,10 @@ class Ladder {
   /// Considers the training as it is, with each remedy alone, and, where none of those is enough
   /// that may be chosen unasked, with all of these together, and with each of the others, where it
   /// is not enough alone, and all of these; where still nothing fits that trains the same model,
-  /// with several of the others. What
-  /// is saved is planned last, for the step that all other remedies made. A combination that takes
-  /// more bytes than a part of it alone, and no less time, is left out. Of what fits and may be
-  /// chosen it takes the least predicted time, and of equal times the fewest remedies.
+  /// with several of the others. What is saved is planned last, for the step that all other
+  /// remedies made. A combination that takes more bytes than a part of it alone, and no less time,
+  /// is left out. Of what fits and may be chosen it takes the least predicted time, and of equal
+  /// times the fewest remedies.
   LadderResult climb(const TrainingSetup& wanted, const LadderOptions& options) const;
 
  private:

@@ -1,12 +1,12 @@
 #include "brim/train/trainer.h"
 
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <exception>
 #include <optional>
 
 #include "brim/autograd/in_place.h"
+#include "brim/base/exception_text.h"
 #include "brim/base/stand_in.h"
 #include "brim/core/non_finite.h"
 #include "brim/memory/out_of_memory.h"
@@ -35,20 +35,6 @@ std::vector<double> weights_of(const Tensor& class_weights) {
   if (class_weights.dtype() == Dtype::float64) return class_weights.to_vector<double>();
   auto weights = class_weights.to_vector<float>();
   return {weights.begin(), weights.end()};
-}
-
-// A training whose updates are skipped nearly always no longer learns: usual are a few at the
-// begin, and one in thousands.
-constexpr int kWindow = 10, kDiverged = 9;
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  } catch (...) {
-    return "an exception without a text";
-  }
 }
 
 }  // namespace
@@ -194,7 +180,7 @@ void Trainer::checkpoint_before_leaving() {
 
 // Within a handler of the error. Both are told where no checkpoint can be written.
 void Trainer::checkpoint_after_error() {
-  const std::string error = text_of(std::current_exception());
+  const std::string error = exception_text(std::current_exception());
   try {
     checkpoint_before_leaving();
   } catch (const FileError& disk) {
@@ -248,7 +234,7 @@ void Trainer::run_steps() {
     }
     progress_.seconds += step.seconds;
     is_unsaved_ = true;
-    note_outcome(step);
+    skips_.note(step.skipped);
     if (on_step) on_step(step);
     stopped_ = is_told_to_stop();
     if (stopped_) return;
@@ -301,24 +287,10 @@ Evaluation Trainer::evaluate_validation() {
       return evaluate(model_, *data_.validation, options_.input, on_batch, micro_batch_);
     });
   } catch (const ValueError& error) {
-    const std::string why = divergence();
+    const std::string why = skips_.divergence();
     if (why.empty()) throw;
     raise<ValueError>("trainer", "{}; {}", why, error.what());
   }
-}
-
-void Trainer::note_outcome(const StepReport& report) {
-  skips_ = (skips_ << 1 | (report.skipped ? 1 : 0)) & ((1 << kWindow) - 1);
-  if (report.skipped) last_skip_ = report.skipped->text;
-}
-
-// "" for a training of which most updates are applied.
-std::string Trainer::divergence() const {
-  const int skips = std::popcount(skips_);
-  if (skips < kDiverged) return "";
-  return fmt::format(
-      "the training diverged: {} of the last {} updates were skipped for an overflow, {}", skips,
-      kWindow, last_skip_);
 }
 
 // With gradients of the batch that comes next, of an update that is then undone.

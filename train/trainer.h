@@ -27,6 +27,7 @@
 #include "brim/train/parts.h"
 #include "brim/train/pruning.h"
 #include "brim/train/replanning.h"
+#include "brim/train/skip_history.h"
 #include "brim/train/step_graph.h"
 #include "brim/train/train_step.h"
 #include "brim/train/trainer_options.h"
@@ -146,8 +147,6 @@ class Trainer {
   double watched_update(const HostBatch& batch, const StepReport& report);
   void validate(EpochReport& report, TrainingProgress& next);
   Evaluation evaluate_validation();
-  void note_outcome(const StepReport& report);
-  std::string divergence() const;
   bool is_done() const;
   bool is_told_to_stop() const {
     return (should_stop && should_stop()) || (stop_ != nullptr && (*stop_)());
@@ -180,8 +179,7 @@ class Trainer {
   const StopAsked* stop_ = nullptr;  // of this run
   bool stopped_ = false;
   bool is_unsaved_ = false;  // something was done since the last checkpoint
-  uint32_t skips_ = 0;       // a bit for each of the last updates, the newest lowest
-  std::string last_skip_;    // where the last of them overflowed
+  SkipHistory skips_;
 };
 
 }  // namespace brim

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
-#include <limits>
 #include <utility>
 
 #include "brim/base/bytes.h"
@@ -19,24 +18,24 @@ namespace {
 
 constexpr size_t kLongestShown = 40;  // of a value that is refused
 
-std::string shown(const std::string& text) {
+std::string quoted(const std::string& text) {
   const bool is_long = text.size() > kLongestShown;
   return fmt::format("'{}{}'", text.substr(0, kLongestShown), is_long ? ".." : "");
 }
 
-/// `takes` finds what is wrong with a text, or "".
+/// `fault` says what is wrong with a text, "" where nothing is.
 CLI::Validator validator(std::function<std::string(const std::string&)> fault,
                          const std::string& range) {
   return CLI::Validator([fault = std::move(fault)](std::string& text) { return fault(text); },
                         range);
 }
 
-/// Of numbers: `what` and `range` are "a whole number" and "from 1 to 10".
+/// For numbers: `what` and `range` are "a whole number" and "from 1 to 10".
 CLI::Validator number_validator(std::function<bool(const std::string&)> takes,
                                 const std::string& what, const std::string& range) {
   return validator(
       [=](const std::string& text) {
-        return takes(text) ? "" : fmt::format("expected {} {}, got {}", what, range, shown(text));
+        return takes(text) ? "" : fmt::format("expected {} {}, got {}", what, range, quoted(text));
       },
       range);
 }
@@ -112,7 +111,7 @@ CLI::Validator byte_size(int64_t least) {
         } catch (const Error&) {
         }
         return fmt::format("expected a size from {} to 2^63 - 1 bytes, such as 300MiB, got {}",
-                           least, shown(text));
+                           least, quoted(text));
       },
       fmt::format("from {} to 2^63 - 1 bytes", least));
 }
@@ -121,7 +120,7 @@ CLI::Validator one_of(std::vector<std::string> names) {
   return validator(
       [names = std::move(names)](const std::string& text) {
         if (std::ranges::find(names, text) != names.end()) return std::string();
-        return fmt::format("expected {}, got {}{}", fmt::join(names, ", "), shown(text),
+        return fmt::format("expected {}, got {}{}", fmt::join(names, ", "), quoted(text),
                            did_you_mean(text, names));
       },
       "");
@@ -132,7 +131,7 @@ CLI::Validator model_name() {
       [](const std::string& text) {
         const std::vector<std::string> names = nn::model_names();
         if (std::ranges::find(names, text) != names.end()) return std::string();
-        return fmt::format("no model is called {}{}", shown(text), did_you_mean(text, names));
+        return fmt::format("no model is called {}{}", quoted(text), did_you_mean(text, names));
       },
       "");
 }

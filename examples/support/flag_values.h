@@ -12,11 +12,11 @@
 
 namespace brim::examples {
 
-/// Of updates and epochs: more is a slip, and products of two stay within 64 bits.
+/// The most updates or epochs: more is a slip, and products of two stay within 64 bits.
 inline constexpr int64_t kMostCount = 1'000'000'000;
-/// Of images of a batch or an update: the bytes of a step with so many stay within 64 bits.
+/// The most images in a batch or an update: the bytes of a step with so many stay within 64 bits.
 inline constexpr int64_t kMostImages = 1'000'000;
-/// Of outputs of a model: names and rows for each are held.
+/// The most outputs that a model may have: names and rows for each are held.
 inline constexpr int64_t kMostClasses = 1'000'000;
 
 /// A whole number from `least` to `most`.
@@ -41,7 +41,7 @@ CLI::Validator byte_size(int64_t least);
 
 /// One of these names; for another the nearest is told.
 CLI::Validator one_of(std::vector<std::string> names);
-/// A bundled model's.
+/// The name of a bundled model.
 CLI::Validator model_name();
 
 /// Any name of a file or a folder but the empty one, which a variable without a value gives.

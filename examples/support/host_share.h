@@ -27,7 +27,8 @@ struct HostShare {
   }
 };
 
-/// Of the run of the flags, from what is available now. Call it after all flags are set.
+/// The share of the run that the flags ask for, from what is available now. Call it after all flags
+/// are set.
 HostShare host_share(const TrainFlags& flags,
                      const std::vector<memory::MemoryBound>& bounds = memory::memory_bounds());
 

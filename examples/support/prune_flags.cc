@@ -11,7 +11,7 @@
 namespace brim::examples {
 namespace {
 
-// Of the file, unless told otherwise: which model it is, and how images were prepared for it.
+// The file says which model it is and how images were prepared for it, unless the flags do.
 void take_model(PruneFlags& f) {
   const nn::ModelCard card = nn::card_of(io::SafetensorsFile(f.weights));
   if (f.train.model.empty()) f.train.model = card.model;

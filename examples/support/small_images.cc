@@ -11,7 +11,7 @@
 namespace brim::examples {
 namespace {
 
-/// Of the last convolution that the model runs: [2,H,W,C], since batch norm wants two values.
+/// The shape that the last convolution makes: [2,H,W,C], since batch norm wants two values.
 Shape last_maps(nn::Module& model, int size) {
   const nn::Summary summary = nn::summarize(model, {2, size, size, 3});
   const auto last = std::find_if(

@@ -1,5 +1,6 @@
 #include "brim/examples/support/train_data.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <utility>
@@ -7,6 +8,8 @@
 #include "brim/base/error.h"
 #include "brim/data/check_images.h"
 #include "brim/data/subset.h"
+#include "brim/examples/support/exif_flag.h"
+#include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/output.h"
 #include "brim/memory/pinned_source.h"
 
@@ -98,6 +101,24 @@ void open_sets(const TrainFlags& flags, TrainData& data) {
 }
 
 }  // namespace
+
+void add_reading_flags(CLI::App& app, TrainFlags& f) {
+  app.add_option("--workers", f.workers, "threads that read images ahead")
+      ->capture_default_str()
+      ->check(whole_number(0, data::kMostWorkers));
+  app.add_option(
+         "--cache-images", f.cache_images_text,
+         "keep a split's images decoded in host memory, if all fit in this: 1GiB, 0; unasked "
+         "256MiB, on a CPU with a budget 0")
+      ->type_name("SIZE")
+      ->check(byte_size(0));
+  app.add_flag("--skip-bad-images", f.skip_bad_images,
+               "go on where an image cannot be read; each is named");
+  app.add_flag("--check-images", f.check_images,
+               "first read every image whole, and name all that cannot be read; a checkpoint then "
+               "knows the images by their contents");
+  add_exif_flag(app, f.exif, "turn them");
+}
 
 // A budget is of this memory too where it is of a CPU's tensors: then nothing is kept unasked.
 int64_t cache_size(const TrainFlags& flags) {

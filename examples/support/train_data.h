@@ -13,6 +13,10 @@
 #include "brim/brim.h"
 #include "brim/examples/support/train_flags.h"
 
+namespace CLI {
+class App;
+}
+
 namespace brim::examples {
 
 struct TrainData {
@@ -21,7 +25,7 @@ struct TrainData {
   std::vector<std::shared_ptr<const data::ImageCache>> caches;  // those of these that are one
   int64_t classes = 0;
   InputOptions input = {};
-  /// Of `--check-images`: why images were left out, and what all others are known by.
+  /// What `--check-images` found: why images were left out, and what all others are known by.
   std::vector<std::string> left_out;
   std::string contents;
   // From here on after `open_loaders`.
@@ -30,7 +34,7 @@ struct TrainData {
   std::unique_ptr<BatchSource> training;
   std::unique_ptr<data::Loader> validation;  // null for synthetic
 
-  /// Of the images that are kept in host memory now.
+  /// The bytes of images that are kept in host memory now.
   int64_t cached_bytes() const {
     int64_t bytes = 0;
     for (const auto& cache : caches) bytes += cache->bytes();
@@ -44,6 +48,9 @@ struct TrainData {
     return flags.steps > 0 ? flags.steps : flags.epochs * batches(flags);
   }
 };
+
+/// Declares the flags that say how images are read; `flags` must outlive the parsing.
+void add_reading_flags(CLI::App& app, TrainFlags& flags);
 
 /// Opens the data sets; takes no memory for images. Where the flags ask for it, reads every image
 /// first, and tells standard error of each that cannot be read. Throws `FileError` or `ValueError`

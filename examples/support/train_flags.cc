@@ -11,7 +11,6 @@
 #include "brim/base/bytes.h"
 #include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/dtype_flag.h"
-#include "brim/examples/support/exif_flag.h"
 #include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/op_times_flag.h"
 #include "brim/examples/support/planned_device.h"
@@ -218,21 +217,7 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   add_augment_flags(app, f.augment);
   add_weight_flags(app, f);
   add_checkpoint_flags(app, f);
-  app.add_option("--workers", f.workers, "threads that read images ahead")
-      ->capture_default_str()
-      ->check(whole_number(0, data::kMostWorkers));
-  app.add_option(
-         "--cache-images", f.cache_images_text,
-         "keep a split's images decoded in host memory, if all fit in this: 1GiB, 0; unasked "
-         "256MiB, on a CPU with a budget 0")
-      ->type_name("SIZE")
-      ->check(byte_size(0));
-  app.add_flag("--skip-bad-images", f.skip_bad_images,
-               "go on where an image cannot be read; each is named");
-  app.add_flag("--check-images", f.check_images,
-               "first read every image whole, and name all that cannot be read; a checkpoint then "
-               "knows the images by their contents");
-  add_exif_flag(app, f.exif, "turn them");
+  add_reading_flags(app, f);
   app.add_option("--save-plan", f.save_plan, "keep the arena planner's plan in this file")
       ->type_name("FILE")
       ->check(file_name());

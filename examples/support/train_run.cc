@@ -59,6 +59,40 @@ TrainFlags with_gpu(TrainFlags asked, const TrainFlags& now) {
   return asked;
 }
 
+/// What follows a training while it runs.
+struct Followers {
+  const TrainFlags& flags;
+  const TrainData& data;
+  nn::Module& model;
+  TrainReport& report;
+  RunTrace& trace;
+  RunProfile& profile;
+  RunCheckpoints& checkpoints;
+};
+
+void connect(Trainer& trainer, const Followers& to) {
+  trainer.on_step = [to](const StepReport& step) {
+    to.report.step(step);
+    to.trace.step();
+    to.profile.step();
+  };
+  trainer.on_evaluation = [to](int64_t done, int64_t all) { to.report.evaluation(done, all); };
+  trainer.on_epoch = [to](const EpochReport& epoch) { to.report.epoch(epoch); };
+  trainer.on_prune = [to](const PruneReport& prune) { to.report.prune(prune); };
+  trainer.on_replan = [to](const ReplanReport& replan) {
+    to.report.replan(replan);
+    to.checkpoints.note_micro_batch(replan.micro_batch);
+  };
+  trainer.on_checkpoint = [to](const std::string& path) {
+    to.report.say(to.checkpoints.note_written(path));
+  };
+  trainer.should_checkpoint = [to] {
+    to.report.say(to.checkpoints.unheard_wish());
+    return to.checkpoints.is_wished_for();
+  };
+  trainer.on_best = [to](const EpochReport&) { save_best_weights(to.flags, to.data, to.model); };
+}
+
 }  // namespace
 
 void run_training(TrainFlags flags) {
@@ -119,26 +153,7 @@ void run_training(TrainFlags flags) {
     options.profile = profile.profile();
     TrainReport report(flags, data, *model, events);
     Trainer trainer(*model, *updating.optimizer, {*data.training, data.validation.get()}, options);
-    trainer.on_step = [&](const StepReport& step) {
-      report.step(step);
-      trace.step();
-      profile.step();
-    };
-    trainer.on_evaluation = [&](int64_t done, int64_t all) { report.evaluation(done, all); };
-    trainer.on_epoch = [&](const EpochReport& epoch) { report.epoch(epoch); };
-    trainer.on_prune = [&](const PruneReport& prune) { report.prune(prune); };
-    trainer.on_replan = [&](const ReplanReport& replan) {
-      report.replan(replan);
-      checkpoints.note_micro_batch(replan.micro_batch);
-    };
-    trainer.on_checkpoint = [&](const std::string& path) {
-      report.say(checkpoints.note_written(path));
-    };
-    trainer.should_checkpoint = [&] {
-      report.say(checkpoints.unheard_wish());
-      return checkpoints.is_wished_for();
-    };
-    trainer.on_best = [&](const EpochReport&) { save_best_weights(flags, data, *model); };
+    connect(trainer, {flags, data, *model, report, trace, profile, checkpoints});
     report.say(small_images_warning(flags, data));
     report.say(loaded);
     report.say(checkpoints.lock_warning());

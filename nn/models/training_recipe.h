@@ -16,8 +16,8 @@ struct TrainingRecipe {
   int64_t batch = 32;       ///< images of an update that it is meant for
   double weight_decay = 0;  ///< of sgd an L2 penalty, of adamw decoupled
   double momentum = 0;      ///< of sgd
-  /// Of the rate, what weights that have learnt something already are trained on with: what
-  /// training from scratch begins with undoes much of that.
+  /// The part of the rate that weights from a file are trained on with: they have learnt something
+  /// already, much of which the rate for new ones undoes.
   double fine_tuning = 0.25;
   int size = 224;       ///< height and width of photographs, in pixels
   int drawn_size = 64;  ///< and of drawings, which say no more for being larger

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "brim/base/error.h"
+#include "brim/base/stop.h"
 #include "brim/data/loader.h"
 #include "brim/data/picture_files.h"
 #include "brim/tests/support/encode_image.h"
@@ -200,6 +201,16 @@ TEST_CASE("links that lead nowhere or back, and folders that cannot be read, are
   fs::permissions(folder.path() + "/a/deep", fs::perms::all);
   CHECK(error ==
         "image_folder: cannot open the folder '" + folder.path() + "/a/deep': Permission denied");
+}
+
+TEST_CASE("a listing ends where a stop is asked for") {
+  TempFolder folder;
+  for (int i = 0; i < 9; ++i) folder.write("a/" + std::to_string(i) + ".jpg", picture());
+  int looks = 0;
+  const StopAsked asked = [&] { return ++looks == 5; };
+  const StopScope may_stop(&asked);
+  CHECK_THROWS_AS(ImageFolder(folder.path()), Stop);
+  CHECK(looks == 5);
 }
 
 TEST_CASE("missing and empty folders are named") {

@@ -106,7 +106,7 @@ bool fits_with(const LadderResult& ladder, const std::vector<std::string>& names
   });
 }
 
-/// Of what flags of precision, micro-batches, recomputation and batch reach, nothing is missing.
+/// Nothing is missing of what flags of precision, micro-batches, recomputation and batch reach.
 void check_refusal(const Refusal& refusal, const LadderResult& ladder, const TrainFlags& asked,
                    int64_t batch) {
   TrainFlags planned = asked;

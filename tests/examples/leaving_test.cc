@@ -147,6 +147,19 @@ TEST_CASE("what is planned or timed is stopped within it, and keeps nothing") {
   CHECK(fs::is_empty(place.file("kept")));
 }
 
+TEST_CASE("images are classified one by one, and a signal is heard between them") {
+  Place place;
+  REQUIRE(train(place.arguments("--quiet --epochs 1 --save " + place.file("w"))).code == 0);
+  const Bytes samples(28 * 28 * 3, 99);
+  place.folder.write("p.jpg", encode_jpeg({.width = 28, .height = 28}, samples));
+  check_one_line(signalled("examples/infer --threads 1 --weights " + place.file("w") + " --json " +
+                               place.file("log") + " --image $(yes " + place.file("p.jpg") +
+                               " | head -n 20000)",
+                           "TERM", "sleep 0.3"),
+                 "infer: stopped by SIGTERM before it was done", "");
+  CHECK(!fs::exists(place.file("log")));
+}
+
 TEST_CASE("two runs do not share a folder, and one that was killed holds none") {
   Place place;
   const std::string first = "(" + kTrain + place.kept("--epochs 9999 --quiet") + " & pid=$!; " +

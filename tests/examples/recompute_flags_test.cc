@@ -175,15 +175,17 @@ std::string flags_for(const std::string& remedies) {
 }  // namespace
 
 TEST_CASE("remedies that are not taken unasked are named with the bytes, which then do with them") {
-  const Refusal refusal = refusal_of(kBatch + " --budget 1MiB --recompute auto");
-  CAPTURE(refusal.message);
-  const size_t or_else = refusal.message.find(", or ");
-  REQUIRE(or_else != std::string::npos);
-  const std::string named =
-      refusal.message.substr(or_else, refusal.message.find(", or ", or_else + 1) - or_else);
-  const int64_t bytes = std::stoll(named.substr(named.find('(') + 1));
-  CHECK(bytes < refusal.bytes);
-  const std::string changed = kModel + flags_for(named) + " --recompute auto --budget ";
-  CHECK(trained(changed + std::to_string(bytes)).done["peak_bytes"] == bytes);
-  CHECK(least_of(changed + std::to_string(bytes - 4096), 2) == bytes);
+  for (const char* asked : {"auto", "off"}) {
+    const Refusal refusal = refusal_of(kBatch + " --budget 1MiB --recompute " + asked);
+    CAPTURE(refusal.message);
+    const size_t or_else = refusal.message.find(", or ");
+    REQUIRE(or_else != std::string::npos);
+    const std::string named =
+        refusal.message.substr(or_else, refusal.message.find(", or ", or_else + 1) - or_else);
+    const int64_t bytes = std::stoll(named.substr(named.find('(') + 1));
+    CHECK(bytes < refusal.bytes);
+    const std::string changed = kModel + flags_for(named) + " --recompute auto --budget ";
+    CHECK(trained(changed + std::to_string(bytes)).done["peak_bytes"] == bytes);
+    CHECK(least_of(changed + std::to_string(bytes - 4096), 2) == bytes);
+  }
 }

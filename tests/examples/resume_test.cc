@@ -33,17 +33,6 @@ struct Place {
   std::string common;
 };
 
-/// The losses by step; a last line that was cut off is left out.
-std::map<int64_t, double> losses_in(const std::string& path) {
-  std::map<int64_t, double> losses;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!event.is_discarded() && event["event"] == "step") losses[event["step"]] = event["loss"];
-  }
-  return losses;
-}
-
 }  // namespace
 
 namespace {

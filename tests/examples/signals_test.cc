@@ -20,7 +20,7 @@ constexpr int64_t kSteps = 30;
 // Who runs the test may have told it to outlive its terminal.
 const std::string kHeard = "env --default-signal=HUP ";
 
-// Of five epochs, each with an evaluation about as long as half of it; what a checkpoint has to
+// Five epochs, each with an evaluation about as long as half of it; what a checkpoint has to
 // keep of AdamW, an order of images, augmentation; a batch and what is made again planned for a
 // budget.
 struct Place {
@@ -39,23 +39,13 @@ struct Place {
   TempFolder data, folder;
 };
 
-/// By step; a last line that was cut off is left out.
-std::map<int64_t, double> losses_in(const std::string& path) {
-  std::map<int64_t, double> losses;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!event.is_discarded() && event["event"] == "step") losses[event["step"]] = event["loss"];
-  }
-  return losses;
-}
-
-/// Of the newest checkpoint; 0 for none.
+/// The updates that the newest checkpoint has seen; 0 for none.
 int64_t updates_kept(const std::string& folder) {
   int64_t newest = 0;
   if (fs::exists(folder))
     for (const auto& entry : fs::directory_iterator(folder))
-      if (const std::string name = entry.path().filename(); name.starts_with("step-"))
+      if (const std::string name = entry.path().filename();
+          name.starts_with("step-") && name.ends_with(".safetensors"))  // no half file
         newest = std::max<int64_t>(newest, std::stoll(name.substr(5)));
   return newest;
 }
@@ -147,7 +137,7 @@ class Disturbed {
   int64_t resumed() const { return resumed_; }
 
  private:
-  /// Of a run that went on after so many updates.
+  /// The losses are those of a run that went on after so many updates.
   void check_losses(const std::map<int64_t, double>& losses, int64_t before) {
     for (const auto& [step, loss] : losses) CHECK(loss == calm_.at(step));
     if (!losses.empty()) CHECK(losses.begin()->first == before + 1);

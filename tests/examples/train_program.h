@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -50,6 +51,17 @@ inline std::vector<double> losses_of(const std::vector<json>& events) {
   std::vector<double> losses;
   for (const json& event : events)
     if (event["event"] == "step") losses.push_back(event["loss"]);
+  return losses;
+}
+
+/// The losses that a log has, by step; a last line that was cut off is left out.
+inline std::map<int64_t, double> losses_in(const std::string& path) {
+  std::map<int64_t, double> losses;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!event.is_discarded() && event["event"] == "step") losses[event["step"]] = event["loss"];
+  }
   return losses;
 }
 

@@ -15,7 +15,7 @@ namespace brim::testing {
 
 inline constexpr int64_t kMaxFuzzPixels = 1 << 14;
 
-/// Of an image, and of its copy while it is turned.
+/// The bytes of the largest image that is decoded, and of its copy while it is turned.
 inline constexpr size_t kImageBytes = 2 * 3 * kMaxFuzzPixels;
 
 /// Decodes with a limit of `kMaxFuzzPixels`; `more` is what the format's library may hold beside

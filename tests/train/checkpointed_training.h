@@ -77,7 +77,7 @@ class CheckpointedTraining {
   std::unique_ptr<TrainStep> step;
 };
 
-/// Of a folder that `first` holds, if there is one.
+/// For a folder of its own, or the one that `first` holds.
 inline CheckpointOptions options_of(int64_t keep = 3, const Checkpoints* first = nullptr) {
   return {.keep = keep,
           .identity = {{"batch", "64"}, {"model", "small"}},

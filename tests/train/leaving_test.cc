@@ -43,7 +43,7 @@ struct Run {
   std::vector<int64_t> written;  // updates done by then
 };
 
-/// Of a training that nothing disturbs.
+/// A training that nothing disturbs.
 struct Calm {
   Calm() {
     TempFolder folder;

@@ -25,7 +25,7 @@ struct Result {
   friend bool operator==(const Result&, const Result&) = default;
 };
 
-/// Of a run that nothing stops.
+/// A run that nothing stops.
 struct Calm {
   Result result;
   int64_t asked = 0, asked_in_plan = 0;  // how often whether to stop
