@@ -1,8 +1,8 @@
 // Batch norm with its activation on the shapes of MobileNet V2 (batch 32) and ResNet-50 (batch 16):
 // milliseconds of the fused kernels, forward and backward, the bytes per second that a perfect
 // cache would have needed (three sweeps forward, five backward; a residual adds one and two), and
-// two peers as ratios of their time to ours: brim's own kernels one op after the other, and oneDNN
-// with its fused relu. The three take turns. In bfloat16 what is per channel stays float32.
+// the time of brim's own kernels one op after the other as a ratio of that. The two take turns. In
+// bfloat16 what is per channel stays float32.
 //
 //   norm_bench [runs] [part of a shape's name] [f32|bf16]
 #include <fmt/core.h>
@@ -12,9 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "brim/ops/batch_norm.h"
@@ -133,70 +131,16 @@ Work plain_backward(const Case& c, const Buffers& b) {
   };
 }
 
-/// oneDNN's batch norm: relu for any activation, no residual.
-class OneDnn {
- public:
-  OneDnn(const Case& c, const Buffers& b) : b_(b) {
-    using dnnl::memory;
-    auto flags = dnnl::normalization_flags::use_scale_shift;
-    if (c.activation != Activation::none) flags |= dnnl::normalization_flags::fuse_norm_relu;
-    const auto type = c.dtype == Dtype::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
-    memory::desc data({c.batch, c.channels, c.size, c.size}, type, memory::format_tag::nhwc);
-    forward_desc_ = dnnl::batch_normalization_forward::primitive_desc(
-        {dnnl::prop_kind::forward_training, data, 1e-5f, flags}, engine_);
-    dnnl::batch_normalization_backward::primitive_desc backward_desc(
-        {dnnl::prop_kind::backward, data, data, 1e-5f, flags}, engine_, forward_desc_);
-    forward_ = dnnl::batch_normalization_forward(forward_desc_);
-    backward_ = dnnl::batch_normalization_backward(backward_desc);
-    auto own = [&](const memory::desc& desc) { return memory(desc, engine_); };
-    auto view = [&](const Tensor& t) { return memory(data, engine_, t.data()); };
-    memory mean = own(forward_desc_.mean_desc()), variance = own(forward_desc_.variance_desc());
-    memory scale = own(forward_desc_.weights_desc()), dscale = own(forward_desc_.weights_desc());
-    memory workspace = own(forward_desc_.workspace_desc());
-    forward_args_ = {{DNNL_ARG_SRC, view(b.x)},     {DNNL_ARG_DST, view(b.y)},
-                     {DNNL_ARG_MEAN, mean},         {DNNL_ARG_VARIANCE, variance},
-                     {DNNL_ARG_SCALE_SHIFT, scale}, {DNNL_ARG_WORKSPACE, workspace}};
-    backward_args_ = forward_args_;
-    backward_args_.erase(DNNL_ARG_DST);
-    backward_args_[DNNL_ARG_DIFF_DST] = view(b.dy);
-    backward_args_[DNNL_ARG_DIFF_SRC] = view(b.dx);
-    backward_args_[DNNL_ARG_DIFF_SCALE_SHIFT] = dscale;
-  }
-  void forward() { run(forward_, forward_args_); }
-  void backward() { run(backward_, backward_args_); }
-
- private:
-  using Args = std::unordered_map<int, dnnl::memory>;
-  void run(const dnnl::primitive& primitive, const Args& args) {
-    primitive.execute(stream_, args);
-    stream_.wait();
-  }
-
-  Buffers b_;
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream_{engine_};
-  dnnl::batch_normalization_forward::primitive_desc forward_desc_;
-  dnnl::primitive forward_, backward_;
-  Args forward_args_, backward_args_;
-};
-
 void report(const Case& c, const char* pass, const std::vector<double>& times, int sweeps) {
   double bytes = static_cast<double>(numel(c.shape()) * size_of(c.dtype) * sweeps);
-  fmt::print("{:24} {:9} {:8.2f} {:8.1f} {:8.2f}", c.name(), pass, times[0] * 1e3,
+  fmt::print("{:24} {:9} {:8.2f} {:8.1f} {:8.2f}\n", c.name(), pass, times[0] * 1e3,
              bytes / times[0] * 1e-9, times[1] / times[0]);
-  if (times.size() > 2) fmt::print(" {:8.2f}", times[2] / times[0]);
-  fmt::print("\n");
 }
 
 void compare(const Case& c, int runs) {
   Buffers b(c);
   std::vector<Work> forward{fused_forward(c, b), plain_forward(c, b)};
   std::vector<Work> backward{fused_backward(c, b), plain_backward(c, b)};
-  OneDnn peer(c, b);
-  if (!c.residual) {
-    forward.push_back([&] { peer.forward(); });
-    backward.push_back([&] { peer.backward(); });
-  }
   report(c, "forward", medians(forward, runs), 3 + c.residual);
   report(c, "backward", medians(backward, runs), c.residual ? 7 : 5);
 }
@@ -208,8 +152,7 @@ int main(int argc, char** argv) {
   int runs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 15;
   std::string part = argc > 2 ? argv[2] : "";
   const bool halves = argc > 3 && std::strcmp(argv[3], "bf16") == 0;
-  fmt::print("{:24} {:9} {:>8} {:>8} {:>8} {:>8}\n", "shape", "pass", "ms", "GB/s", "plain x",
-             "oneDNN x");
+  fmt::print("{:24} {:9} {:>8} {:>8} {:>8}\n", "shape", "pass", "ms", "GB/s", "plain x");
   for (brim::Case c : brim::cases()) {
     if (halves) c.dtype = brim::Dtype::bfloat16;
     if (c.name().find(part) != std::string::npos) brim::compare(c, runs);

@@ -1,7 +1,7 @@
 #include <tuple>
 
 #include "brim/base/parallel.h"
-#include "brim/ops/onednn_primitive.h"
+#include "brim/ops/onednn_version.h"
 
 namespace brim::onednn {
 namespace {
@@ -46,74 +46,58 @@ struct Window {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-// A primitive_desc keeps a pointer to the desc that it was made from, and reads it when asked for
-// the next implementation: the desc must outlive `accept`.
-dnnl::convolution_forward::desc forward_desc(
-    const ConvShape& shape, bool with_bias, DataType type,
-    dnnl::prop_kind kind = dnnl::prop_kind::forward_training) {
-  Descriptors d(shape, type, type);
-  Window w(shape);
-  using Desc = dnnl::convolution_forward::desc;
-  return with_bias ? Desc(kind, kAlgorithm, d.x, d.any_weight, d.bias, d.y, w.strides, w.dilations,
-                          w.padding, w.padding)
-                   : Desc(kind, kAlgorithm, d.x, d.any_weight, d.y, w.strides, w.dilations,
-                          w.padding, w.padding);
+/// Of the first implementation that `accept` takes.
+template <class Accept>
+std::optional<Description<dnnl::convolution_forward>> describe_forward(
+    const ConvShape& shape, bool with_bias, DataType type, dnnl::prop_kind kind,
+    const dnnl::primitive_attr& attributes, const Accept& accept) {
+  using Forward = dnnl::convolution_forward;
+  const Descriptors d(shape, type, type);
+  const Window w(shape);
+  if (with_bias)
+    return describe<Forward>(attributes, accept, kind, kAlgorithm, d.x, d.any_weight, d.bias, d.y,
+                             w.strides, w.dilations, w.padding, w.padding);
+  return describe<Forward>(attributes, accept, kind, kAlgorithm, d.x, d.any_weight, d.y, w.strides,
+                           w.dilations, w.padding, w.padding);
 }
 
-dnnl::convolution_forward::primitive_desc forward_hint(const ConvShape& shape, DataType type) {
-  return {forward_desc(shape, false, type), attributes(), engine()};
-}
-
-Made compiled_forward(const ConvShape& shape, bool with_bias, DataType type,
-                      dnnl::convolution_forward::primitive_desc& desc) {
-  if (!accept(desc)) return nullptr;
+Made make_forward(const ConvShape& shape, bool with_bias, DataType type, dnnl::prop_kind kind,
+                  const dnnl::primitive_attr& attributes) {
+  const auto desc = describe_forward(shape, with_bias, type, kind, attributes, KeepsToScratch());
+  if (!desc) return nullptr;
   const Descriptors d(shape, type, type);
   std::optional<Argument> bias;
   if (with_bias) bias = {DNNL_ARG_BIAS, d.bias};
-  return Primitive::make<dnnl::convolution_forward>(desc, {DNNL_ARG_SRC, d.x},
-                                                    {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+  return Primitive::make<dnnl::convolution_forward>(*desc, {DNNL_ARG_SRC, d.x},
+                                                    {DNNL_ARG_WEIGHTS, desc->weights_desc()},
                                                     {DNNL_ARG_DST, d.y}, bias, 1, d.weight);
 }
 
-Made make_forward(const ConvShape& shape, bool with_bias, DataType type) {
-  const auto forward = forward_desc(shape, with_bias, type);
-  dnnl::convolution_forward::primitive_desc desc(forward, attributes(), engine());
-  return compiled_forward(shape, with_bias, type, desc);
-}
-
-dnnl::post_ops post_ops(const Epilogue& epilogue) {
+Made make_fused(const ConvShape& shape, bool with_bias, const Epilogue& epilogue) {
   dnnl::post_ops ops;
   if (epilogue.adds) ops.append_sum();
-  return ops;
-}
-
-Made make_fused(const ConvShape& shape, bool with_bias, const Epilogue& epilogue) {
-  const auto forward =
-      forward_desc(shape, with_bias, DataType::f32, dnnl::prop_kind::forward_inference);
   dnnl::primitive_attr with_epilogue = attributes();
-  with_epilogue.set_post_ops(post_ops(epilogue));
-  dnnl::convolution_forward::primitive_desc desc(forward, with_epilogue, engine());
-  return compiled_forward(shape, with_bias, DataType::f32, desc);
+  with_epilogue.set_post_ops(ops);
+  return make_forward(shape, with_bias, DataType::f32, dnnl::prop_kind::forward_inference,
+                      with_epilogue);
 }
 
 /// Of `convolution_backward_data` or `convolution_backward_weights`, or nothing.
 template <class Backward>
-std::optional<typename Backward::primitive_desc> backward_desc(const ConvShape& shape,
-                                                               const Descriptors& d,
-                                                               DataType type) {
+std::optional<Description<Backward>> describe_backward(const ConvShape& shape, const Descriptors& d,
+                                                       DataType type) {
+  const auto any = [](const auto&) { return true; };
+  const auto forward =
+      describe_forward(shape, false, type, dnnl::prop_kind::forward_training, attributes(), any);
   const Window w(shape);
-  const typename Backward::desc backward(kAlgorithm, d.x, d.any_weight, d.y, w.strides, w.dilations,
-                                         w.padding, w.padding);
-  const auto hint = forward_hint(shape, type);
-  typename Backward::primitive_desc desc(backward, attributes(), engine(), hint);
-  if (!accept(desc)) return {};
-  return desc;
+  return describe_gradient<Backward>(*forward, KeepsToScratch(), kAlgorithm, d.x, d.any_weight, d.y,
+                                     w.strides, w.dilations, w.padding, w.padding);
 }
 
 Made make_backward_data(const ConvShape& shape, DataType type) {
   using Backward = dnnl::convolution_backward_data;
   const Descriptors d(shape, type, type);
-  const auto desc = backward_desc<Backward>(shape, d, type);
+  const auto desc = describe_backward<Backward>(shape, d, type);
   if (!desc) return nullptr;
   return Primitive::make<Backward>(*desc, {DNNL_ARG_DIFF_DST, d.y},
                                    {DNNL_ARG_WEIGHTS, desc->weights_desc()},
@@ -123,7 +107,7 @@ Made make_backward_data(const ConvShape& shape, DataType type) {
 Made make_backward_weight(const ConvShape& shape, DataType type) {
   using Backward = dnnl::convolution_backward_weights;
   const Descriptors d(shape, type, DataType::f32);
-  const auto desc = backward_desc<Backward>(shape, d, type);
+  const auto desc = describe_backward<Backward>(shape, d, type);
   if (!desc) return nullptr;
   return Primitive::make<Backward>(*desc, {DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y},
                                    {DNNL_ARG_DIFF_WEIGHTS, desc->diff_weights_desc()}, {}, 2,
@@ -133,7 +117,7 @@ Made make_backward_weight(const ConvShape& shape, DataType type) {
 Made make(const ConvShape& shape, Pass pass, bool with_bias, DataType type) {
   if (pass == Pass::backward_data) return make_backward_data(shape, type);
   if (pass == Pass::backward_weight) return make_backward_weight(shape, type);
-  return make_forward(shape, with_bias, type);
+  return make_forward(shape, with_bias, type, dnnl::prop_kind::forward_training, attributes());
 }
 
 using Key = std::array<int64_t, 20>;

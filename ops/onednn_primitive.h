@@ -30,13 +30,15 @@ dnnl::primitive_attr attributes();
 /// Does an implementation of this name work in the scratch that it is given, and not slowly?
 bool keeps_to_scratch(const char* implementation);
 
-/// Moves on to an implementation that is acceptable; false when there is none.
-template <class PrimitiveDesc>
-bool accept(PrimitiveDesc& desc) {
-  while (!keeps_to_scratch(desc.impl_info_str()))
-    if (!desc.next_impl()) return false;
-  return true;
-}
+/// Moves on to such an implementation; false when there is none.
+struct KeepsToScratch {
+  template <class Description>
+  bool operator()(Description& description) const {
+    while (!keeps_to_scratch(description.impl_info_str()))
+      if (!description.next_impl()) return false;
+    return true;
+  }
+};
 
 struct Argument {
   int number;

@@ -10,6 +10,7 @@
 #include "brim/nn/creation.h"
 #include "brim/nn/eval_scope.h"
 #include "brim/ops/cudnn_benchmark.h"
+#include "brim/ops/library_version.h"
 #include "brim/ops/tf32.h"
 #include "brim/train/engine_file.h"
 #include "brim/train/evaluate.h"
@@ -170,7 +171,7 @@ std::string plan_identity(const RehearsalOptions& options) {
       "{0}x{0}, batch {1}, {2} an update, {3} updates an epoch, {4} in a last one, {5} updates in "
       "all, {6} evaluated by {7}, {8} as {9}; clip norm {10}, value {11}, fused {12}, in place "
       "{13}, recompute {14}, offload {21}, mixup {15}, cutmix {16}, label smoothing {17}, class "
-      "weights {18}, precision {22}{23}{24}{25}; {19}, {20} threads{26}{27}",
+      "weights {18}, precision {22}{23}{24}{25}; {19}, {20} threads, {28}{26}{27}",
       options.size, options.batch, options.update_images(), options.updates, options.last_update,
       t.steps, options.evaluated, options.evaluation_batch, to_string(t.input.dtype),
       t.input.as_bytes ? "bytes" : "numbers", t.clip.norm, t.clip.value, t.fused_update, t.in_place,
@@ -178,7 +179,8 @@ std::string plan_identity(const RehearsalOptions& options) {
       to_string(instructions()), num_threads(), offload_identity(t.offload), to_string(t.precision),
       identity_of("gradients", t.gradients), identity_of("parameters", options.parameters),
       t.scale_penalty > 0 ? ", scale penalty" : "", algorithm_identity(),
-      takes_factors(t, options.batch, options.update_images()) ? ", gradients in factors" : "");
+      takes_factors(t, options.batch, options.update_images()) ? ", gradients in factors" : "",
+      library_version());
 }
 
 void rehearse(const RehearsalOptions& options, const std::function<void()>& state_is_held) {

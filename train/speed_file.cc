@@ -1,14 +1,11 @@
 #include "brim/train/speed_file.h"
 
-#include <link.h>
-
 #include <cmath>
-#include <filesystem>
 #include <fstream>
-#include <set>
 
 #include "brim/base/instructions.h"
 #include "brim/base/parallel.h"
+#include "brim/ops/library_version.h"
 #include "brim/train/kept_json.h"
 
 namespace brim {
@@ -93,30 +90,14 @@ std::string processor_name() {
   return "unknown";
 }
 
-/// File names of the loaded libraries that compute: "libdnnl.so.2.6".
-std::set<std::string> computing_libraries() {
-  std::set<std::string> names;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* into) {
-        std::error_code error;
-        const auto path = std::filesystem::canonical(info->dlpi_name, error);
-        const std::string name = error ? "" : path.filename().string();
-        for (const char* known : {"libdnnl", "libgomp"})
-          if (name.starts_with(known)) static_cast<std::set<std::string>*>(into)->insert(name);
-        return 0;
-      },
-      &names);
-  return names;
-}
-
 }  // namespace
 
 Machine this_machine() {
-  std::string build = fmt::format("revision {}, compiler {}", kRevision, __VERSION__);
+  std::string build =
+      fmt::format("revision {}, compiler {}, {}", kRevision, __VERSION__, library_version());
 #ifndef __OPTIMIZE__
   build += ", not optimized";
 #endif
-  for (const std::string& name : computing_libraries()) build += ", " + name;
   return {.processor = processor_name(),
           .instructions = std::string(to_string(instructions())),
           .build = build,

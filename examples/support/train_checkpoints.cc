@@ -8,9 +8,12 @@
 #include "brim/examples/support/algorithm_flags.h"
 #include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/run_identity.h"
+#include "brim/ops/library_version.h"
 
 namespace brim::examples {
 namespace {
+
+constexpr const char* kLibraryNote = "library";
 
 /// What changes the numbers by rounding alone.
 io::Metadata notes_of(const TrainFlags& flags, int64_t micro_batch) {
@@ -18,10 +21,20 @@ io::Metadata notes_of(const TrainFlags& flags, int64_t micro_batch) {
                      {"budget", fmt::format("{}", flags.budget)},
                      {"planner", flags.planner},
                      {"threads", fmt::format("{}", num_threads())},
-                     {"instructions", std::string(to_string(instructions()))}};
+                     {"instructions", std::string(to_string(instructions()))},
+                     {kLibraryNote, library_version()}};
   if (std::string engines = engines_to_keep(flags.device); !engines.empty())
     notes.emplace(kEnginesNote, std::move(engines));
   return notes;
+}
+
+/// "" for a checkpoint that does not say which it was.
+std::string other_library(const Checkpoint& found) {
+  const auto library = found.notes.find(kLibraryNote);
+  if (library == found.notes.end() || library->second == library_version()) return "";
+  return fmt::format(
+      "; it was computed with {}, and is now with {}: numbers are the same up to rounding",
+      library->second, library_version());
 }
 
 optim::Schedule schedule_of(TrainFlags flags, const TrainData& data, int64_t steps) {
@@ -127,7 +140,7 @@ std::string RunCheckpoints::resume(Trainer& trainer) {
                       found.checkpoint->updates);
   if (knows_files_ && !found.checkpoint->identity.contains(kListOfClasses))
     text += "; it does not say its classes and images, which may be others";
-  return text;
+  return text + other_library(*found.checkpoint);
 }
 
 void RunCheckpoints::note_micro_batch(int64_t images) {
