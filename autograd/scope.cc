@@ -16,8 +16,8 @@ const std::string& kept_path(std::string path) {
 namespace {
 
 const std::string& root() {
-  static const std::string& path = kept_path("");
-  return path;
+  static const std::string* path = &kept_path("");
+  return *path;
 }
 
 thread_local const std::string* current = nullptr;

@@ -12,7 +12,7 @@
 namespace brim::memory {
 
 GpuMemory gpu_memory(Device device, int64_t reserved) {
-  const cuda::Context& context = cuda::open_context(device);
+  const cuda::Context context = cuda::open_context(device);
   const cuda::MemoryInfo now = cuda::memory_info(device);
   return {.total = now.total,
           .free = now.free,

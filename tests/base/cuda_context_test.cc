@@ -31,7 +31,7 @@ TEST_CASE("cuda context: a GPU without room for it is named, and may be tried ag
   cuda::emulator::refuse_context(false);
   CHECK_FALSE(cuda::context_growth(Device::cuda(), 0));  // there is none yet
   int warmed = 0;
-  const cuda::Context& context = cuda::open_context(Device::cuda(), [&] {
+  const cuda::Context context = cuda::open_context(Device::cuda(), [&] {
     ++warmed;
     raise<DeviceError>("cudnn", "is not there");
   });

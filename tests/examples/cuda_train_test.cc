@@ -124,7 +124,7 @@ TEST_CASE("train on a GPU: says what the process holds there, and what its conte
   if (skipped("contexts")) return;
   const auto lines = train("--steps 2 --batch 2");
   const json done = event_of(lines, "done");
-  const cuda::Context& context = cuda::open_context(Device::cuda());
+  const cuda::Context context = cuda::open_context(Device::cuda());
   if (!context.is_measured) {
     CHECK(done["context_bytes"].is_null());
     CHECK(done["context_growth_bytes"].is_null());
