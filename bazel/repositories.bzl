@@ -41,7 +41,11 @@ def brim_repositories(path):
         name = "onednn",
         header = "dnnl.hpp",
         linkopts = ["-ldnnl"],
+        newest = [3, 7],
+        oldest = [2, 6],
         package = "libdnnl-dev",
+        version_header = "oneapi/dnnl/dnnl_version.h",
+        version_prefix = "DNNL_VERSION",
     )
 
     system_library(

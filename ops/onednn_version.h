@@ -11,11 +11,6 @@
 
 namespace brim::onednn {
 
-static_assert(DNNL_VERSION_MAJOR > 2 || (DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR >= 6),
-              "brim needs oneDNN 2.6 or newer (libdnnl-dev)");
-static_assert(DNNL_VERSION_MAJOR <= 3,
-              "brim was tried with oneDNN up to 3 (libdnnl-dev): a newer one may differ");
-
 template <class Operation>
 using Description = typename Operation::primitive_desc;
 
