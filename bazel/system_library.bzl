@@ -67,7 +67,7 @@ system_library = repository_rule(
         "oldest": attr.int_list(doc = "[major, minor] of the oldest that will do"),
         "package": attr.string(mandatory = True, doc = "the Debian package that has it"),
         "version_header": attr.string(doc = "the header with the version, where it matters"),
-        "version_prefix": attr.string(doc = "of the macros <prefix>_MAJOR and <prefix>_MINOR in it"),
+        "version_prefix": attr.string(doc = "it defines the macros <prefix>_MAJOR and <prefix>_MINOR"),
     },
     local = True,  # looks again whenever Bazel's server starts: it costs nothing
 )

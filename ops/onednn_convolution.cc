@@ -46,7 +46,7 @@ struct Window {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-/// Of the first implementation that `accept` takes.
+/// Nothing where `accept` takes no implementation.
 template <class Accept>
 std::optional<Description<dnnl::convolution_forward>> describe_forward(
     const ConvShape& shape, bool with_bias, DataType type, dnnl::prop_kind kind,

@@ -14,8 +14,9 @@ namespace brim::onednn {
 template <class Operation>
 using Description = typename Operation::primitive_desc;
 
-/// The first implementation of an operation; `arguments` are the library's, without engine and
-/// attributes. Moved on to one that `accept(description)` takes: nothing where there is none.
+/// Describes an operation; `arguments` are the library's own, without engine and attributes. The
+/// description is of the library's first implementation until `accept(description)` moves it on:
+/// nothing where that finds none and says false.
 template <class Operation, class Accept, class... Arguments>
 std::optional<Description<Operation>> describe(const dnnl::primitive_attr& attributes,
                                                const Accept& accept,

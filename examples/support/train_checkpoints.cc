@@ -13,8 +13,6 @@
 namespace brim::examples {
 namespace {
 
-constexpr const char* kLibraryNote = "library";
-
 /// What changes the numbers by rounding alone.
 io::Metadata notes_of(const TrainFlags& flags, int64_t micro_batch) {
   io::Metadata notes{{"micro-batch", fmt::format("{}", micro_batch)},
@@ -26,15 +24,6 @@ io::Metadata notes_of(const TrainFlags& flags, int64_t micro_batch) {
   if (std::string engines = engines_to_keep(flags.device); !engines.empty())
     notes.emplace(kEnginesNote, std::move(engines));
   return notes;
-}
-
-/// "" for a checkpoint that does not say which it was.
-std::string other_library(const Checkpoint& found) {
-  const auto library = found.notes.find(kLibraryNote);
-  if (library == found.notes.end() || library->second == library_version()) return "";
-  return fmt::format(
-      "; it was computed with {}, and is now with {}: numbers are the same up to rounding",
-      library->second, library_version());
 }
 
 optim::Schedule schedule_of(TrainFlags flags, const TrainData& data, int64_t steps) {
@@ -90,6 +79,14 @@ std::shared_ptr<io::FolderLock> lock_checkpoints(const TrainFlags& flags) {
   return flags.checkpoint.empty() ? nullptr : brim::lock_checkpoints(flags.checkpoint);
 }
 
+std::string other_library(const io::Metadata& notes) {
+  const auto library = notes.find(kLibraryNote);
+  if (library == notes.end() || library->second == library_version()) return "";
+  return fmt::format(
+      "; it was computed with {}, and is now with {}: numbers are the same up to rounding",
+      library->second, library_version());
+}
+
 RunCheckpoints::RunCheckpoints(const TrainFlags& flags, const TrainData& data,
                                std::shared_ptr<io::FolderLock> lock)
     : flags_(flags) {
@@ -140,7 +137,7 @@ std::string RunCheckpoints::resume(Trainer& trainer) {
                       found.checkpoint->updates);
   if (knows_files_ && !found.checkpoint->identity.contains(kListOfClasses))
     text += "; it does not say its classes and images, which may be others";
-  return text + other_library(*found.checkpoint);
+  return text + other_library(found.checkpoint->notes);
 }
 
 void RunCheckpoints::note_micro_batch(int64_t images) {

@@ -29,6 +29,12 @@ std::string kept_plan(const TrainFlags& flags);
 /// Throws `FileError` for a folder that cannot be written, or that another run uses, saying which.
 std::shared_ptr<io::FolderLock> lock_checkpoints(const TrainFlags& flags);
 
+/// The note of a checkpoint that names the library it was computed with (`library_version`).
+inline constexpr const char* kLibraryNote = "library";
+/// What to add to the line on going on from a checkpoint with these notes, where it was another
+/// library; "" where it was the same, or older checkpoints do not say.
+std::string other_library(const io::Metadata& notes);
+
 /// The checkpoints of a run, if it has any.
 class RunCheckpoints {
  public:

@@ -8,7 +8,9 @@
 
 #include "brim/base/parallel.h"
 #include "brim/examples/support/algorithm_flags.h"
+#include "brim/examples/support/train_checkpoints.h"
 #include "brim/examples/support/train_plan.h"
+#include "brim/ops/library_version.h"
 
 using namespace brim;
 using namespace brim::examples;
@@ -101,4 +103,15 @@ TEST_CASE("how a GPU computes is part of both, and of neither where nothing is a
     CHECK(before.numbers != after.numbers);
   }
   CHECK(identity_after(on_gpu).bytes == before.bytes);
+}
+
+TEST_CASE("a plan and a checkpoint know the library that computed, and another one is named") {
+  const std::string now = library_version();
+  CHECK(now.starts_with("oneDNN "));
+  CHECK(identity_after([](TrainFlags&) {}).bytes.find(", " + now) != std::string::npos);
+  CHECK(other_library({{kLibraryNote, now}}) == "");
+  CHECK(other_library({}) == "");
+  CHECK(other_library({{kLibraryNote, "oneDNN 1.0.0"}}) ==
+        "; it was computed with oneDNN 1.0.0, and is now with " + now +
+            ": numbers are the same up to rounding");
 }
