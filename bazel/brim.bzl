@@ -31,7 +31,14 @@ _TEST_OPTIMISATION = select({
     "//conditions:default": ["-O0"],
 })
 
+# g++ 12 sees an overlap in std::string's operator+ at -O3 (GCC bug 105651).
+_KERNEL_OPTIMISATION = select({
+    "//bazel:optimized": ["-O3", "-Wno-restrict"],
+    "//conditions:default": [],
+})
+
 def _begins_with(precompiled_header):
+    """Flags of a source that begins with what is parsed once for all of them (brim_preludes)."""
     return [
         "-include%s.h" % precompiled_header,
         "-Winvalid-pch",
@@ -40,26 +47,36 @@ def _begins_with(precompiled_header):
         "-Wno-stringop-overflow",
     ]
 
-# What the sources of tests, and those of libraries, have beside what they ask for.
-_OF_TESTS = struct(
-    copts = _TEST_OPTIMISATION + _begins_with("test_prelude"),
-    deps = ["//bazel:test_prelude"],
-)
-_OF_LIBRARIES = struct(
-    copts = select({
-        "//bazel:prelude_for_all": _begins_with("prelude"),
-        "//conditions:default": [],
-    }),
-    deps = select({
-        "//bazel:prelude_for_all": ["//bazel:prelude"],
-        "//conditions:default": [],
-    }),
-)
+def _beginning(name, for_x86_64_v4 = None, copts = []):
+    """What the sources of a folder have beside what they ask for."""
+    for_x86_64_v4 = for_x86_64_v4 or name
+    return struct(
+        copts = copts + select({
+            "//bazel:no_prelude": [],
+            "//bazel:x86_64_v4_only": _begins_with(for_x86_64_v4),
+            "//conditions:default": _begins_with(name),
+        }),
+        deps = select({
+            "//bazel:no_prelude": [],
+            "//bazel:x86_64_v4_only": ["//bazel:" + for_x86_64_v4],
+            "//conditions:default": ["//bazel:" + name],
+        }),
+    )
+
+_OF_LIBRARIES = _beginning("prelude")
+_OF_KERNELS = _beginning("kernel_prelude", for_x86_64_v4 = "kernel_prelude_x86_64_v4")
+_OF_KERNELS_FOR_X86_64_V4 = _beginning("kernel_prelude_x86_64_v4")
+_OF_PROGRAMS = _beginning("program_prelude")
+_OF_TESTS = _beginning("test_prelude", copts = _TEST_OPTIMISATION)
+
+# Wide vectors too: the default of -march=x86-64-v4 is for processors that clock down.
+_FOR_X86_64_V4 = ["-march=x86-64-v4", "-mprefer-vector-width=512"]
 
 # Of the source that knows which instruction sets there are.
 INSTRUCTION_COPTS = select({
-    "//bazel:baseline_only": [],
-    "//conditions:default": ["-DBRIM_X86_64_V4"],  # kernels are there for AVX-512 too
+    "//bazel:baseline_only": ["-DBRIM_X86_64_V3"],
+    "//bazel:x86_64_v4_only": ["-DBRIM_X86_64_V4"],
+    "//conditions:default": ["-DBRIM_X86_64_V3", "-DBRIM_X86_64_V4"],
 })
 
 # The design's order: a folder may use only folders above it.
@@ -119,10 +136,9 @@ def _kernels_for_x86_64_v4(name, function, copts, hdrs, deps):
     native.cc_library(
         name = name + "_kernels",
         srcs = native.glob(["cpu/**/*.cc"]),
-        # Wide vectors too: the default of -march=x86-64-v4 is for processors that clock down.
-        copts = _COPTS + copts + ["-march=x86-64-v4", "-mprefer-vector-width=512"],
+        copts = _COPTS + copts + _OF_KERNELS_FOR_X86_64_V4.copts + _FOR_X86_64_V4,
         tags = ["manual"],
-        deps = [name + "_headers"],
+        deps = [name + "_headers"] + _OF_KERNELS_FOR_X86_64_V4.deps,
     )
     isolated_object(
         name = name,
@@ -133,13 +149,16 @@ def _kernels_for_x86_64_v4(name, function, copts, hdrs, deps):
         tags = ["manual"],
     )
 
-    # Where only the baseline is compiled, nobody calls it (base/instructions.h).
-    native.genrule(
-        name = name + "_none",
-        outs = [name + "_none.cc"],
-        cmd = "echo 'namespace brim::cpu_x86_64_v4 { bool %s() { return false; } }' >$@" % function,
-        tags = ["manual"],
-    )
+    # Where only one set is compiled, cpu/ itself is for that: nobody calls this, or it enters that.
+    for only, result in [("_none", "false"), ("_same", "cpu::%s()" % function)]:
+        native.genrule(
+            name = name + only,
+            outs = [name + only + ".cc"],
+            cmd = ("echo 'namespace brim { namespace cpu { bool {f}(); } " +
+                   "namespace cpu_x86_64_v4 { bool {f}() { return {r}; } } }' >$@")
+                .replace("{f}", function).replace("{r}", result),
+            tags = ["manual"],
+        )
 
 def brim_library(name, kernels = None, internal = [], **kwargs):
     """One folder as a library: its headers are included as "brim/<folder>/x.h".
@@ -158,11 +177,7 @@ def brim_library(name, kernels = None, internal = [], **kwargs):
     """
     copts = kwargs.pop("copts", [])
     if kernels:
-        # g++ 12 sees an overlap in std::string's operator+ at -O3 (GCC bug 105651).
-        copts = copts + select({
-            "//bazel:optimized": ["-O3", "-Wno-restrict"],
-            "//conditions:default": [],
-        })
+        copts = copts + _KERNEL_OPTIMISATION
     kwargs.setdefault("srcs", native.glob(["**/*.cc"]))
     kwargs.setdefault("hdrs", native.glob(["**/*.h"]))
     kwargs.setdefault("visibility", _visible_below(native.package_name()))
@@ -174,9 +189,19 @@ def brim_library(name, kernels = None, internal = [], **kwargs):
         _kernels_for_x86_64_v4(x86_64_v4, kernels, copts, kwargs["hdrs"], kwargs["deps"])
         kwargs["srcs"] = kwargs["srcs"] + select({
             "//bazel:baseline_only": [x86_64_v4 + "_none.cc"],
+            "//bazel:x86_64_v4_only": [x86_64_v4 + "_same.cc"],
             "//conditions:default": [x86_64_v4],
         })
-    beside = _OF_TESTS if folder[0] == "tests" else _OF_LIBRARIES
+        copts = copts + select({
+            "//bazel:x86_64_v4_only": _FOR_X86_64_V4,
+            "//conditions:default": [],
+        })
+    if folder[0] == "tests":
+        beside = _OF_TESTS
+    elif folder[0] == "examples":
+        beside = _OF_PROGRAMS
+    else:
+        beside = _OF_KERNELS if kernels else _OF_LIBRARIES
     native.cc_library(
         name = name,
         copts = _COPTS + beside.copts + copts,
@@ -212,26 +237,37 @@ def brim_binary(name, **kwargs):
       name: also its source, name + ".cc", unless srcs says otherwise.
       **kwargs: of cc_binary.
     """
-    copts = kwargs.pop("copts", [])
     kwargs.setdefault("srcs", [name + ".cc"])
-    native.cc_binary(name = name, copts = _COPTS + copts, **kwargs)
+    beside = _OF_PROGRAMS if native.package_name() == "examples" else _OF_LIBRARIES
+    native.cc_binary(
+        name = name,
+        copts = _COPTS + beside.copts + kwargs.pop("copts", []),
+        deps = beside.deps + kwargs.pop("deps", []),
+        **kwargs
+    )
 
-def brim_preludes(header):
-    """What every test begins with, parsed once: two fifths of the time that one takes to compile.
+def brim_preludes():
+    """What nearly every source begins with, parsed once: two fifths of the time that one takes.
 
-    With --define=brim_prelude=all the library does too. Else each of its files has to include what
-    it uses to compile.
+    One for each level of optimisation: g++ keeps that in the precompiled header, and has taken
+    another for the same, without a word.
 
-    Args:
-      header: the header.
+    With --define=brim_prelude=none each file has to include what it uses to compile.
     """
-    for name, copts in [("prelude", _COPTS), ("test_prelude", _COPTS + _TEST_OPTIMISATION)]:
+    for name, header, copts, deps in [
+        ("prelude", "prelude.h", [], []),
+        ("kernel_prelude", "prelude.h", _KERNEL_OPTIMISATION, []),
+        ("kernel_prelude_x86_64_v4", "prelude.h", _KERNEL_OPTIMISATION + _FOR_X86_64_V4, []),
+        ("program_prelude", "program_prelude.h", [], ["//:brim", "@nlohmann_json"]),
+        ("test_prelude", "prelude.h", _TEST_OPTIMISATION, []),
+    ]:
         precompiled_header(
             name = name,
-            copts = copts,
+            copts = _COPTS + copts,
             header = header,
             tags = ["manual"],
             visibility = ["//visibility:public"],
+            deps = deps,
         )
 
 def brim_test(name, main = "//tests/support:doctest_main", **kwargs):

@@ -17,12 +17,19 @@ def _precompiled_header_impl(ctx):
         requested_features = ctx.features,
         unsupported_features = ctx.disabled_features,
     )
+    headers = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
+    ).compilation_context
     variables = cc_common.create_compile_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
         source_file = header.path,
         output_file = precompiled.path,
         user_compile_flags = ctx.fragments.cpp.copts + ctx.attr.copts,
+        include_directories = headers.includes,
+        quote_include_directories = headers.quote_includes,
+        system_include_directories = headers.system_includes,
+        preprocessor_defines = headers.defines,
         use_pic = True,
     )
     options = cc_common.get_memory_inefficient_command_line(
@@ -36,7 +43,10 @@ def _precompiled_header_impl(ctx):
             action_name = CPP_COMPILE_ACTION_NAME,
         ),
         arguments = ["-x", "c++-header"] + options,
-        inputs = depset([header, ctx.file.header], transitive = [toolchain.all_files]),
+        inputs = depset(
+            [header, ctx.file.header],
+            transitive = [toolchain.all_files, headers.headers],
+        ),
         outputs = [precompiled],
         mnemonic = "PrecompileHeader",
         progress_message = "Precompiling " + ctx.file.header.short_path,
@@ -52,6 +62,7 @@ precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
         "copts": attr.string_list(doc = "of the sources: the same, or g++ takes the header"),
+        "deps": attr.label_list(providers = [CcInfo], doc = "what the header includes"),
         "header": attr.label(mandatory = True, allow_single_file = [".h"]),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },

@@ -1,6 +1,7 @@
-// What nearly every test includes: parsed once, not once for each. A file includes what it uses
-// all the same. The compiler is told to include this one, once (brim_test).
-#include <fmt/core.h>
+// What nearly every source includes: parsed once, not once for each. A file includes what it uses
+// all the same (--define=brim_prelude=none tells). The compiler is told to include this one
+// (bazel/brim.bzl).
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,7 @@
 // Copying, converting and filling: the CPU kernels, and the functions over them.
+#include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 #include "brim/core/half_simd.h"
 #include "brim/core/kernels.h"
@@ -8,31 +10,42 @@
 namespace brim {
 namespace {
 
+/// `count` elements, steps apart in elements.
+using CopyRow = void (*)(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step,
+                         int64_t count);
+
 template <class To, class From>
-void copy_row(To* to, int64_t to_step, const From* from, int64_t from_step, int64_t count) {
-  if constexpr (std::is_same_v<To, From>) {
-    if (to_step == 1 && from_step == 1) {
-      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(To));
-      return;
-    }
-  }
+void copy_row(std::byte* to_bytes, int64_t to_step, const std::byte* from_bytes, int64_t from_step,
+              int64_t count) {
+  auto* to = reinterpret_cast<To*>(to_bytes);
+  const auto* from = reinterpret_cast<const From*>(from_bytes);
   if (to_step == 1 && from_step == 1) {
-    convert_row(to, from, count);
+    if constexpr (std::is_same_v<To, From>)
+      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(To));
+    else
+      convert_row(to, from, count);
     return;
   }
   for (int64_t i = 0; i < count; ++i) to[i * to_step] = convert<To>(from[i * from_step]);
 }
 
+CopyRow copy_row_of(Dtype to, Dtype from) {
+  CopyRow row = nullptr;
+  visit_dtype(
+      to, [&]<class To>() { visit_dtype(from, [&]<class From>() { row = copy_row<To, From>; }); });
+  return row;
+}
+
 void copy_kernel(const KernelCall& call, const NoAttributes&) {
   const View &to = call.out[0], &from = call.in[0];
-  StridedLoop<2> loop(to.shape, {to.strides, from.strides});
-  visit_dtype(to.dtype, [&]<class To>() {
-    visit_dtype(from.dtype, [&]<class From>() {
-      loop.run([&](const Steps<2>& at, int64_t count, const Steps<2>& step) {
-        copy_row(to.as<To>() + at[0], step[0], from.as<From>() + at[1], step[1], count);
+  const CopyRow row = copy_row_of(to.dtype, from.dtype);
+  const int64_t to_size = size_of(to.dtype), from_size = size_of(from.dtype);
+  std::byte* to_bytes = to.as<std::byte>();
+  const std::byte* from_bytes = from.as<std::byte>();
+  StridedLoop<2>(to.shape, {to.strides, from.strides})
+      .run([=](const Steps<2>& at, int64_t count, const Steps<2>& step) {
+        row(to_bytes + at[0] * to_size, step[0], from_bytes + at[1] * from_size, step[1], count);
       });
-    });
-  });
 }
 
 void fill_kernel(const KernelCall& call, const kernel::FillAttributes& attributes) {

@@ -2,13 +2,13 @@
 // which gives the five likeliest classes. `infer --help` shows the flags.
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "brim/autograd/in_place.h"
 #include "brim/base/parallel.h"
 #include "brim/core/non_finite.h"
 #include "brim/examples/support/algorithm_flags.h"
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/classify.h"
 #include "brim/examples/support/device_flag.h"
 #include "brim/examples/support/events.h"
@@ -48,53 +48,53 @@ struct InferFlags {
   std::optional<bool> exif;  // none: what the file says
 };
 
-void add_flags(CLI::App& app, InferFlags& f) {
+void add_flags(App& app, InferFlags& f) {
   app.footer(kExamples);
   app.add_option("--weights", f.weights, "safetensors file, of train --save or of PyTorch")
-      ->required()
-      ->type_name("FILE")
-      ->check(file_name());
+      .required()
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--model", f.model,
                  fmt::format("which model it is, where the file does not say: {}",
                              fmt::join(nn::model_names(), ", ")))
-      ->type_name("NAME")
-      ->check(model_name());
+      .type_name("NAME")
+      .check(model_name());
   app.add_option("--image", f.images, "JPEG or PNG files to classify")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--input", f.input, "npy file of images [N,H,W,3], normalised already")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--output", f.output, "npy file to write their logits to")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--size", f.size,
                  "height and width in pixels that --image is brought to (default: the file's, else "
                  "224), and that --input has")
-      ->check(whole_number(1, nn::ModelCard::kLargestSide));
+      .check(whole_number(1, nn::ModelCard::kLargestSide));
   add_exif_flag(app, f.exif, "what the file says, else turn them");
   app.add_option("--classes", f.classes, "refuse a file whose model has another number of outputs")
-      ->check(whole_number(1, kMostClasses));
+      .check(whole_number(1, kMostClasses));
   app.add_option(
          "--batch", f.batch,
          fmt::format("images of --input at once (default {}); those of --image are taken one "
                      "by one",
                      kBatch))
-      ->check(whole_number(1, kMostImages));
+      .check(whole_number(1, kMostImages));
   app.add_flag("--no-fold", f.keeps_norms,
                "batch norms as they are, instead of folded into the convolutions before them, "
                "which is faster and the same up to rounding");
   app.add_option("--device", f.device, "cpu, cuda or cuda:N")
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->check(parsed_by(check_device_name));
+      .shows_default()
+      .type_name("NAME")
+      .check(parsed_by(check_device_name));
   add_tf32_flag(app, f.tf32);
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
-      ->check(thread_count());
-  app.add_option("--seed", f.seed, "changes nothing: nothing here is random")->check(seed_number());
+      .check(thread_count());
+  app.add_option("--seed", f.seed, "changes nothing: nothing here is random").check(seed_number());
   app.add_option("--json", f.json, "write results to this file, - for standard output")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_flag("--quiet", f.quiet, "print errors only");
 }
 
@@ -197,7 +197,7 @@ void infer(const InferFlags& f) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Runs a model from a file of weights.", "infer");
+  App app("Runs a model from a file of weights.", "infer");
   InferFlags flags;
   add_flags(app, flags);
   return run_program(app, argc, argv, [&] { infer(flags); });

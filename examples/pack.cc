@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -14,6 +13,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/error.h"
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/output.h"
@@ -46,28 +46,26 @@ struct PackFlags {
   bool quiet = false;
 };
 
-void add_flags(CLI::App& app, PackFlags& f) {
+void add_flags(App& app, PackFlags& f) {
   app.footer(kExamples);
   app.add_option("input", f.input, "CSV file of lifetimes")
-      ->type_name("IN.CSV")
-      ->check(file_name())
-      ->required();
+      .type_name("IN.CSV")
+      .check(file_name())
+      .required();
   app.add_option("output", f.output, "CSV file to write them to with offsets")
-      ->type_name("OUT.CSV")
-      ->check(file_name());
+      .type_name("OUT.CSV")
+      .check(file_name());
   app.add_option("--capacity", f.capacity, "stop as soon as they fit into so much: 1048576, 1MiB")
-      ->type_name("SIZE")
-      ->check(byte_size(1));
+      .type_name("SIZE")
+      .check(byte_size(1));
   app.add_option("--time-limit", f.time_limit,
                  "seconds to search; with it results may differ from run to run (default: a fixed "
                  "amount of work)")
-      ->check(number({.most = 1e9, .above_least = true}));
-  app.add_option("--seed", f.seed, "of the random choices")
-      ->capture_default_str()
-      ->check(seed_number());
+      .check(number({.most = 1e9, .above_least = true}));
+  app.add_option("--seed", f.seed, "of the random choices").shows_default().check(seed_number());
   app.add_option("--json", f.json, "write results to this file, - for standard output")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_flag("--quiet", f.quiet, "print errors only");
 }
 
@@ -164,7 +162,7 @@ void pack_file(const PackFlags& f) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Packs buffers with known lifetimes into as few bytes as possible.", "pack");
+  App app("Packs buffers with known lifetimes into as few bytes as possible.", "pack");
   PackFlags flags;
   add_flags(app, flags);
   return run_program(app, argc, argv, [&] { pack_file(flags); });

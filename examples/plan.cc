@@ -1,11 +1,11 @@
 // Says what a training step will hold before there is a byte of it: how much of what, where the
 // peak lies, which buffers are largest, what each planner would reserve, and whether a budget is
 // enough. `plan --help` shows the flags.
-#include <CLI/CLI.hpp>
 
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
 #include "brim/examples/support/algorithm_flags.h"
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/data_notes.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/flag_values.h"
@@ -72,7 +72,7 @@ void plan(TrainFlags flags, const PlanOutputs& outputs) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Says what a training step holds, before the first byte.", "plan");
+  App app("Says what a training step holds, before the first byte.", "plan");
   app.footer(kExamples);
   TrainFlags flags;
   flags.data = "synthetic";
@@ -80,10 +80,9 @@ int main(int argc, char** argv) {
   add_model_flags(app, flags);
   app.add_option("--init", flags.init,
                  "safetensors file of the model that is planned for: a pruned one is smaller")
-      ->type_name("FILE")
-      ->check(file_name());
-  app.get_option("--device")
-      ->description("cpu, cuda:N, or a card that need not be here: " + card_names());
+      .type_name("FILE")
+      .check(file_name());
+  app.get("--device").description("cpu, cuda:N, or a card that need not be here: " + card_names());
   add_output_flags(app, outputs);
   return run_program(app, argc, argv, [&] { plan(flags, outputs); });
 }

@@ -1,10 +1,10 @@
 // Makes a trained image classifier smaller: removes channels for real, and trains what is left on.
 // `prune --help` shows the flags.
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/block_choice.h"
 #include "brim/examples/support/data_notes.h"
 #include "brim/examples/support/model_measure.h"
@@ -171,7 +171,7 @@ class Prune {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Makes a trained image classifier smaller, and trains what is left.", "prune");
+  App app("Makes a trained image classifier smaller, and trains what is left.", "prune");
   PruneFlags flags;
   add_flags(app, flags);
   app.footer(kExamples);

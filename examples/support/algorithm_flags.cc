@@ -1,6 +1,5 @@
 #include "brim/examples/support/algorithm_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "brim/examples/support/output.h"
@@ -46,13 +45,13 @@ std::string engines_in_plan(const TrainFlags& flags) {
 
 }  // namespace
 
-void add_tf32_flag(CLI::App& app, bool& tf32) {
+void add_tf32_flag(App& app, bool& tf32) {
   app.add_flag("--tf32", tf32,
                "multiply float32 in TF32 on the GPU, which rounds it to 10 bits of mantissa: "
                "convolutions and matrix products on tensor cores, with other numbers");
 }
 
-void add_benchmark_flag(CLI::App& app, TrainFlags& flags) {
+void add_benchmark_flag(App& app, TrainFlags& flags) {
   app.add_flag(
       "--cudnn-benchmark", flags.cudnn_benchmark,
       "time cuDNN's engines for each convolution of the run before it is planned, and take "

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
 #include "brim/memory/source.h"
@@ -15,8 +16,8 @@
 
 namespace brim::examples {
 
-void add_tf32_flag(CLI::App& app, bool& tf32);
-void add_benchmark_flag(CLI::App& app, TrainFlags& flags);
+void add_tf32_flag(App& app, bool& tf32);
+void add_benchmark_flag(App& app, TrainFlags& flags);
 
 /// Throws `ValueError` for what a CPU has not.
 void check_tf32(bool tf32, Device device, const std::string& name);

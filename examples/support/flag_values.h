@@ -1,14 +1,15 @@
 // What values a flag takes, said in --help and in the error for any other: each function gives a
-// check for CLI11's `Option::check`. Numbers are decimal and written as they are printed, so that
+// check for `Flag::check`. Numbers are decimal and written as they are printed, so that
 // none is taken for another: 010 and 0,05 are refused, and what is beyond the range is not brought
 // into it. What depends on other flags is checked where they are all known.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "brim/examples/support/app.h"
 
 namespace brim::examples {
 
@@ -20,44 +21,37 @@ inline constexpr int64_t kMostImages = 1'000'000;
 inline constexpr int64_t kMostClasses = 1'000'000;
 
 /// A whole number from `least` to `most`.
-CLI::Validator whole_number(int64_t least, int64_t most = kMostCount);
+FlagCheck whole_number(int64_t least, int64_t most = kMostCount);
 
 /// A whole number from 0 to 2^64 - 1.
-CLI::Validator seed_number();
+FlagCheck seed_number();
 
 /// As many threads as `brim::set_num_threads` takes.
-CLI::Validator thread_count();
+FlagCheck thread_count();
 
 struct NumberRange {
   double least = 0, most = 1;
   bool above_least = false, below_most = false;  ///< an end that is not itself in the range
 };
-CLI::Validator number(const NumberRange& range);
+FlagCheck number(const NumberRange& range);
 /// Above 0 and up to 1e30, which also fits a float.
-CLI::Validator positive_number();
+FlagCheck positive_number();
 
 /// "300MiB", from `least` bytes.
-CLI::Validator byte_size(int64_t least);
+FlagCheck byte_size(int64_t least);
 
 /// One of these names; for another the nearest is told.
-CLI::Validator one_of(std::vector<std::string> names);
+FlagCheck one_of(std::vector<std::string> names);
 /// The name of a bundled model.
-CLI::Validator model_name();
+FlagCheck model_name();
 
 /// Any name of a file or a folder but the empty one, which a variable without a value gives.
-CLI::Validator file_name();
+FlagCheck file_name();
 
 /// What `parse` takes, which throws an `Error` for all else.
-CLI::Validator parsed_by(std::function<void(const std::string&)> parse);
+FlagCheck parsed_by(std::function<void(const std::string&)> parse);
 
 /// `text` as a whole number from `least` to `most`; false for all else.
 bool is_whole_number(const std::string& text, int64_t least, int64_t most);
-
-/// --help with what `option` takes at the end of its description.
-class FlagHelp : public CLI::Formatter {
- public:
-  std::string make_option_opts(const CLI::Option* option) const override;
-  std::string make_option_desc(const CLI::Option* option) const override;
-};
 
 }  // namespace brim::examples

@@ -1,6 +1,5 @@
 #include "brim/examples/support/op_times_flag.h"
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "brim/examples/support/flag_values.h"
@@ -8,15 +7,15 @@
 
 namespace brim::examples {
 
-void add_op_times_flag(CLI::App& app, TrainFlags& flags) {
+void add_op_times_flag(App& app, TrainFlags& flags) {
   app.add_option("--op-times", flags.op_times_text,
                  "what predicted times come from: calibrated, this machine's speed, measured once "
                  "and kept in $BRIM_CACHE_DIR, $XDG_CACHE_HOME/brim or ~/.cache/brim; nominal, "
                  "500 GFLOP/s and 73 GB/s on every machine; measured, each op of this very model "
                  "timed now. Copies to the host are nominal in each case")
-      ->type_name("SOURCE")
-      ->check(one_of({"calibrated", "nominal", "measured"}))
-      ->capture_default_str();
+      .type_name("SOURCE")
+      .check(one_of({"calibrated", "nominal", "measured"}))
+      .shows_default();
 }
 
 namespace {

@@ -2,11 +2,12 @@
 // it predicts. They change no number that is trained.
 #pragma once
 
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/train_flags.h"
 
 namespace brim::examples {
 
-void add_op_times_flag(CLI::App& app, TrainFlags& flags);
+void add_op_times_flag(App& app, TrainFlags& flags);
 
 /// Fills in `op_times` for the device and the threads that are set; measures this machine where
 /// that was asked for and no file has it. Warnings go to standard error.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <set>
 
 #include "brim/base/bytes.h"
@@ -78,23 +77,23 @@ void print_planners(const PlanResult& result) {
 
 }  // namespace
 
-void add_output_flags(CLI::App& app, PlanOutputs& outputs) {
+void add_output_flags(App& app, PlanOutputs& outputs) {
   app.add_option("--json", outputs.json,
                  "write the plan's numbers to this file, - for standard "
                  "output")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--html", outputs.html, "draw the step and its arena: one page for a browser")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--csv", outputs.csv, "write the lifetimes of all buffers, for pack")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--recompute-curve", outputs.curve,
                  "draw bytes against the time of recomputing: .html for a browser, .svg the "
                  "picture alone")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
 }
 
 void check_outputs(const PlanOutputs& outputs) {

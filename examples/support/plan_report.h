@@ -7,13 +7,10 @@
 #include <optional>
 #include <string>
 
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/refusal.h"
 #include "brim/examples/support/train_plan.h"
 #include "brim/train/made_again.h"
-
-namespace CLI {
-class App;
-}
 
 namespace brim::examples {
 
@@ -22,7 +19,7 @@ struct PlanOutputs {
 };
 
 /// Declares the flags; `outputs` must outlive the parsing.
-void add_output_flags(CLI::App& app, PlanOutputs& outputs);
+void add_output_flags(App& app, PlanOutputs& outputs);
 /// Before anything that takes long: whether the files can be written. Throws `FileError`.
 void check_outputs(const PlanOutputs& outputs);
 

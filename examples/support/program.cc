@@ -2,43 +2,21 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
-#include <vector>
 
 #include "brim/base/error.h"
-#include "brim/base/nearest.h"
 #include "brim/base/stop.h"
-#include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/output.h"
 #include "brim/examples/support/stop_signal.h"
 
 namespace brim::examples {
 namespace {
-
-std::vector<std::string> flag_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
-// CLI11 reports a mistyped flag with everything that followed it: name the flag itself.
-std::string describe_extras(const CLI::App& app, const std::vector<std::string>& extras) {
-  for (const std::string& extra : extras)
-    if (extra.starts_with("-") && extra != "-") {
-      std::string flag = extra.substr(0, extra.find('='));
-      return fmt::format("unknown flag {}{}", flag, did_you_mean(flag, flag_names(app)));
-    }
-  return "unexpected argument '" + extras.front() + "'";
-}
 
 void stand_where_the_person_stands() {
   // `bazel run` starts programs elsewhere and leaves the person's folder here.
@@ -46,9 +24,9 @@ void stand_where_the_person_stands() {
     if (chdir(folder) != 0) raise<FileError>("folder", "cannot enter {}", folder);
 }
 
-int fail(const CLI::App& app, const std::string& message, int code) {
+int fail(const App& app, const std::string& message, int code) {
   std::cout.flush();
-  std::cerr << app.get_name() << ": " << shown(message) << std::endl;
+  std::cerr << app.program() << ": " << shown(message) << std::endl;
   return code;
 }
 
@@ -68,7 +46,7 @@ std::string text_of_exception() {
     throw;
   } catch (const Error& error) {
     return error.what();
-  } catch (const CLI::Error& error) {
+  } catch (const FlagError& error) {
     return error.what();
   } catch (const Stopped& stopped) {
     return stopped.message;
@@ -92,15 +70,8 @@ std::string text_of_exception() {
   }
 }
 
-void run(CLI::App& app, int argc, char** argv, const std::function<void()>& body) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return check_output();
-  }
-  if (auto extras = app.remaining(); !extras.empty())
-    raise<ValueError>("flags", "{}", describe_extras(app, extras));
+void run(App& app, int argc, char** argv, const std::function<void()>& body) {
+  if (!app.parse(argc, argv)) return check_output();
   stand_where_the_person_stands();
   const StopSignal signals;
   const StopAsked asked = &StopSignal::requested;
@@ -116,11 +87,8 @@ void run(CLI::App& app, int argc, char** argv, const std::function<void()>& body
 
 }  // namespace
 
-int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& body) {
+int run_program(App& app, int argc, char** argv, const std::function<void()>& body) {
   keep_standard_descriptors();
-  app.allow_extras();
-  app.formatter(std::make_shared<FlagHelp>());
-  app.get_formatter()->column_width(34);
   try {
     run(app, argc, argv, body);
     return 0;

@@ -6,9 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace CLI {
-class App;
-}
+#include "brim/examples/support/app.h"
 
 namespace brim::examples {
 
@@ -25,6 +23,6 @@ struct Stopped {
 /// Parses the flags into what `app` was told to fill, then runs `body`, in which signals that end
 /// set `StopSignal` and stop what looks (base/stop.h). Returns the exit code.
 /// The footer of `--help` should show examples.
-int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& body);
+int run_program(App& app, int argc, char** argv, const std::function<void()>& body);
 
 }  // namespace brim::examples

@@ -2,8 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
-
 #include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/planned_device.h"
 #include "brim/io/atomic_file.h"
@@ -32,62 +30,62 @@ shrink::PruneOptions PruneFlags::options() const {
           .seed = train.seed};
 }
 
-void add_flags(CLI::App& app, PruneFlags& f) {
+void add_flags(App& app, PruneFlags& f) {
   app.add_option("--weights", f.weights, "safetensors file of the trained model, see train --save")
-      ->required()
-      ->type_name("FILE")
-      ->check(file_name());
+      .required()
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--to", f.to,
                  "what of the model's is to be left, and how much: " + goal_help() +
                      " (default flops=0.5, or with --remove-blocks as many as there are)")
-      ->type_name("GOAL")
-      ->check(parsed_by([](const std::string& text) { parse_goal(text, "--to"); }));
+      .type_name("GOAL")
+      .check(parsed_by([](const std::string& text) { parse_goal(text, "--to"); }));
   app.add_option("--remove-blocks", f.remove_blocks,
                  "first remove so many residual blocks: one after the other, that which costs the "
                  "least accuracy, each by itself")
-      ->check(whole_number(0));
+      .check(whole_number(0));
   app.add_option(
          "--criterion", f.criterion,
          fmt::format("which channels go first: {}", fmt::join(shrink::criterion_names(), ", ")))
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->check(one_of(shrink::criterion_names()));
+      .shows_default()
+      .type_name("NAME")
+      .check(one_of(shrink::criterion_names()));
   app.add_flag("--per-layer", f.per_layer,
                "the same share of each group of layers, not the least important of all");
   app.add_option("--multiple", f.multiple, "channels that a layer keeps are a multiple of this")
-      ->capture_default_str()
-      ->check(whole_number(1));
+      .shows_default()
+      .check(whole_number(1));
   app.add_option("--least", f.least, "share of its channels that every layer keeps")
-      ->capture_default_str()
-      ->check(number({.most = 1}));
+      .shows_default()
+      .check(number({.most = 1}));
   app.add_option("--exclude", f.exclude,
                  "leave a module, layer1 say, as wide as it is; may be repeated")
-      ->type_name("MODULE")
-      ->check(file_name());
+      .type_name("MODULE")
+      .check(file_name());
   app.add_option("--gradient-batches", f.gradient_batches,
                  "batches whose gradients --criterion taylor looks at")
-      ->capture_default_str()
-      ->check(whole_number(1));
+      .shows_default()
+      .check(whole_number(1));
   app.add_option("--finetune-epochs", f.finetune_epochs,
                  "then train the pruned model so long, with the other flags, which are train's; "
                  "at a quarter of its usual rate, unless --lr says another")
-      ->check(whole_number(0));
+      .check(whole_number(0));
   app.add_option("--sensitivity", f.sensitivity,
                  "before that, draw what each layer's channels are worth: accuracy without a share "
                  "of them, as a page for a browser")
-      ->type_name("FILE.html")
-      ->check(file_name());
+      .type_name("FILE.html")
+      .check(file_name());
   app.add_option("--sensitivity-images", f.sensitivity_images,
                  "images to validate on for that, and for --remove-blocks")
-      ->capture_default_str()
-      ->check(whole_number(1));
+      .shows_default()
+      .check(whole_number(1));
   f.train.model.clear();
   add_flags(app, f.train);
-  app.get_option("--model")->description("which it is (default: what the file says)");
-  app.get_option("--exif")->description(
+  app.get("--model").description("which it is (default: what the file says)");
+  app.get("--exif").description(
       "turn pictures the way up that EXIF says, or leave their pixels as they are stored (default: "
       "what the file says, else turn them)");
-  app.get_option("--size")->description(
+  app.get("--size").description(
       "height and width of the input in pixels (default: what the file says)");
 }
 

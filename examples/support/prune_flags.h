@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/prune_goal.h"
 #include "brim/examples/support/train_flags.h"
 #include "brim/shrink/prune.h"
@@ -29,7 +30,7 @@ struct PruneFlags {
 };
 
 /// Declares the flags; `flags` must outlive the parsing.
-void add_flags(CLI::App& app, PruneFlags& flags);
+void add_flags(App& app, PruneFlags& flags);
 
 /// Takes `to` apart and fills in what `train` leaves open; the model is that of the file. Throws
 /// `ValueError` naming a bad value, `FileError` for the file.

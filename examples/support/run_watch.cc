@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
-
 #include "brim/examples/support/flag_values.h"
 #include "brim/io/atomic_file.h"
 
@@ -45,25 +43,23 @@ Json event_of(const NumericsReport& report, const NumericsWatch& watch) {
 
 }  // namespace
 
-void add_watch_flags(CLI::App& app, TrainFlags& f) {
-  app.add_option_function<std::string>(
+void add_watch_flags(App& app, TrainFlags& f) {
+  app.add_option(
          "--watch-numerics",
          [&f](const std::string& page) {
            if (!page.empty() && !page.ends_with(".html"))
-             throw CLI::ValidationError("--watch-numerics",
-                                        fmt::format("expected FILE.html, got '{}'", page));
+             raise<ValueError>("--watch-numerics", "expected FILE.html, got '{}'", page);
            f.watch_numerics = true;
            f.watch_page = page;
          },
          "look at the sizes of activations and gradients now and then, and say at the end what "
          "they lose in the run's 16-bit type, or in f32 would lose in float16; with FILE.html, as "
          "a page with histograms too")
-      ->type_name("[FILE.html]")
-      ->expected(0, 1)
-      ->trigger_on_parse();
+      .type_name("[FILE.html]")
+      .value_may_lack();
   app.add_option("--watch-every", f.watch_every, "with --watch-numerics: each so many updates")
-      ->capture_default_str()
-      ->check(whole_number(1));
+      .shows_default()
+      .check(whole_number(1));
 }
 
 void check_watch_page(const std::string& path) { io::check_writable(path, "numerics"); }

@@ -5,13 +5,14 @@
 
 #include <optional>
 
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/events.h"
 #include "brim/examples/support/train_flags.h"
 
 namespace brim::examples {
 
 /// Declares the flags; `flags` must outlive the parsing.
-void add_watch_flags(CLI::App& app, TrainFlags& flags);
+void add_watch_flags(App& app, TrainFlags& flags);
 /// Before anything that takes long. Throws `ValueError` for another ending than .html, `FileError`
 /// where the file cannot be written.
 void check_watch_page(const std::string& path);

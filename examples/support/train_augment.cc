@@ -1,6 +1,5 @@
 #include "brim/examples/support/train_augment.h"
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <charconv>
 #include <string_view>
@@ -31,22 +30,22 @@ data::ColorJitter parse_color_jitter(std::string_view text) {
 
 }  // namespace
 
-void add_augment_flags(CLI::App& app, AugmentFlags& f) {
+void add_augment_flags(App& app, AugmentFlags& f) {
   app.add_option("--color-jitter", f.color_jitter_text,
                  "random brightness, contrast, saturation and hue: how far each may go, B,C,S,H")
-      ->type_name("B,C,S,H")
-      ->check(parsed_by([](const std::string& text) { parse_color_jitter(text); }));
+      .type_name("B,C,S,H")
+      .check(parsed_by([](const std::string& text) { parse_color_jitter(text); }));
   app.add_option("--random-erasing", f.random_erasing,
                  "share of the images that lose a random rectangle")
-      ->check(number({.most = 1}));
+      .check(number({.most = 1}));
   app.add_option("--mixup", f.mix.mixup,
                  "blend images and their labels in pairs, with shares from Beta(ALPHA, ALPHA)")
-      ->check(positive_number())
-      ->type_name("ALPHA");
+      .check(positive_number())
+      .type_name("ALPHA");
   app.add_option("--cutmix", f.mix.cutmix,
                  "exchange rectangles of images, and labels with them; with --mixup, one of both")
-      ->check(positive_number())
-      ->type_name("ALPHA");
+      .check(positive_number())
+      .type_name("ALPHA");
 }
 
 void check_augment_flags(AugmentFlags& f, const std::string& data) {

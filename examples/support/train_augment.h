@@ -6,10 +6,7 @@
 #include <string>
 
 #include "brim/brim.h"
-
-namespace CLI {
-class App;
-}
+#include "brim/examples/support/app.h"
 
 namespace brim::examples {
 
@@ -21,7 +18,7 @@ struct AugmentFlags {
 };
 
 /// Declares the flags; `flags` must outlive the parsing.
-void add_augment_flags(CLI::App& app, AugmentFlags& flags);
+void add_augment_flags(App& app, AugmentFlags& flags);
 
 /// Reads what is text. Throws `ValueError` naming a bad value, or a flag that does nothing with
 /// this data.

@@ -1,6 +1,5 @@
 #include "brim/examples/support/train_checkpoints.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 
 #include "brim/base/instructions.h"
@@ -54,18 +53,16 @@ std::optional<std::string> why_not_so_many_steps(const Checkpoint& found, const 
 
 }  // namespace
 
-void add_checkpoint_flags(CLI::App& app, TrainFlags& f) {
+void add_checkpoint_flags(App& app, TrainFlags& f) {
   app.add_option("--checkpoint", f.checkpoint,
                  "keep checkpoints in this folder, one after each epoch; Ctrl-C and other signals "
                  "that end, "
                  "and errors, then leave one; SIGUSR1 asks for one")
-      ->type_name("DIR")
-      ->check(file_name());
+      .type_name("DIR")
+      .check(file_name());
   app.add_option("--checkpoint-every", f.checkpoint_every, "and one after so many updates each")
-      ->check(whole_number(1));
-  app.add_option("--keep", f.keep, "so many checkpoints")
-      ->capture_default_str()
-      ->check(whole_number(1));
+      .check(whole_number(1));
+  app.add_option("--keep", f.keep, "so many checkpoints").shows_default().check(whole_number(1));
   app.add_flag("--resume", f.resume, "go on from the newest checkpoint, if there is one");
 }
 

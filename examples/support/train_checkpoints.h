@@ -7,19 +7,16 @@
 #include <optional>
 #include <string>
 
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/stop_signal.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
 #include "brim/train/checkpoint.h"
 
-namespace CLI {
-class App;
-}
-
 namespace brim::examples {
 
 /// Declares the flags; `flags` must outlive the parsing.
-void add_checkpoint_flags(CLI::App& app, TrainFlags& flags);
+void add_checkpoint_flags(App& app, TrainFlags& flags);
 
 /// The plan in the checkpoint from which the flags ask to go on; "" where there is none, or
 /// `--plan` says what to take. Throws what `newest_checkpoint_in` throws.

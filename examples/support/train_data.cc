@@ -1,6 +1,5 @@
 #include "brim/examples/support/train_data.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <utility>
@@ -102,16 +101,16 @@ void open_sets(const TrainFlags& flags, TrainData& data) {
 
 }  // namespace
 
-void add_reading_flags(CLI::App& app, TrainFlags& f) {
+void add_reading_flags(App& app, TrainFlags& f) {
   app.add_option("--workers", f.workers, "threads that read images ahead")
-      ->capture_default_str()
-      ->check(whole_number(0, data::kMostWorkers));
+      .shows_default()
+      .check(whole_number(0, data::kMostWorkers));
   app.add_option(
          "--cache-images", f.cache_images_text,
          "keep a split's images decoded in host memory, if all fit in this: 1GiB, 0; unasked "
          "256MiB, on a CPU with a budget 0")
-      ->type_name("SIZE")
-      ->check(byte_size(0));
+      .type_name("SIZE")
+      .check(byte_size(0));
   app.add_flag("--skip-bad-images", f.skip_bad_images,
                "go on where an image cannot be read; each is named");
   app.add_flag("--check-images", f.check_images,

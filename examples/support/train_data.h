@@ -11,11 +11,8 @@
 #include <vector>
 
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/train_flags.h"
-
-namespace CLI {
-class App;
-}
 
 namespace brim::examples {
 
@@ -50,7 +47,7 @@ struct TrainData {
 };
 
 /// Declares the flags that say how images are read; `flags` must outlive the parsing.
-void add_reading_flags(CLI::App& app, TrainFlags& flags);
+void add_reading_flags(App& app, TrainFlags& flags);
 
 /// Opens the data sets; takes no memory for images. Where the flags ask for it, reads every image
 /// first, and tells standard error of each that cannot be read. Throws `FileError` or `ValueError`

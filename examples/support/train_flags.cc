@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -44,7 +43,7 @@ constexpr const char* kExamples = R"(Examples:
 
 bool is_found(const std::string& batch) { return batch == kAutoBatch || batch == kFastestBatch; }
 
-/// For CLI11: what is wrong with the text, or nothing.
+/// What is wrong with the text, or nothing.
 std::string check_batch(const std::string& text) {
   if (is_found(text) || is_whole_number(text, 1, kMostImages)) return {};
   return fmt::format("expected a number of images from 1 to {}, auto or fastest, got '{}'",
@@ -77,94 +76,94 @@ double parse_percent(std::string text) {
   return percent;
 }
 
-void add_training_flags(CLI::App& app, TrainFlags& f) {
+void add_training_flags(App& app, TrainFlags& f) {
   app.add_option("--epochs", f.epochs, "passes over the data (default 10; shapes 3)")
-      ->check(whole_number(1));
+      .check(whole_number(1));
   app.add_option("--steps", f.steps, "updates instead of epochs (default for synthetic: 10)")
-      ->check(whole_number(1));
+      .check(whole_number(1));
   app.add_option("--schedule", f.schedule, "constant, cosine, onecycle or step")
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->check(one_of({"constant", "cosine", "onecycle", "step"}));
+      .shows_default()
+      .type_name("NAME")
+      .check(one_of({"constant", "cosine", "onecycle", "step"}));
   app.add_option("--warmup", f.warmup, "steps of linear warm-up before the schedule")
-      ->check(whole_number(0));
+      .check(whole_number(0));
   add_loss_scale_flag(app, f);
   app.add_option("--early-stop", f.early_stop,
                  "end when the accuracy was not better for so many epochs")
-      ->check(whole_number(1));
+      .check(whole_number(1));
 }
 
-void add_data_flags(CLI::App& app, TrainFlags& f) {
+void add_data_flags(App& app, TrainFlags& f) {
   app.add_option("--data", f.data,
                  "shapes, synthetic, or a folder: of train/<class>/* and val/<class>/*, of CIFAR's "
                  "binary files, or of MNIST's")
-      ->capture_default_str()
-      ->type_name("DATA")
-      ->check(file_name());
+      .shows_default()
+      .type_name("DATA")
+      .check(file_name());
   app.add_option("--model", f.model, fmt::format("{}", fmt::join(nn::model_names(), ", ")))
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->check(model_name());
+      .shows_default()
+      .type_name("NAME")
+      .check(model_name());
   app.add_option(
          "--size", f.size,
          "height and width of the input in pixels (default: that of CIFAR and MNIST, else the "
          "model's; for shapes a smaller one, also the model's)")
-      ->check(whole_number(1, nn::ModelCard::kLargestSide));
+      .check(whole_number(1, nn::ModelCard::kLargestSide));
   app.add_option("--classes", f.classes, "outputs of the model (default: the data's)")
-      ->check(whole_number(1, kMostClasses));
+      .check(whole_number(1, kMostClasses));
   app.add_option("--label-smoothing", f.label_smoothing,
                  "share of the target spread over all classes")
-      ->capture_default_str()
-      ->check(number({.most = 1, .below_most = true}));
+      .shows_default()
+      .check(number({.most = 1, .below_most = true}));
   app.add_option("--seed", f.seed, "of initial values, order and augmentation")
-      ->capture_default_str()
-      ->check(seed_number());
+      .shows_default()
+      .check(seed_number());
 }
 
-void add_batch_flags(CLI::App& app, TrainFlags& f) {
+void add_batch_flags(App& app, TrainFlags& f) {
   app.add_option(
          "--batch", f.batch_text,
          "images on the device at once; auto: the most that fit the budget; fastest: the fewest "
          "that are nearly as fast as any, timed now (default 64 up to 64 pixels, beyond and for "
          "shapes 32)")
-      ->type_name("N")
-      ->check(check_batch);
+      .type_name("N")
+      .check({check_batch});
   app.add_option("--effective-batch", f.effective_batch,
                  "images of an update, in micro-batches of --batch, the last one smaller")
-      ->check(whole_number(1, kMostImages));
+      .check(whole_number(1, kMostImages));
   app.add_option("--micro-batches", f.micro_batches,
                  "parts of an update, in place of either --batch or --effective-batch")
-      ->check(whole_number(1, kMostImages));
+      .check(whole_number(1, kMostImages));
   app.add_option("--max-batch", f.max_batch,
                  "the largest that auto and fastest may take (default: all images)")
-      ->check(whole_number(1, kMostImages));
+      .check(whole_number(1, kMostImages));
   app.add_option("--batch-multiple", f.batch_multiple, "auto and fastest take a multiple of this")
-      ->capture_default_str()
-      ->check(whole_number(1, kMostImages));
+      .shows_default()
+      .check(whole_number(1, kMostImages));
 }
 
-void add_budget_flags(CLI::App& app, TrainFlags& f) {
+void add_budget_flags(App& app, TrainFlags& f) {
   app.add_option("--device", f.device_name, "cpu, cuda or cuda:N")
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->check(parsed_by(check_device_name));
+      .shows_default()
+      .type_name("NAME")
+      .check(parsed_by(check_device_name));
   app.add_option("--threads", f.threads, "threads of the kernels (default: all cores)")
-      ->check(thread_count());
+      .check(thread_count());
   app.add_option("--budget", f.budget_text, "device bytes never to be exceeded: 300MiB, 1.5GB")
-      ->type_name("SIZE")
-      ->check(byte_size(1));
+      .type_name("SIZE")
+      .check(byte_size(1));
   app.add_option("--margin", f.margin_text,
                  "percent of the budget, or of the machine, that is left free for others (default: "
                  "0, of a GPU without a budget 1, for what its libraries load later)")
-      ->type_name("PERCENT")
-      ->check(parsed_by([](const std::string& text) { parse_percent(text); }));
+      .type_name("PERCENT")
+      .check(parsed_by([](const std::string& text) { parse_percent(text); }));
   app.add_option("--planner", f.planner, "arena, caching or direct")
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->check(one_of({"arena", "caching", "direct"}));
+      .shows_default()
+      .type_name("NAME")
+      .check(one_of({"arena", "caching", "direct"}));
 }
 
-void add_saving_flags(CLI::App& app, TrainFlags& f) {
+void add_saving_flags(App& app, TrainFlags& f) {
   app.add_flag(
       "--fused-update", f.fused_update,
       "update parameters during backward: fewer gradients at once, the same numbers, but a "
@@ -182,16 +181,16 @@ void add_saving_flags(CLI::App& app, TrainFlags& f) {
          "elementwise ops and batch norm, which cost next to nothing; auto, free where that fits, "
          "else what the budget asks, at the least predicted time; segments=N (default auto with "
          "--budget, unless --batch is to be found; else free)")
-      ->type_name("HOW")
-      ->check(check_recompute);
+      .type_name("HOW")
+      .check({check_recompute});
   app.add_option(
          "--offload", f.offload_text,
          "auto: where the run does not fit otherwise, saved tensors wait in host memory; beside "
          "what is dropped where --recompute is auto, and of each what is predicted to be faster "
          "at a nominal 12 GB/s each way, whatever the machine; else alone. off (default on cpu: "
          "there they stay in the same memory, beyond the budget)")
-      ->type_name("HOW")
-      ->check(one_of({"off", "auto"}));
+      .type_name("HOW")
+      .check(one_of({"off", "auto"}));
   add_precision_flags(app, f);
   add_tf32_flag(app, f.tf32);
   add_benchmark_flag(app, f);
@@ -200,8 +199,8 @@ void add_saving_flags(CLI::App& app, TrainFlags& f) {
 
 }  // namespace
 
-void add_model_flags(CLI::App& app, TrainFlags& f) {
-  app.option_defaults()->take_last();  // so that a script can append to a list of flags
+void add_model_flags(App& app, TrainFlags& f) {
+  app.take_last();
   add_data_flags(app, f);
   add_batch_flags(app, f);
   add_budget_flags(app, f);
@@ -210,7 +209,7 @@ void add_model_flags(CLI::App& app, TrainFlags& f) {
   app.add_flag("--quiet", f.quiet, "print errors only");
 }
 
-void add_flags(CLI::App& app, TrainFlags& f) {
+void add_flags(App& app, TrainFlags& f) {
   app.footer(kExamples);
   add_model_flags(app, f);
   add_training_flags(app, f);
@@ -219,24 +218,24 @@ void add_flags(CLI::App& app, TrainFlags& f) {
   add_checkpoint_flags(app, f);
   add_reading_flags(app, f);
   app.add_option("--save-plan", f.save_plan, "keep the arena planner's plan in this file")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--plan", f.plan, "take a kept plan, if it is of the same run, and do not plan")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--trace", f.trace,
                  "draw what the first updates did: .html for a browser, .json for Perfetto")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--profile", f.profile,
                  "time every launch of a few updates: .html, by module and by op")
-      ->type_name("FILE.html")
-      ->check(file_name());
+      .type_name("FILE.html")
+      .check(file_name());
   add_watch_flags(app, f);
   add_pruning_flags(app, f);
   app.add_option("--json", f.json, "write events to this file, - for standard output")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
 }
 
 namespace {

@@ -12,14 +12,11 @@
 #include <string>
 
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/host_share.h"
 #include "brim/examples/support/train_augment.h"
 #include "brim/examples/support/train_optimizer.h"
 #include "brim/train/cards.h"
-
-namespace CLI {
-class App;
-}
 
 namespace brim::examples {
 
@@ -143,9 +140,9 @@ struct TrainFlags {
 };
 
 /// Declares the flags that the bytes of a run follow from; `flags` must outlive the parsing.
-void add_model_flags(CLI::App& app, TrainFlags& flags);
+void add_model_flags(App& app, TrainFlags& flags);
 /// Declares these and all others.
-void add_flags(CLI::App& app, TrainFlags& flags);
+void add_flags(App& app, TrainFlags& flags);
 
 /// Fills in defaults that depend on other flags. Throws `ValueError` naming a bad value.
 void check_flags(TrainFlags& flags);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "brim/examples/support/dtype_flag.h"
@@ -68,58 +67,55 @@ int64_t trained_elements(const nn::Module& model) {
 
 }  // namespace
 
-void add_optimizer_flags(CLI::App& app, OptimizerFlags& f) {
+void add_optimizer_flags(App& app, OptimizerFlags& f) {
   app.add_option("--optimizer", f.name, "sgd or adamw (default: the model's)")
-      ->type_name("NAME")
-      ->check(one_of(known_optimizers()));
+      .type_name("NAME")
+      .check(one_of(known_optimizers()));
   app.add_option(
          "--lr", f.rate,
          "peak learning rate (default: the model's, for the images of an update; with "
          "--init a quarter of it; of the other optimizer sgd 0.1, adamw 0.001 at 64 images)")
-      ->check(positive_number());
+      .check(positive_number());
   app.add_option(
          "--recipe-batch", f.recipe_batch,
          "images of an update that --lr and --warmup are meant for; with others they follow "
          "--rate-rule (default with --lr: those of the run)")
-      ->check(whole_number(1, kMostImages));
+      .check(whole_number(1, kMostImages));
   app.add_option("--rate-rule", f.rate_rule,
                  "how the rate follows the images of an update: linear, sqrt or none (default: sgd "
                  "linear, adamw sqrt)")
-      ->type_name("NAME")
-      ->check(one_of({"linear", "sqrt", "none"}));
+      .type_name("NAME")
+      .check(one_of({"linear", "sqrt", "none"}));
   app.add_option("--momentum", f.momentum,
                  "Nesterov momentum of sgd (default: the model's, or 0.9)")
-      ->check(number({.most = 1, .below_most = true}));
+      .check(number({.most = 1, .below_most = true}));
   app.add_option("--weight-decay", f.weight_decay,
                  "sgd: L2 penalty; adamw: decoupled (default: the model's; of the other optimizer "
                  "sgd 0.0005, adamw 0.01)")
-      ->check(number({.most = 1e30}));
+      .check(number({.most = 1e30}));
   app.add_option("--optimizer-state", f.state_text,
                  "what momentum and averages of gradients are kept in: f32, or bf16, rounded "
                  "stochastically: half the bytes and other numbers")
-      ->capture_default_str()
-      ->type_name("TYPE")
-      ->check(one_of({"f32", "bf16"}));
+      .shows_default()
+      .type_name("TYPE")
+      .check(one_of({"f32", "bf16"}));
   app.add_option("--no-decay", f.no_decay, "norm, bias or norm,bias: those do not decay")
-      ->type_name("KIND")
-      ->check(one_of({"norm", "bias"}))
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->take_all();
+      .type_name("KIND")
+      .check(one_of({"norm", "bias"}))
+      .may_repeat(',');
   app.add_option("--clip-norm", f.clip.norm, "the largest norm of all gradients together")
-      ->check(positive_number());
+      .check(positive_number());
   app.add_option("--clip-value", f.clip.value, "the largest magnitude of a gradient's element")
-      ->check(positive_number());
+      .check(positive_number());
   app.add_option("--ema", f.ema,
                  "average the weights with this decay, 0.999 say (less in the first updates), and "
                  "validate the averages")
-      ->check(number({.most = 1, .below_most = true}));
+      .check(number({.most = 1, .below_most = true}));
   app.add_option("--freeze", f.freeze,
                  "leave a module or parameter, layer1 say, as it was loaded; may be repeated")
-      ->type_name("MODULE")
-      ->check(file_name())
-      ->allow_extra_args(false)
-      ->take_all();
+      .type_name("MODULE")
+      .check(file_name())
+      .may_repeat();
 }
 
 void check_optimizer_flags(OptimizerFlags& f, const nn::TrainingRecipe& recipe) {

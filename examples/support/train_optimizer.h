@@ -11,11 +11,8 @@
 #include <vector>
 
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
 #include "brim/nn/models/training_recipe.h"
-
-namespace CLI {
-class App;
-}
 
 namespace brim::examples {
 
@@ -39,7 +36,7 @@ struct OptimizerFlags {
 };
 
 /// Declares the flags; `flags` must outlive the parsing.
-void add_optimizer_flags(CLI::App& app, OptimizerFlags& flags);
+void add_optimizer_flags(App& app, OptimizerFlags& flags);
 
 /// Fills in defaults, from the recipe of the model. Throws `ValueError` naming a bad value.
 void check_optimizer_flags(OptimizerFlags& flags, const nn::TrainingRecipe& recipe);

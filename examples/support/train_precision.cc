@@ -1,6 +1,5 @@
 #include "brim/examples/support/train_precision.h"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -48,36 +47,36 @@ void check_low_memory(const TrainFlags& f) {
 
 }  // namespace
 
-void add_precision_flags(CLI::App& app, TrainFlags& f) {
+void add_precision_flags(App& app, TrainFlags& f) {
   app.add_option("--precision", f.precision_text,
                  "f32; bf16 or f16: mixed precision, products in halves and parameters in float32, "
                  "fewer bytes and other numbers; auto: f32 where that fits, else bf16")
-      ->capture_default_str()
-      ->type_name("TYPE")
-      ->check(one_of({"f32", "bf16", "f16", "auto"}));
+      .shows_default()
+      .type_name("TYPE")
+      .check(one_of({"f32", "bf16", "f16", "auto"}));
   app.add_option(
          "--gradients", f.gradients_text,
          "what gradients of parameters wait for the update in: f32, or bf16: half the bytes "
          "and other numbers")
-      ->capture_default_str()
-      ->type_name("TYPE")
-      ->check(one_of({"f32", "bf16"}));
+      .shows_default()
+      .type_name("TYPE")
+      .check(one_of({"f32", "bf16"}));
   app.add_option(
          "--parameters", f.parameters_text,
          "f32; or bf16, with --precision bf16: weights of products without a copy in f32, "
          "rounded stochastically by the update (with --optimizer-state bf16: pure bfloat16)")
-      ->capture_default_str()
-      ->type_name("TYPE")
-      ->check(one_of({"f32", "bf16"}));
+      .shows_default()
+      .type_name("TYPE")
+      .check(one_of({"f32", "bf16"}));
 }
 
-void add_loss_scale_flag(CLI::App& app, TrainFlags& f) {
+void add_loss_scale_flag(App& app, TrainFlags& f) {
   app.add_option("--loss-scale", f.loss_scale,
                  "with --precision f16, what the loss is multiplied by so that small gradients are "
                  "not 0: dynamic, a number, or none")
-      ->capture_default_str()
-      ->type_name("SCALE")
-      ->check(check_loss_scale);
+      .shows_default()
+      .type_name("SCALE")
+      .check({check_loss_scale});
 }
 
 void check_precision_flags(const TrainFlags& f) {

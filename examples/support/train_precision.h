@@ -5,14 +5,15 @@
 
 #include <memory>
 
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/train_flags.h"
 
 namespace brim::examples {
 
 /// Declares those that bytes follow from; `flags` must outlive the parsing.
-void add_precision_flags(CLI::App& app, TrainFlags& flags);
+void add_precision_flags(App& app, TrainFlags& flags);
 /// Declares --loss-scale.
-void add_loss_scale_flag(CLI::App& app, TrainFlags& flags);
+void add_loss_scale_flag(App& app, TrainFlags& flags);
 
 /// Throws `ValueError` for those that do not go together.
 void check_precision_flags(const TrainFlags& flags);

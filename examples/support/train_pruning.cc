@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 
 #include "brim/examples/support/flag_values.h"
@@ -37,39 +36,39 @@ int64_t number_in(const io::Metadata& strings, const char* name) {
 
 }  // namespace
 
-void add_pruning_flags(CLI::App& app, TrainFlags& flags) {
+void add_pruning_flags(App& app, TrainFlags& flags) {
   TrainPruneFlags& f = flags.prune;
   app.add_option(
          "--prune-to", f.to,
          "remove channels while training until so much of the model's is left: " + goal_help())
-      ->type_name("GOAL")
-      ->check(parsed_by([](const std::string& text) { parse_goal(text, "--prune-to"); }));
+      .type_name("GOAL")
+      .check(parsed_by([](const std::string& text) { parse_goal(text, "--prune-to"); }));
   app.add_option("--prune-start", f.start,
                  "updates before the first are removed (default: a tenth of all)")
-      ->check(whole_number(0));
+      .check(whole_number(0));
   app.add_option("--prune-end", f.end, "and before the last (default: half of all)")
-      ->check(whole_number(0));
+      .check(whole_number(0));
   app.add_option("--prune-every", f.every,
                  "and from one pruning to the next (default: a twentieth of all)")
-      ->check(whole_number(1));
+      .check(whole_number(1));
   app.add_option("--prune-criterion", f.criterion,
                  fmt::format("which go first: {}", fmt::join(shrink::criterion_names(), ", ")))
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->check(one_of(shrink::criterion_names()));
+      .shows_default()
+      .type_name("NAME")
+      .check(one_of(shrink::criterion_names()));
   app.add_option("--prune-multiple", f.multiple,
                  "channels that a layer keeps are a multiple of this")
-      ->capture_default_str()
-      ->check(whole_number(1));
+      .shows_default()
+      .check(whole_number(1));
   app.add_option("--prune-exclude", f.exclude,
                  "leave a module, layer1 say, as wide as it is; may be repeated")
-      ->type_name("MODULE")
-      ->check(file_name());
+      .type_name("MODULE")
+      .check(file_name());
   app.add_option(
          "--scale-penalty", flags.scale_penalty,
          "add this times the magnitudes of all batch norms' scales to the loss, which makes "
          "small those that the criterion batch_norm removes: 1e-4, say")
-      ->check(number({.most = 1e30}));
+      .check(number({.most = 1e30}));
 }
 
 void check_pruning_flags(TrainFlags& flags, const TrainData& data) {

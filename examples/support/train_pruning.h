@@ -4,17 +4,14 @@
 
 #include <optional>
 
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
-
-namespace CLI {
-class App;
-}
 
 namespace brim::examples {
 
 /// Declares the flags; `flags` must outlive the parsing.
-void add_pruning_flags(CLI::App& app, TrainFlags& flags);
+void add_pruning_flags(App& app, TrainFlags& flags);
 
 /// Throws `ValueError` naming a bad value. To be called where the data is known: defaults are
 /// shares of the updates.

@@ -1,6 +1,5 @@
 #include "brim/examples/support/train_weights.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
 
@@ -57,17 +56,17 @@ void save(const TrainFlags& flags, const TrainData& data, nn::Module& model,
 
 }  // namespace
 
-void add_weight_flags(CLI::App& app, TrainFlags& f) {
+void add_weight_flags(App& app, TrainFlags& f) {
   app.add_option("--init", f.init, "safetensors file of weights to start from, also of PyTorch")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_flag("--new-head", f.new_head, "leave the classifier as initialised, for other classes");
   app.add_option("--save", f.save, "safetensors file for the trained weights, see infer --help")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
   app.add_option("--save-best", f.save_best, "and for those of the epoch with the best accuracy")
-      ->type_name("FILE")
-      ->check(file_name());
+      .type_name("FILE")
+      .check(file_name());
 }
 
 std::unique_ptr<nn::Module> usual_model(const TrainFlags& flags, const TrainData& data) {

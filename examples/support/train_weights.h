@@ -3,17 +3,14 @@
 // `nn::load_weights` and `nn::save_weights` (nn/weights.h).
 #pragma once
 
+#include "brim/examples/support/app.h"
 #include "brim/examples/support/train_data.h"
 #include "brim/examples/support/train_flags.h"
-
-namespace CLI {
-class App;
-}
 
 namespace brim::examples {
 
 /// Declares the flags; `flags` must outlive the parsing.
-void add_weight_flags(CLI::App& app, TrainFlags& flags);
+void add_weight_flags(App& app, TrainFlags& flags);
 
 /// The model of the flags as it is without a file, on the meta device.
 std::unique_ptr<nn::Module> usual_model(const TrainFlags& flags, const TrainData& data);

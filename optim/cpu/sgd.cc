@@ -38,25 +38,36 @@ void update(T* __restrict p, T* __restrict v, const T* __restrict gradient, int6
   }
 }
 
-/// Of stretches of the parameter.
-template <class T, Kind kind>
+template <class T>
+using UpdateRow = void (*)(T* p, T* v, const T* gradient, int64_t count, const Numbers<T>& n);
+
+template <class T>
+UpdateRow<T> row_of(Kind kind) {
+  return kind == Kind::plain      ? update<T, Kind::plain>
+         : kind == Kind::momentum ? update<T, Kind::momentum>
+                                  : update<T, Kind::nesterov>;
+}
+
+/// Of stretches of the parameter, by `row`: what is around it is compiled once for all kinds.
+template <class T>
 struct Update {
-  static constexpr bool kHasVelocity = kind != Kind::plain;
-  T *p, *v;
+  T *p, *v;  // v is null where there is no momentum
   Numbers<T> numbers;
+  UpdateRow<T> row;
 
   void fetch(int64_t begin, int64_t count) const {
     fetch_lines(p, begin, count);
-    if constexpr (kHasVelocity) fetch_lines(v, begin, count);
+    if (v != nullptr) fetch_lines(v, begin, count);
   }
   void operator()(int64_t begin, int64_t count, const T* gradient) const {
-    update<T, kind>(p + begin, kHasVelocity ? v + begin : nullptr, gradient, count, numbers);
+    row(p + begin, v != nullptr ? v + begin : nullptr, gradient, count, numbers);
   }
 };
 
-template <class T, Kind kind>
-void run(const KernelCall& call, const Numbers<T>& numbers) {
-  const Update<T, kind> update{call.out[0].as<T>(), call.out[1].as<T>(), numbers};
+template <class T>
+void run(const KernelCall& call, const Numbers<T>& numbers, Kind kind) {
+  T* v = kind == Kind::plain ? nullptr : call.out[1].as<T>();
+  const Update<T> update{call.out[0].as<T>(), v, numbers, row_of<T>(kind)};
   if (has_factors(call)) return update_from_factors(call, call.out[2], numbers.read, update);
   const T* gradient = call.in[0].as<T>();
   update_and_sum<kSquares>(
@@ -65,31 +76,23 @@ void run(const KernelCall& call, const Numbers<T>& numbers) {
 }
 
 /// With some of the buffers in bfloat16.
-template <Kind kind>
-void run_mixed(const KernelCall& call, const Numbers<float>& numbers,
+void run_mixed(const KernelCall& call, const Numbers<float>& numbers, Kind kind,
                const kernel::SgdAttributes& a) {
   const uint64_t step = optim::step_of(call.in[1].as<double>());
   const FloatBuffer of_gradient(call.in[0]), of_p(call.out[0]), of_v(call.out[1]);
   const optim::RoundingStream of_parameter{a.parameter_key, step},
       of_momentum{a.momentum_key, step};
+  const UpdateRow<float> row = row_of<float>(kind);
   update_and_sum<FloatRow::kMost>(
       call, call.out[2], numbers.read, kGrain, [=](int64_t begin, int64_t end) {
         FloatRow gradient(of_gradient), p(of_p), v(of_v);
         for (int64_t at = begin; at < end; at += FloatRow::kMost) {
           const int64_t count = std::min(FloatRow::kMost, end - at);
-          update<float, kind>(p.read(at, count), v.read(at, count), gradient.read(at, count), count,
-                              numbers);
+          row(p.read(at, count), v.read(at, count), gradient.read(at, count), count, numbers);
           p.write(at, count, of_parameter);
           v.write(at, count, of_momentum);
         }
       });
-}
-
-template <class T, Kind kind>
-void run_any(const KernelCall& call, const Numbers<T>& numbers, const kernel::SgdAttributes& a) {
-  if constexpr (std::is_same_v<T, float>)
-    if (has_bfloat16(call)) return run_mixed<kind>(call, numbers, a);
-  run<T, kind>(call, numbers);
 }
 
 template <class T>
@@ -100,12 +103,12 @@ void sgd(const KernelCall& call, const kernel::SgdAttributes& a) {
   Numbers<T> numbers{static_cast<T>(scalars[StepScalars::kRate] * a.rate_factor),
                      static_cast<T>(a.momentum), static_cast<T>(a.weight_decay),
                      optim::GradientReader<T>::from(scalars)};
-  if (!call.out[1].present)
-    run_any<T, Kind::plain>(call, numbers, a);
-  else if (a.nesterov)
-    run_any<T, Kind::nesterov>(call, numbers, a);
-  else
-    run_any<T, Kind::momentum>(call, numbers, a);
+  const Kind kind = !call.out[1].present ? Kind::plain
+                    : a.nesterov         ? Kind::nesterov
+                                         : Kind::momentum;
+  if constexpr (std::is_same_v<T, float>)
+    if (has_bfloat16(call)) return run_mixed(call, numbers, kind, a);
+  run(call, numbers, kind);
 }
 
 }  // namespace

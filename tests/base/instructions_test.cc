@@ -23,8 +23,12 @@ TEST_CASE("instructions: what is not known or not there is refused") {
                        "BRIM_INSTRUCTIONS: expected at most x86-64-v3, which this processor and "
                        "this build have, got x86-64-v4",
                        ValueError);
+  CHECK_THROWS_WITH_AS(
+      choose_instructions("x86-64-v3", Instructions::x86_64_v4, Instructions::x86_64_v4),
+      "BRIM_INSTRUCTIONS: this build has kernels for x86-64-v4 alone, got x86-64-v3", ValueError);
 }
 
 TEST_CASE("instructions: a program works with what its processor has") {
   CHECK(instructions() <= best_instructions());
+  CHECK(instructions() >= least_instructions());
 }

@@ -4,8 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
-
 #include "brim/examples/support/plan_file.h"
 #include "brim/examples/support/train_plan.h"
 #include "brim/tests/support/subprocess.h"
@@ -18,7 +16,7 @@ using namespace brim::testing;
 namespace {
 
 TrainFlags parsed(const std::string& arguments, Device device) {
-  CLI::App app;
+  App app;
   TrainFlags flags;
   add_flags(app, flags);
   app.parse("--data synthetic --size 16 --classes 10 " + arguments);

@@ -2,7 +2,6 @@
 // GPU, its budget is kept, and it goes on where it stopped. Elsewhere it says that it was skipped.
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -33,7 +32,7 @@ bool skipped(const char* what) { return use_plain_cuda_libraries(), skipped_on_c
 std::vector<json> train(const std::string& arguments) {
   TempFolder folder;
   const std::string events = folder.path() + "/events.json";
-  CLI::App app;
+  examples::App app;
   examples::TrainFlags flags;
   examples::add_flags(app, flags);
   app.parse(
@@ -238,7 +237,7 @@ TEST_CASE("train on a GPU: it is profiled, but not what starts from a graph") {
 TEST_CASE("train on a GPU: a GPU that is not there is refused") {
   if (skipped("devices")) return;
   TempFolder folder;
-  CLI::App app;
+  examples::App app;
   examples::TrainFlags flags;
   examples::add_flags(app, flags);
   app.parse("--data synthetic --device cuda:9");

@@ -85,7 +85,9 @@ void check_names_option(const std::string& program, const Option& option,
   CHECK(run.out.empty());
 }
 
-std::string refused(const CLI::Validator& takes, const std::string& value) { return takes(value); }
+std::string refused(const examples::FlagCheck& takes, const std::string& value) {
+  return takes(value);
+}
 
 }  // namespace
 
@@ -116,7 +118,7 @@ TEST_CASE("--help says the range of every number") {
 }
 
 TEST_CASE("whole numbers are taken up to the ends of their range, and others named with it") {
-  const CLI::Validator takes = examples::whole_number(1, 100);
+  const examples::FlagCheck takes = examples::whole_number(1, 100);
   for (const char* value : {"1", "100"}) CHECK(refused(takes, value) == "");
   CHECK(refused(takes, "0") == "expected a whole number from 1 to 100, got '0'");
   CHECK(refused(takes, "101") == "expected a whole number from 1 to 100, got '101'");
@@ -126,7 +128,7 @@ TEST_CASE("whole numbers are taken up to the ends of their range, and others nam
 }
 
 TEST_CASE("a seed is any number of 64 bits, and no other is brought to one") {
-  const CLI::Validator takes = examples::seed_number();
+  const examples::FlagCheck takes = examples::seed_number();
   for (const char* value : {"0", "18446744073709551615"}) CHECK(refused(takes, value) == "");
   for (const char* value : {"-1", "18446744073709551616", "99999999999999999999"})
     CHECK(refused(takes, value) ==
@@ -134,10 +136,10 @@ TEST_CASE("a seed is any number of 64 bits, and no other is brought to one") {
 }
 
 TEST_CASE("ends of a range of numbers are in it or not, as is said") {
-  const CLI::Validator share = examples::number({.most = 1, .below_most = true});
+  const examples::FlagCheck share = examples::number({.most = 1, .below_most = true});
   for (const char* value : {"0", "0.5", "1e-300", "0.999"}) CHECK(refused(share, value) == "");
   CHECK(refused(share, "1") == "expected a number from 0 to below 1, got '1'");
-  const CLI::Validator rate = examples::positive_number();
+  const examples::FlagCheck rate = examples::positive_number();
   CHECK(refused(rate, "0.05") == "");
   CHECK(refused(rate, "0") == "expected a number above 0 and up to 1e+30, got '0'");
   for (const char* value : {"nan", "-nan", "inf", "1e31", "1e-999"})

@@ -42,11 +42,12 @@ Probe probe(const std::string& set) {
 }
 
 std::vector<std::string> sets_here() {
-  std::vector<std::string> sets = {"x86-64-v3"};
-  if (best_instructions() == Instructions::x86_64_v4)
-    sets.emplace_back("x86-64-v4");
-  else
-    MESSAGE("skipped: x86-64-v4 (this processor or this build does not have it)");
+  std::vector<std::string> sets;
+  for (Instructions set : {Instructions::x86_64_v3, Instructions::x86_64_v4})
+    if (set >= least_instructions() && set <= best_instructions())
+      sets.emplace_back(to_string(set));
+    else
+      MESSAGE("skipped: ", to_string(set), " (this processor or this build does not have it)");
   return sets;
 }
 
