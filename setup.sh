@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Installs what brim needs from Debian; safe to run twice.
 #   ./setup.sh              install what is missing
-#   ./setup.sh --run [...]  then build and train an example (arguments go to it)
-#   ./setup.sh --test       then run every test, also under the sanitizers, which go on until
-#                           $BRIM_TEST_SECONDS are over, if it is set, and say so
+#   ./setup.sh --run [...]  then build an example for this machine and train it (arguments go to
+#                           it); with --full first, build it for every machine
+#   ./setup.sh --test       then run every test: as they are, under the thread sanitizer, and under
+#                           the address and undefined-behaviour sanitizers. Where $BRIM_TEST_SECONDS
+#                           is set, these go on until so many are over, those first that a change
+#                           can affect (bazel/test_tiers.sh), and it says which were left out
 set -euo pipefail
 caller="$PWD"
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -61,12 +64,48 @@ install_missing() {
   three_times "${as_root[@]}" apt-get install -qq --yes --no-install-recommends "${missing[@]}"
 }
 
+check_compiler() {
+  if ! g++ -std=c++20 -x c++ -fsyntax-only - 2>/dev/null <<<'#include <span>
+      #include <source_location>
+      template <class T> concept Any = true; std::span<int> s;'; then
+    echo "setup.sh: brim is C++20, which this compiler is not up to: $(g++ --version | head -n 1)" >&2
+    return 1
+  fi
+}
+
+# Flags of a build for this machine alone, which takes half the time: of the kernels one instruction
+# set, and no CUDA where there is no driver for it.
+for_this_machine() {
+  local flags kernels=x86-64-v4 said="for this processor alone" needed
+  if ! grep -qw avx2 /proc/cpuinfo || ! grep -qw fma /proc/cpuinfo; then
+    echo "setup.sh: this processor lacks AVX2 and FMA, which brim needs" >&2
+    return 1
+  fi
+  for needed in avx512f avx512bw avx512cd avx512dq avx512vl; do
+    grep -qw "$needed" /proc/cpuinfo || kernels=baseline
+  done
+  flags="--define=brim_kernels=$kernels"
+  if [[ ! -e /dev/nvidiactl && ! -e /dev/dxg ]]; then
+    flags+=" --config=nocuda" said+=", without CUDA, as there is no driver"
+  fi
+  echo "setup.sh: builds $said (--run --full builds all): bazel build $flags //examples:train" >&2
+  echo "$flags"
+}
+
 run_example() {
+  local flags=()
+  if [[ "${1:-}" == --full ]]; then
+    shift
+  else
+    read -r -a flags <<<"$(for_this_machine)"
+    (( ${#flags[@]} > 0 ))
+  fi
   local arguments=("$@")
   if (( $# == 0 )); then
     arguments=(--data shapes --model resnet20 --epochs 3)
   fi
-  bazel build //examples:train
+  check_compiler
+  bazel build "${flags[@]}" //examples:train
   local program="$PWD/bazel-bin/examples/train"
   cd "$caller"  # paths in the arguments are the caller's
   "$program" "${arguments[@]}"
@@ -76,21 +115,26 @@ passed=0 failed=0 skipped="" until=""
 # "MESSAGE: skipped: late work (why)"; of ops "on CUDA (why)" alone, to be counted together.
 skips='MESSAGE: skipped: (?:.*? (?=on CUDA))?\K.*'
 
-# run_tests FLAG...: every test under these flags, added to passed and failed; those that there is
-# no time for, where $until is a second of this run, are said to be skipped.
+# run_tests FLAG... [-- LABEL...]: these tests, or all, under these flags, added to passed and
+# failed; those that there is no time for, where $until is a second of this run, are said to be
+# skipped.
 run_tests() {
-  local logs said status=0 counted="0 0" within=()
+  local logs said status=0 counted="0 0" within=() flags=() label tests=(//...)
+  while (( $# > 0 )) && [[ "$1" != -- ]]; do flags+=("$1"); shift; done
+  if (( $# > 1 )); then tests=("${@:2}"); fi
   if [[ -n "$until" ]]; then
     within=(timeout --signal=INT --kill-after=60 "$(( until > SECONDS ? until - SECONDS : 1 ))")
   fi
-  echo "setup.sh: bazel test $* //..."
-  logs="$(bazel info "$@" bazel-testlogs)"
+  echo "setup.sh: bazel test ${flags[*]} (${#tests[@]} targets)"
+  logs="$(bazel info "${flags[@]}" bazel-testlogs)"
   # Logs of tests that are gone or filtered out now would be counted too. Results that are
   # still valid come back from the cache.
   rm -rf "$logs"
-  "${within[@]}" bazel test --keep_going "$@" //... || status=$?
+  "${within[@]}" bazel test --keep_going "${flags[@]}" "${tests[@]}" || status=$?
   if [[ -n "$until" ]] && (( status == 124 || status == 137 )); then
-    skipped+="      ? tests of bazel test $* (no time after $until s)"$'\n'
+    for label in "${tests[@]}"; do
+      [[ -e "$logs/$(tr : / <<<"${label#//}")/test.log" ]] || left_out "${flags[*]}" "$label"
+    done
     status=0
   fi
   if (( status != 0 && status != 3 && status != 4 )); then
@@ -108,14 +152,33 @@ run_tests() {
   fi
 }
 
+left_out() { skipped+="      1 test, for want of time: bazel test $1 $2"$'\n'; }  # FLAGS LABEL
+
+# The tests of the sanitizers in the order in which they are worth running; the last of them only
+# where nobody waits.
+run_sanitized() {
+  local tiers tier labels label
+  tiers="$(bazel/test_tiers.sh sanitize)"
+  for tier in change recent today rest; do
+    labels=($(sed -n "s/^$tier //p" <<<"$tiers"))
+    if (( ${#labels[@]} == 0 )); then continue; fi
+    if [[ -z "$until" ]] || [[ "$tier" != rest ]] && (( SECONDS < until )); then
+      run_tests --config=sanitize -- "${labels[@]}"
+    else
+      for label in "${labels[@]}"; do left_out --config=sanitize "$label"; done
+    fi
+  done
+}
+
 run_all_tests() {
   local flags=()
+  check_compiler
   bazel/trim_cache.sh ~/.cache/brim-bazel $(( 12 << 20 ))  # .bazelrc names it; 12 GiB
   read -r -a flags <<<"${BRIM_BAZEL_FLAGS:-}"
   run_tests "${flags[@]}"
-  until="${BRIM_TEST_SECONDS:-}"
   run_tests --config=tsan
-  run_tests --config=sanitize
+  until="${BRIM_TEST_SECONDS:-}"
+  run_sanitized
   [[ -z "$skipped" ]] || printf 'setup.sh: skipped checks:\n%s' "$skipped"
   echo "$passed passed, $failed failed"
   (( passed > 0 && failed == 0 ))

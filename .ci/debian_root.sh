@@ -8,8 +8,14 @@ as_root() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HO
 
 # What is mounted goes first: never below a mount that is still there.
 remove_root() {
-  umount "$root/proc" "$root/dev" 2>/dev/null || true
-  if ! grep -qs " $root/" /proc/mounts; then rm -rf "$scratch"; fi
+  [[ -n "${root:-}" ]] || return 0
+  umount "$root/proc" "$root/dev" "$root/root/.cache/brim-bazel" 2>/dev/null || true
+  if ! grep -qs " $root/" /proc/mounts; then rm -rf "$root"; fi
+}
+# For when the program ends.
+remove_scratch() {
+  remove_root
+  if ! grep -qs " $scratch/" /proc/mounts; then rm -rf "$scratch"; fi
 }
 
 # make_root RELEASE: "bookworm" or "trixie", in $root. Skips where this machine cannot.

@@ -238,7 +238,7 @@ def brim_binary(name, **kwargs):
       **kwargs: of cc_binary.
     """
     kwargs.setdefault("srcs", [name + ".cc"])
-    beside = _OF_PROGRAMS if native.package_name() == "examples" else _OF_LIBRARIES
+    beside = _OF_PROGRAMS if native.package_name() in ["examples", "bench"] else _OF_LIBRARIES
     native.cc_binary(
         name = name,
         copts = _COPTS + beside.copts + kwargs.pop("copts", []),

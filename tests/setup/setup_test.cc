@@ -16,9 +16,17 @@ struct Machine {
     add("dpkg-query", installed ? "echo -n installed" : "exit 1");
     add("id", "echo " + user);
     add("apt-get", "echo \"$@\"");
-    for (std::string name : {"awk", "bash", "cp", "dirname", "env", "find", "grep", "head", "mkdir",
-                             "pwd", "rm", "sort", "tail", "uniq", "xargs"})
+    for (std::string name :
+         {"awk",   "bash",  "cksum", "cp", "cut", "date", "dirname", "env", "find", "head",
+          "mkdir", "paste", "pwd",   "rm", "sed", "sort", "tail",    "tr",  "uniq", "xargs"})
       std::filesystem::create_symlink("/usr/bin/" + name, folder.path() + "/" + name);
+    add("g++", "echo 'g++ (Debian) 9.4'");
+    has_processor("avx2 fma");
+  }
+  /// With these flags in /proc/cpuinfo.
+  void has_processor(const std::string& flags) {
+    add("grep", "[[ ${!#} == /proc/cpuinfo ]] || exec /usr/bin/grep \"$@\"\n[[ ' " + flags +
+                    " ' == *\" $2 \"* ]]");
   }
   void add(const std::string& name, const std::string& body) {
     std::string text = "#!/usr/bin/bash\n" + body + "\n";
@@ -81,24 +89,71 @@ TEST_CASE("an unknown option is refused by name") {
   CHECK(run.err.find("unknown option --tset") != std::string::npos);
 }
 
-TEST_CASE("--run builds the example and runs it where the caller stands") {
-  // A tree of its own, with an example that says how it was called.
-  Machine machine(true, "0");
+namespace {
+
+// `--run` in a tree of its own, with an example that says how it was called.
+Finished run_example(Machine& machine, const std::string& arguments) {
   const std::string tree = machine.folder.path() + "/tree";
   machine.add("bazel", "echo \"bazel $*\"");
   machine.folder.make_folder("tree/bazel-bin/examples");
-  std::filesystem::copy_file("setup.sh", tree + "/setup.sh");
+  std::filesystem::copy_file("setup.sh", tree + "/setup.sh",
+                             std::filesystem::copy_options::overwrite_existing);
   machine.add("tree/bazel-bin/examples/train", "pwd; echo \"$# arguments: $*\"; exit 5");
-  auto run = [&](const std::string& arguments) {
-    return run_command("cd /usr/share && PATH=" + machine.folder.path() + " " + tree +
-                       "/setup.sh --run " + arguments);
-  };
-  const std::string before =
-      "setup.sh: every package is installed\nbazel build //examples:train\n/usr/share\n";
-  Finished plain = run("");
+  return run_command("cd /usr/share && PATH=" + machine.folder.path() + " " + tree +
+                     "/setup.sh --run " + arguments);
+}
+
+const std::string kInstalled = "setup.sh: every package is installed\n";
+const bool kHasDriver =
+    std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg");
+const std::string kNoCuda = kHasDriver ? "" : " --config=nocuda";
+
+}  // namespace
+
+TEST_CASE("--run builds the example for this machine and runs it where the caller stands") {
+  Machine machine(true, "0");
+  const std::string before = kInstalled + "bazel build --define=brim_kernels=baseline" + kNoCuda +
+                             " //examples:train\n/usr/share\n";
+  const Finished plain = run_example(machine, "");
   CHECK(plain.out == before + "6 arguments: --data shapes --model resnet20 --epochs 3\n");
+  CHECK(plain.err.starts_with("setup.sh: builds for this processor alone"));
+  if (!kHasDriver) CHECK(plain.err.find("without CUDA, as there is no driver") != plain.err.npos);
   CHECK(plain.code == 5);
-  CHECK(run("--data 'my photos'").out == before + "2 arguments: --data my photos\n");
+  CHECK(run_example(machine, "--data 'my photos'").out ==
+        before + "2 arguments: --data my photos\n");
+}
+
+TEST_CASE("--run takes AVX-512 where the processor has all of it") {
+  Machine machine(true, "0");
+  machine.has_processor("avx2 fma avx512f avx512bw avx512cd avx512dq");
+  CHECK(run_example(machine, "").out.find("brim_kernels=baseline ") != std::string::npos);
+  machine.has_processor("avx2 fma avx512f avx512bw avx512cd avx512dq avx512vl");
+  CHECK(run_example(machine, "").out.find("brim_kernels=x86-64-v4 ") != std::string::npos);
+}
+
+TEST_CASE("--run --full builds the example for every machine") {
+  Machine machine(true, "0");
+  const Finished run = run_example(machine, "--full --epochs 1");
+  CHECK(run.out ==
+        kInstalled + "bazel build //examples:train\n/usr/share\n2 arguments: --epochs 1\n");
+}
+
+TEST_CASE("--run ends before it builds where this machine is not up to it") {
+  Machine machine(true, "0");
+  machine.has_processor("avx fma");
+  Finished run = run_example(machine, "");
+  CHECK(run.code == 1);
+  CHECK(run.out == kInstalled);
+  CHECK(run.err == "setup.sh: this processor lacks AVX2 and FMA, which brim needs\n");
+
+  machine.has_processor("avx2 fma");
+  machine.add("g++", "[[ $1 == --version ]] && echo 'g++ (Debian) 9.4'; exit 1");
+  run = run_example(machine, "");
+  CHECK(run.code == 1);
+  CHECK(run.out == kInstalled);
+  CHECK(run.err.find(
+            "setup.sh: brim is C++20, which this compiler is not up to: g++ (Debian) 9.4\n") !=
+        std::string::npos);
 }
 
 namespace {
@@ -127,7 +182,8 @@ Finished test_run(const std::vector<Log>& logs, int code) {
                           (logs[i].succeeded ? "0" : "1") + "\">\n");
   }
   const std::string testlogs = machine.folder.path() + "/testlogs";
-  machine.add("bazel", "if [[ $1 == info ]]; then echo " + testlogs + "; exit; fi\n" + "[[ ! -d " +
+  machine.add("bazel", "if [[ $1 == info ]]; then echo " + testlogs +
+                           "; exit; fi\n[[ $1 != query ]] || exec echo //a:a_test\n[[ ! -d " +
                            left + " ]] || cp -r " + left + " " + testlogs + "\nexit " +
                            std::to_string(code));
   return machine.setup("--test");
@@ -151,24 +207,24 @@ TEST_CASE("sanitizers stop when the time is over, and what has failed until then
     Machine machine(true, "0");
     for (std::string name : {"sleep", "timeout"})
       std::filesystem::create_symlink("/usr/bin/" + name, machine.folder.path() + "/" + name);
-    // Each run leaves a log; the first takes longer than the others may, that of the sanitizers
-    // goes on and on.
-    const std::string logs = machine.folder.path() + "/testlogs", log = logs + "/a/test.log";
+    // Each run leaves a log of //a:a_test; that of the sanitizers goes on and on.
+    const std::string logs = machine.folder.path() + "/testlogs", of_a = logs + "/a/a_test";
     const std::string verdict = "<?xml?>\\n<testsuites>\\n<testsuite errors=\\\"0\\\">";
     machine.add("bazel", "if [[ $1 == info ]]; then echo " + logs + "; exit; fi\n" +
-                             "[[ $* == *--config* ]] || sleep 2\nmkdir -p " + logs +
-                             "/a\necho -e \"" + verdict + "\" >" + logs + "/a/test.xml\necho '" +
-                             kPassed + "' >" + log + "\n[[ $* != *sanitize* ]] || { " +
-                             (fails ? "echo '" + kFailed + "' >" + log + "; " : "") +
+                             "[[ $1 != query ]] || exec echo -e '//a:a_test\\n//b:b_test'\n" +
+                             "mkdir -p " + of_a + "\necho -e \"" + verdict + "\" >" + of_a +
+                             "/test.xml\necho '" + kPassed + "' >" + of_a +
+                             "/test.log\n[[ $* != *sanitize* ]] || { " +
+                             (fails ? "echo '" + kFailed + "' >" + of_a + "/test.log; " : "") +
                              "exec sleep 100; }");
-    const Finished run = run_command("BRIM_TEST_SECONDS=1 HOME=" + machine.folder.path() +
+    const Finished run = run_command("BRIM_TEST_SECONDS=2 HOME=" + machine.folder.path() +
                                      " PATH=" + machine.folder.path() + " ./setup.sh --test");
     CAPTURE(run.out);
     CAPTURE(run.err);
     const std::string skipped =
-        "      ? tests of bazel test --config=sanitize (no time after 1 s)\n";
+        "      1 test, for want of time: bazel test --config=sanitize //b:b_test\n";
     CHECK(run.out.find(skipped) != std::string::npos);
-    CHECK(run.out.find("(no time") == run.out.rfind("(no time"));
+    CHECK(run.out.find("for want of time") == run.out.rfind("for want of time"));
     CHECK(run.code == (fails ? 1 : 0));
     CHECK(ends_with(run.out, fails ? "\n8 passed, 2 failed\n" : "\n9 passed, 0 failed\n"));
   }
@@ -239,4 +295,65 @@ TEST_CASE("the cache of builds loses what was read longest ago, down to a size")
   CHECK(left(2) == "b, e\n");
   CHECK(left(0).empty());
   CHECK(run_command("bazel/trim_cache.sh " + folder.path() + "/none 5").code == 0);
+}
+
+namespace {
+
+// A tree with a history, and a bazel that knows two tests: what is in a/ affects one, what is in b/
+// the other.
+struct History {
+  History() : machine(true, "0") {
+    for (std::string name : {"git", "cat"})
+      std::filesystem::create_symlink("/usr/bin/" + name, machine.folder.path() + "/" + name);
+    machine.add("bazel", "echo \"${!#}\" >>" + machine.folder.path() + "/queries\n" +
+                             "[[ ${!#} == *rdeps* && ${!#} != *//a:* ]] || echo //a:a_test\n"
+                             "[[ ${!#} == *rdeps* && ${!#} != *//b:* ]] || echo //b:b_test");
+    run("mkdir -p a b bazel && touch a/BUILD b/BUILD && cp " +
+        std::filesystem::absolute(".bazelrc").string() + " . && cp " +
+        std::filesystem::absolute("bazel/test_tiers.sh").string() + " bazel && git init -q");
+  }
+  Finished run(const std::string& command) {
+    machine.folder.make_folder("tree");
+    return run_command("cd " + machine.folder.path() +
+                       "/tree && export HOME=" + machine.folder.path() +
+                       " PATH=" + machine.folder.path() + ":/usr/bin && " + command);
+  }
+  void commit(const std::string& file) {
+    const Finished done = run("date +%N >>" + file +
+                              " && git add . && git -c user.name=a -c user.email=a@b commit -qm x");
+    REQUIRE_MESSAGE(done.code == 0, done.err);
+  }
+  std::string tiers() { return run("bazel/test_tiers.sh sanitize").out; }
+
+  Machine machine;
+};
+
+}  // namespace
+
+TEST_CASE("tests that a change can affect come before those of recent commits, and the others") {
+  History history;
+  history.commit("a/first.cc");
+  CHECK(history.tiers() == "change //a:a_test\nchange //b:b_test\n");  // there is no commit before
+
+  for (int i = 0; i < 20; ++i) history.commit("a/first.cc");
+  history.commit("b/second.cc");
+  CHECK(history.tiers() == "change //b:b_test\nrecent //a:a_test\n");
+  for (int i = 0; i < 20; ++i) history.commit("b/second.cc");
+  const std::string old = history.tiers();
+  CHECK((old == "change //b:b_test\nrest //a:a_test\n" ||
+         old == "change //b:b_test\ntoday //a:a_test\n"));
+
+  history.run("date >a/third.cc");  // not committed yet
+  CHECK(history.tiers() == "change //a:a_test\nchange //b:b_test\n");
+  history.commit("bazel/how.bzl");
+  CHECK(history.tiers() == "change //a:a_test\nchange //b:b_test\n");  // everything is built so
+}
+
+TEST_CASE("tests that a configuration leaves out are in no tier") {
+  History history;
+  history.commit("a/first.cc");
+  history.tiers();
+  const std::string queries = history.run("cat ../queries").out;
+  CHECK(queries.find("except attr(tags, '\\b(no_asan|plain|programs)\\b', tests(//...))") !=
+        std::string::npos);
 }

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# test_tiers.sh CONFIG: the tests of `bazel test --config=CONFIG //...`, a line "TIER LABEL" for each,
+# in the order in which they are worth running where there is no time for all:
+#   change  those that the change at hand can affect: what is not in the upstream branch or, where
+#           all of it is, the last commit; and what is not committed
+#   recent  those that the last 20 commits can
+#   today   a fifth of the others, by the date
+#   rest    the others
+# Without git or its history everything is of the change.
+set -euo pipefail
+
+query() { bazel query --keep_going "$1" 2>/dev/null || true; }
+
+# The tests that .bazelrc leaves to this configuration: tags with a minus are not its.
+filters="$(sed -n "s/^test:$1 --test_tag_filters=//p" .bazelrc | tr ',' '\n')"
+without="$(sed -n 's/^-//p' <<<"$filters" | paste -sd '|' -)"
+all_tests="tests(//...) except attr(tags, '\\bmanual\\b', tests(//...))"
+[[ -z "$without" ]] || all_tests+=" except attr(tags, '\\b($without)\\b', tests(//...))"
+
+label_of() {  # FILE: what of its package it is; of a BUILD file, or one that is gone, all of it
+  local folder="$1" inside
+  while [[ "$folder" == */* ]]; do
+    folder="${folder%/*}"
+    if [[ -e "$folder/BUILD" ]]; then
+      inside="${1#"$folder"/}"
+      if [[ "$inside" == BUILD || ! -e "$1" ]]; then inside=all; fi
+      echo "//$folder:$inside"
+      return
+    fi
+  done
+}
+
+affected_since() {  # COMMIT
+  local file files labels=()
+  files="$(git diff --name-only "$1" && git ls-files --others --exclude-standard)"
+  # What says how everything is built.
+  if grep -qE '^(bazel/|BUILD$|WORKSPACE$|\.bazelrc$|setup\.sh$|brim\.h$)' <<<"$files"; then
+    query "$all_tests"
+    return
+  fi
+  while IFS= read -r file; do
+    [[ -z "$file" ]] || labels+=($(label_of "$file"))
+  done <<<"$files"
+  if (( ${#labels[@]} > 0 )); then
+    query "($all_tests) intersect rdeps(//..., set(${labels[*]}))"
+  fi
+}
+
+exists() { git rev-parse --verify --quiet "$1^{commit}" >/dev/null 2>&1; }
+base="$(git merge-base HEAD '@{upstream}' 2>/dev/null || true)"
+if [[ -z "$base" || "$base" == "$(git rev-parse HEAD)" ]]; then base=HEAD~1; fi
+
+given=$'\n'
+give() {  # TIER, of the labels that come in
+  local label
+  while IFS= read -r label; do
+    if [[ -n "$label" && "$given" != *$'\n'"$label"$'\n'* ]]; then
+      given+="$label"$'\n'
+      echo "$1 $label"
+    fi
+  done
+}
+is_of_today() { (( $(cksum <<<"$1" | cut -d ' ' -f 1) % 5 == $(date +%s) / 86400 % 5 )); }
+
+if ! exists "$base"; then
+  give change < <(query "$all_tests")
+  exit
+fi
+give change < <(affected_since "$base")
+if exists HEAD~20; then give recent < <(affected_since HEAD~20); fi
+rest="$(query "$all_tests")"
+give today < <(while IFS= read -r label; do if is_of_today "$label"; then echo "$label"; fi; done <<<"$rest")
+give rest <<<"$rest"
