@@ -159,10 +159,11 @@ left_out() { skipped+="      1 test, for want of time: bazel test $1 $2"$'\n'; }
 run_sanitized() {
   local tiers tier labels label
   tiers="$(bazel/test_tiers.sh sanitize)"
+  [[ -n "$tiers" ]] || (( failed += 1 ))  # there is no test, or Bazel cannot say which there are
   for tier in change recent today rest; do
     labels=($(sed -n "s/^$tier //p" <<<"$tiers"))
     if (( ${#labels[@]} == 0 )); then continue; fi
-    if [[ -z "$until" ]] || [[ "$tier" != rest ]] && (( SECONDS < until )); then
+    if [[ -z "$until" ]] || { [[ "$tier" != rest ]] && (( SECONDS < until )); }; then
       run_tests --config=sanitize -- "${labels[@]}"
     else
       for label in "${labels[@]}"; do left_out --config=sanitize "$label"; done

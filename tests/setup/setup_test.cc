@@ -20,7 +20,7 @@ struct Machine {
          {"awk",   "bash",  "cksum", "cp", "cut", "date", "dirname", "env", "find", "head",
           "mkdir", "paste", "pwd",   "rm", "sed", "sort", "tail",    "tr",  "uniq", "xargs"})
       std::filesystem::create_symlink("/usr/bin/" + name, folder.path() + "/" + name);
-    add("g++", "echo 'g++ (Debian) 9.4'");
+    add("g++", "exit 0");
     has_processor("avx2 fma");
   }
   /// With these flags in /proc/cpuinfo.
@@ -183,7 +183,7 @@ Finished test_run(const std::vector<Log>& logs, int code) {
   }
   const std::string testlogs = machine.folder.path() + "/testlogs";
   machine.add("bazel", "if [[ $1 == info ]]; then echo " + testlogs +
-                           "; exit; fi\n[[ $1 != query ]] || exec echo //a:a_test\n[[ ! -d " +
+                           "; exit; fi\n[[ $1 != query ]] || { echo //a:a_test; exit; }\n[[ ! -d " +
                            left + " ]] || cp -r " + left + " " + testlogs + "\nexit " +
                            std::to_string(code));
   return machine.setup("--test");
@@ -211,7 +211,7 @@ TEST_CASE("sanitizers stop when the time is over, and what has failed until then
     const std::string logs = machine.folder.path() + "/testlogs", of_a = logs + "/a/a_test";
     const std::string verdict = "<?xml?>\\n<testsuites>\\n<testsuite errors=\\\"0\\\">";
     machine.add("bazel", "if [[ $1 == info ]]; then echo " + logs + "; exit; fi\n" +
-                             "[[ $1 != query ]] || exec echo -e '//a:a_test\\n//b:b_test'\n" +
+                             "[[ $1 != query ]] || { echo //a:a_test; echo //b:b_test; exit; }\n" +
                              "mkdir -p " + of_a + "\necho -e \"" + verdict + "\" >" + of_a +
                              "/test.xml\necho '" + kPassed + "' >" + of_a +
                              "/test.log\n[[ $* != *sanitize* ]] || { " +
