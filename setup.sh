@@ -68,7 +68,8 @@ check_compiler() {
   if ! g++ -std=c++20 -x c++ -fsyntax-only - 2>/dev/null <<<'#include <span>
       #include <source_location>
       template <class T> concept Any = true; std::span<int> s;'; then
-    echo "setup.sh: brim is C++20, which this compiler is not up to: $(g++ --version | head -n 1)" >&2
+    echo "setup.sh: brim is C++20, which this compiler is not up to: $(g++ --version |
+      head -n 1)" >&2
     return 1
   fi
 }
@@ -77,15 +78,17 @@ check_compiler() {
 # set, and no CUDA where there is no driver for it.
 for_this_machine() {
   local flags kernels=x86-64-v4 said="for this processor alone" needed
-  if ! grep -qw avx2 /proc/cpuinfo || ! grep -qw fma /proc/cpuinfo; then
-    echo "setup.sh: this processor lacks AVX2 and FMA, which brim needs" >&2
-    return 1
-  fi
+  for needed in avx2 fma bmi1 bmi2 f16c abm movbe; do
+    if ! grep -qw "$needed" /proc/cpuinfo; then
+      echo "setup.sh: this processor lacks $needed, a part of x86-64-v3, which brim needs" >&2
+      return 1
+    fi
+  done
   for needed in avx512f avx512bw avx512cd avx512dq avx512vl; do
     grep -qw "$needed" /proc/cpuinfo || kernels=baseline
   done
   flags="--define=brim_kernels=$kernels"
-  if [[ ! -e /dev/nvidiactl && ! -e /dev/dxg ]]; then
+  if [[ ! -e /dev/nvidiactl && ! -e /proc/driver/nvidia/version && ! -e /dev/dxg ]]; then
     flags+=" --config=nocuda" said+=", without CUDA, as there is no driver"
   fi
   echo "setup.sh: builds $said (--run --full builds all): bazel build $flags //examples:train" >&2
@@ -125,7 +128,8 @@ run_tests() {
   if [[ -n "$until" ]]; then
     within=(timeout --signal=INT --kill-after=60 "$(( until > SECONDS ? until - SECONDS : 1 ))")
   fi
-  echo "setup.sh: bazel test ${flags[*]} (${#tests[@]} targets)"
+  if (( ${#tests[@]} > 1 )); then said="${#tests[@]} tests"; else said="${tests[0]}"; fi
+  echo "setup.sh: bazel test ${flags[*]} $said"
   logs="$(bazel info "${flags[@]}" bazel-testlogs)"
   # Logs of tests that are gone or filtered out now would be counted too. Results that are
   # still valid come back from the cache.
@@ -133,7 +137,8 @@ run_tests() {
   "${within[@]}" bazel test --keep_going "${flags[@]}" "${tests[@]}" || status=$?
   if [[ -n "$until" ]] && (( status == 124 || status == 137 )); then
     for label in "${tests[@]}"; do
-      [[ -e "$logs/$(tr : / <<<"${label#//}")/test.log" ]] || left_out "${flags[*]}" "$label"
+      # There from its start: test.log; once it has ended: test.xml.
+      [[ -e "$logs/$(tr : / <<<"${label#//}")/test.xml" ]] || left_out "${flags[*]}" "$label"
     done
     status=0
   fi
@@ -154,8 +159,7 @@ run_tests() {
 
 left_out() { skipped+="      1 test, for want of time: bazel test $1 $2"$'\n'; }  # FLAGS LABEL
 
-# The tests of the sanitizers in the order in which they are worth running; the last of them only
-# where nobody waits.
+# The tests of the sanitizers in the order in which they are worth running.
 run_sanitized() {
   local tiers tier labels label
   tiers="$(bazel/test_tiers.sh sanitize)"
@@ -163,7 +167,7 @@ run_sanitized() {
   for tier in change recent today rest; do
     labels=($(sed -n "s/^$tier //p" <<<"$tiers"))
     if (( ${#labels[@]} == 0 )); then continue; fi
-    if [[ -z "$until" ]] || { [[ "$tier" != rest ]] && (( SECONDS < until )); }; then
+    if [[ -z "$until" ]] || (( SECONDS < until )); then
       run_tests --config=sanitize -- "${labels[@]}"
     else
       for label in "${labels[@]}"; do left_out --config=sanitize "$label"; done

@@ -8,7 +8,14 @@ as_root() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HO
 
 # What is mounted goes first: never below a mount that is still there.
 remove_root() {
+  local process
   [[ -n "${root:-}" ]] || return 0
+  for process in /proc/[0-9]*; do  # Bazel's server, say
+    if [[ "$(readlink "$process/root" 2>/dev/null)" == "$root" ]]; then
+      kill -9 "${process#/proc/}" || true
+    fi
+  done
+  sleep 0.2
   umount "$root/proc" "$root/dev" "$root/root/.cache/brim-bazel" 2>/dev/null || true
   if ! grep -qs " $root/" /proc/mounts; then rm -rf "$root"; fi
 }

@@ -7,24 +7,41 @@
 
 #include "brim/base/error.h"
 
+#if !defined(BRIM_X86_64_V3) && !defined(BRIM_X86_64_V4)
+#error "bazel/brim.bzl says which instruction sets there are kernels for"
+#endif
+
 namespace {
 
-// Before anything else of a program's own, in instructions that every x86-64 processor has: a
-// processor that lacks what all other code is compiled with would end it at one of those, without
-// a word.
-[[gnu::constructor(101), gnu::target("arch=x86-64")]] void look_at_processor() {
+// In instructions that every x86-64 processor has. Feature by feature, as clang knows the levels'
+// names from 18 on; of v3, those that none of its other parts comes without.
+#define BRIM_FOR_ANY_PROCESSOR [[gnu::target("arch=x86-64")]]
+
+BRIM_FOR_ANY_PROCESSOR bool has_x86_64_v3() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+[[maybe_unused]] BRIM_FOR_ANY_PROCESSOR bool has_x86_64_v4() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+
+// Before anything else of a program's own: a processor that lacks what all other code is compiled
+// with would end it without a word.
+[[gnu::constructor(101)]] BRIM_FOR_ANY_PROCESSOR void look_at_processor() {
   __builtin_cpu_init();
 #ifdef BRIM_X86_64_V3
-  if (__builtin_cpu_supports("x86-64-v3")) return;
+  if (has_x86_64_v3()) return;
   constexpr char kLine[] =
-      "brim: this processor lacks AVX2 and FMA (x86-64-v3), which brim needs\n";
+      "brim: this processor lacks a part of x86-64-v3 (AVX2, FMA, BMI), which brim needs\n";
 #else
-  if (__builtin_cpu_supports("x86-64-v4")) return;
+  if (has_x86_64_v3() && has_x86_64_v4()) return;
   constexpr char kLine[] =
       "brim: this processor lacks AVX-512 (x86-64-v4), for which alone this program was compiled; "
       "compile it here, or with --define=brim_kernels=all\n";
 #endif
-  if (write(STDERR_FILENO, kLine, sizeof kLine - 1) < 0) _exit(2);
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kLine, sizeof kLine - 1);
   _exit(1);
 }
 
@@ -38,7 +55,7 @@ std::string_view to_string(Instructions instructions) {
 
 Instructions best_instructions() {
 #if defined(BRIM_X86_64_V3) && defined(BRIM_X86_64_V4)
-  return __builtin_cpu_supports("x86-64-v4") ? Instructions::x86_64_v4 : Instructions::x86_64_v3;
+  return has_x86_64_v4() ? Instructions::x86_64_v4 : Instructions::x86_64_v3;
 #else
   return least_instructions();
 #endif

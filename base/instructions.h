@@ -1,9 +1,9 @@
 // Which instructions brim's own kernels work with. They are compiled for each set in this list, and
 // when a program starts the best one that its processor has is taken for all of them; another set
 // may add in another order, so that results differ in their last bits. oneDNN chooses for itself
-// (ONEDNN_MAX_CPU_ISA), and so do other libraries. Everything outside of kernels needs x86-64-v3: on
-// a processor without it, a program says so before main and ends with status 1. A build for one
-// set alone (--define=brim_kernels) needs that.
+// (ONEDNN_MAX_CPU_ISA), and so do other libraries. Everything outside of kernels needs x86-64-v3:
+// on a processor without it, a program with kernels says so before main and ends with status 1. A
+// build for one set alone (--define=brim_kernels) needs that set.
 #pragma once
 
 #include <string_view>

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# test_tiers.sh CONFIG: the tests of `bazel test --config=CONFIG //...`, a line "TIER LABEL" for each,
-# in the order in which they are worth running where there is no time for all:
+# test_tiers.sh CONFIG: the tests of `bazel test --config=CONFIG //...`, for a configuration
+# that leaves some out by their tags, a line "TIER LABEL" for each, in the order in which they are
+# worth running where there is no time for all:
 #   change  those that the change at hand can affect: what is not in the upstream branch or, where
 #           all of it is, the last commit; and what is not committed
 #   recent  those that the last 20 commits can
 #   today   a fifth of the others, by the date
 #   rest    the others
+# A change to what says how everything is built, in bazel/ and the root, affects all.
 # Without git or its history everything is of the change.
 set -euo pipefail
 
@@ -19,6 +21,7 @@ all_tests="tests(//...) except attr(tags, '\\bmanual\\b', tests(//...))"
 
 label_of() {  # FILE: what of its package it is; of a BUILD file, or one that is gone, all of it
   local folder="$1" inside
+  [[ "$folder" == */* ]] || echo "//:$folder"
   while [[ "$folder" == */* ]]; do
     folder="${folder%/*}"
     if [[ -e "$folder/BUILD" ]]; then
@@ -32,7 +35,7 @@ label_of() {  # FILE: what of its package it is; of a BUILD file, or one that is
 
 affected_since() {  # COMMIT
   local file files labels=()
-  files="$(git diff --name-only "$1" && git ls-files --others --exclude-standard)"
+  files="$(git diff --name-only --no-renames "$1" && git ls-files --others --exclude-standard)"
   # What says how everything is built.
   if grep -qE '^(bazel/|BUILD$|WORKSPACE$|\.bazelrc$|setup\.sh$|brim\.h$)' <<<"$files"; then
     query "$all_tests"
@@ -69,5 +72,7 @@ fi
 give change < <(affected_since "$base")
 if exists HEAD~20; then give recent < <(affected_since HEAD~20); fi
 rest="$(query "$all_tests")"
-give today < <(while IFS= read -r label; do if is_of_today "$label"; then echo "$label"; fi; done <<<"$rest")
+give today < <(while IFS= read -r label; do
+  if is_of_today "$label"; then echo "$label"; fi
+done <<<"$rest")
 give rest <<<"$rest"

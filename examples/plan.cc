@@ -1,7 +1,6 @@
 // Says what a training step will hold before there is a byte of it: how much of what, where the
 // peak lies, which buffers are largest, what each planner would reserve, and whether a budget is
 // enough. `plan --help` shows the flags.
-
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
 #include "brim/examples/support/algorithm_flags.h"

@@ -1,6 +1,5 @@
 // Trains an image classifier: on the embedded shapes, on a folder of your own pictures, or on
 // random pixels for timing. `train --help` shows the flags.
-
 #include "brim/examples/support/app.h"
 #include "brim/examples/support/program.h"
 #include "brim/examples/support/train_run.h"

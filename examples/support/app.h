@@ -46,6 +46,7 @@ class Flag {
   Flag& required();
   /// Values come together, each time one, or several with `delimiter` between them.
   Flag& may_repeat(char delimiter = '\0');
+  /// --x alone is --x with an empty value.
   Flag& value_may_lack();
 
  private:
@@ -62,8 +63,8 @@ class App {
   const std::string& program() const { return program_; }
 
   /// A flag with a value, or an argument where `name` has no dashes. Parsing fills in `value`,
-  /// which must outlive it: a string, a number of 32 or 64 bits or a double, one of them that may
-  /// be missing, or a list of strings.
+  /// which must outlive it: a string, a whole number of 32 or 64 bits, a float, a double, one that
+  /// may be missing, or a list of strings.
   template <class T>
   Flag& add_option(const std::string& name, T& value, const std::string& description);
   /// `take` is called with the text as it is parsed; what it throws comes out of `parse`.

@@ -1,5 +1,5 @@
 // Types as flags name them: f32, f16, bf16. Which of them a flag takes is its own check
-// (CLI::IsMember), which runs before the name is looked at here; "auto" is float32 until the plan
+// (flag_values.h), which runs before the name is looked at here; "auto" is float32 until the plan
 // has decided.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "brim/base/instructions.h"
 #include "brim/tests/support/subprocess.h"
 
 using brim::testing::Finished;
@@ -30,6 +31,10 @@ std::set<std::string> members_with_avx512(const std::string& archive) {
 }  // namespace
 
 TEST_CASE("archive: AVX-512 is in the kernels for x86-64-v4 alone") {
+  if (brim::least_instructions() == brim::best_instructions()) {
+    MESSAGE("skipped: AVX-512 in the archive (this build or this processor has one set alone)");
+    return;
+  }
   CHECK(members_with_avx512("libbrim.a") ==
         std::set<std::string>{"ops_x86_64_v4.o", "optim_x86_64_v4.o"});
 }
