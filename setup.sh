@@ -74,8 +74,8 @@ check_compiler() {
   fi
 }
 
-# Flags of a build for this machine alone, which takes half the time: of the kernels one instruction
-# set, and no CUDA where there is no driver for it.
+# Prints the flags of a build for this machine alone, which compiles less: one instruction set of the
+# kernels, and no CUDA where there is no driver for it.
 for_this_machine() {
   local flags kernels=x86-64-v4 said="for this processor alone" needed
   for needed in avx2 fma bmi1 bmi2 f16c abm movbe; do
@@ -96,19 +96,18 @@ for_this_machine() {
 }
 
 run_example() {
-  local flags=()
+  local flags=""
   if [[ "${1:-}" == --full ]]; then
     shift
   else
-    read -r -a flags <<<"$(for_this_machine)"
-    (( ${#flags[@]} > 0 ))
+    flags="$(for_this_machine)"
   fi
   local arguments=("$@")
   if (( $# == 0 )); then
     arguments=(--data shapes --model resnet20 --epochs 3)
   fi
   check_compiler
-  bazel build "${flags[@]}" //examples:train
+  bazel build $flags //examples:train
   local program="$PWD/bazel-bin/examples/train"
   cd "$caller"  # paths in the arguments are the caller's
   "$program" "${arguments[@]}"
@@ -122,14 +121,14 @@ skips='MESSAGE: skipped: (?:.*? (?=on CUDA))?\K.*'
 # failed; those that there is no time for, where $until is a second of this run, are said to be
 # skipped.
 run_tests() {
-  local logs said status=0 counted="0 0" within=() flags=() label tests=(//...)
+  local logs said status=0 counted="0 0" within=() flags=() label what tests=(//...)
   while (( $# > 0 )) && [[ "$1" != -- ]]; do flags+=("$1"); shift; done
   if (( $# > 1 )); then tests=("${@:2}"); fi
   if [[ -n "$until" ]]; then
     within=(timeout --signal=INT --kill-after=60 "$(( until > SECONDS ? until - SECONDS : 1 ))")
   fi
-  if (( ${#tests[@]} > 1 )); then said="${#tests[@]} tests"; else said="${tests[0]}"; fi
-  echo "setup.sh: bazel test ${flags[*]} $said"
+  if (( ${#tests[@]} > 1 )); then what="${#tests[@]} tests"; else what="${tests[0]}"; fi
+  echo "setup.sh: bazel test ${flags[*]} $what"
   logs="$(bazel info "${flags[@]}" bazel-testlogs)"
   # Logs of tests that are gone or filtered out now would be counted too. Results that are
   # still valid come back from the cache.

@@ -30,6 +30,6 @@ Instructions instructions();
 /// The set that `wanted` names, or `best` where it is empty. Throws `ValueError` for a name that
 /// is none, for more than `best` and for less than `least`.
 Instructions choose_instructions(std::string_view wanted, Instructions best,
-                                 Instructions least = Instructions::x86_64_v3);
+                                 Instructions least);
 
 }  // namespace brim

@@ -48,7 +48,15 @@ def _begins_with(precompiled_header):
     ]
 
 def _beginning(name, for_x86_64_v4 = None, copts = []):
-    """What the sources of a folder have beside what they ask for."""
+    """copts and deps of sources that begin with the prelude of this name.
+
+    Args:
+      name: of brim_preludes.
+      for_x86_64_v4: its name where kernels are compiled for x86-64-v4 alone, if that is another.
+      copts: further ones.
+    Returns:
+      a struct.
+    """
     for_x86_64_v4 = for_x86_64_v4 or name
     return struct(
         copts = copts + select({
@@ -68,6 +76,11 @@ _OF_KERNELS = _beginning("kernel_prelude", for_x86_64_v4 = "kernel_prelude_x86_6
 _OF_KERNELS_FOR_X86_64_V4 = _beginning("kernel_prelude_x86_64_v4")
 _OF_PROGRAMS = _beginning("program_prelude")
 _OF_TESTS = _beginning("test_prelude", copts = _TEST_OPTIMISATION)
+
+def _beside(kernels = None):
+    if native.package_name() in ["examples", "bench"]:
+        return _OF_PROGRAMS
+    return _OF_KERNELS if kernels else _OF_LIBRARIES
 
 # Wide vectors too: the default of -march=x86-64-v4 is for processors that clock down.
 _FOR_X86_64_V4 = ["-march=x86-64-v4", "-mprefer-vector-width=512"]
@@ -196,12 +209,7 @@ def brim_library(name, kernels = None, internal = [], **kwargs):
             "//bazel:x86_64_v4_only": _FOR_X86_64_V4,
             "//conditions:default": [],
         })
-    if folder[0] == "tests":
-        beside = _OF_TESTS
-    elif folder[0] == "examples":
-        beside = _OF_PROGRAMS
-    else:
-        beside = _OF_KERNELS if kernels else _OF_LIBRARIES
+    beside = _OF_TESTS if folder[0] == "tests" else _beside(kernels)
     native.cc_library(
         name = name,
         copts = _COPTS + beside.copts + copts,
@@ -238,7 +246,7 @@ def brim_binary(name, **kwargs):
       **kwargs: of cc_binary.
     """
     kwargs.setdefault("srcs", [name + ".cc"])
-    beside = _OF_PROGRAMS if native.package_name() in ["examples", "bench"] else _OF_LIBRARIES
+    beside = _beside()
     native.cc_binary(
         name = name,
         copts = _COPTS + beside.copts + kwargs.pop("copts", []),

@@ -53,26 +53,23 @@ exists() { git rev-parse --verify --quiet "$1^{commit}" >/dev/null 2>&1; }
 base="$(git merge-base HEAD '@{upstream}' 2>/dev/null || true)"
 if [[ -z "$base" || "$base" == "$(git rev-parse HEAD)" ]]; then base=HEAD~1; fi
 
-given=$'\n'
-give() {  # TIER, of the labels that come in
+of_tier() { sed "s/^/$1 /"; }  # of the labels that come in
+of_today() {
   local label
   while IFS= read -r label; do
-    if [[ -n "$label" && "$given" != *$'\n'"$label"$'\n'* ]]; then
-      given+="$label"$'\n'
-      echo "$1 $label"
+    if (( $(cksum <<<"$label" | cut -d ' ' -f 1) % 5 == $(date +%s) / 86400 % 5 )); then
+      echo "$label"
     fi
   done
 }
-is_of_today() { (( $(cksum <<<"$1" | cut -d ' ' -f 1) % 5 == $(date +%s) / 86400 % 5 )); }
 
-if ! exists "$base"; then
-  give change < <(query "$all_tests")
-  exit
-fi
-give change < <(affected_since "$base")
-if exists HEAD~20; then give recent < <(affected_since HEAD~20); fi
-rest="$(query "$all_tests")"
-give today < <(while IFS= read -r label; do
-  if is_of_today "$label"; then echo "$label"; fi
-done <<<"$rest")
-give rest <<<"$rest"
+{
+  if exists "$base"; then
+    affected_since "$base" | of_tier change
+    if exists HEAD~20; then affected_since HEAD~20 | of_tier recent; fi
+    query "$all_tests" | of_today | of_tier today
+    query "$all_tests" | of_tier rest
+  else
+    query "$all_tests" | of_tier change
+  fi
+} | awk '!seen[$2]++'

@@ -10,7 +10,7 @@
 namespace brim {
 namespace {
 
-/// `count` elements, steps apart in elements.
+/// Copies and converts `count` elements, which lie `to_step` and `from_step` elements apart.
 using CopyRow = void (*)(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step,
                          int64_t count);
 

@@ -54,45 +54,45 @@ std::string describe_extras(const CLI::App& app, const std::vector<std::string>&
 
 }  // namespace
 
-Flag& Flag::type_name(const std::string& name) {
+Flag Flag::type_name(const std::string& name) const {
   option_->type_name(name);
   return *this;
 }
 
-Flag& Flag::description(const std::string& text) {
+Flag Flag::description(const std::string& text) const {
   option_->description(text);
   return *this;
 }
 
-Flag& Flag::check(const FlagCheck& check) {
+Flag Flag::check(const FlagCheck& check) const {
   option_->check(CLI::Validator([fault = check.fault](std::string& text) { return fault(text); },
                                 check.range));
   return *this;
 }
 
-Flag& Flag::shows_default() {
+Flag Flag::shows_default() const {
   option_->capture_default_str();
   return *this;
 }
 
-Flag& Flag::required() {
+Flag Flag::required() const {
   option_->required();
   return *this;
 }
 
-Flag& Flag::may_repeat(char delimiter) {
+Flag Flag::may_repeat(char delimiter) const {
   if (delimiter != '\0') option_->delimiter(delimiter);
   option_->allow_extra_args(false)->take_all();
   return *this;
 }
 
-Flag& Flag::value_may_lack() {
+Flag Flag::value_may_lack() const {
   option_->expected(0, 1)->trigger_on_parse();
   return *this;
 }
 
 App::App(const std::string& purpose, const std::string& program)
-    : program_(program), app_(std::make_unique<CLI::App>(purpose, program)) {
+    : app_(std::make_unique<CLI::App>(purpose, program)) {
   app_->allow_extras();
   app_->formatter(std::make_shared<Help>());
   app_->get_formatter()->column_width(34);
@@ -100,37 +100,39 @@ App::App(const std::string& purpose, const std::string& program)
 
 App::~App() = default;
 
+const std::string& App::program() const { return app_->get_name(); }
+
 template <class T>
-Flag& App::add_option(const std::string& name, T& value, const std::string& description) {
-  return kept(app_->add_option(name, value, description));
+Flag App::add_option(const std::string& name, T& value, const std::string& description) {
+  return Flag(app_->add_option(name, value, description));
 }
 
-template Flag& App::add_option(const std::string&, std::string&, const std::string&);
-template Flag& App::add_option(const std::string&, int&, const std::string&);
-template Flag& App::add_option(const std::string&, int64_t&, const std::string&);
-template Flag& App::add_option(const std::string&, uint64_t&, const std::string&);
-template Flag& App::add_option(const std::string&, float&, const std::string&);
-template Flag& App::add_option(const std::string&, double&, const std::string&);
-template Flag& App::add_option(const std::string&, std::optional<double>&, const std::string&);
-template Flag& App::add_option(const std::string&, std::vector<std::string>&, const std::string&);
+template Flag App::add_option(const std::string&, std::string&, const std::string&);
+template Flag App::add_option(const std::string&, int&, const std::string&);
+template Flag App::add_option(const std::string&, int64_t&, const std::string&);
+template Flag App::add_option(const std::string&, uint64_t&, const std::string&);
+template Flag App::add_option(const std::string&, float&, const std::string&);
+template Flag App::add_option(const std::string&, double&, const std::string&);
+template Flag App::add_option(const std::string&, std::optional<double>&, const std::string&);
+template Flag App::add_option(const std::string&, std::vector<std::string>&, const std::string&);
 
-Flag& App::add_option(const std::string& name, std::function<void(const std::string&)> take,
-                      const std::string& description) {
-  return kept(app_->add_option_function<std::string>(name, std::move(take), description));
+Flag App::add_option(const std::string& name, std::function<void(const std::string&)> take,
+                     const std::string& description) {
+  return Flag(app_->add_option_function<std::string>(name, std::move(take), description));
 }
 
-Flag& App::add_flag(const std::string& name, bool& value, const std::string& description) {
-  return kept(app_->add_flag(name, value, description));
+Flag App::add_flag(const std::string& name, bool& value, const std::string& description) {
+  return Flag(app_->add_flag(name, value, description));
 }
 
 // CLI11 would make an optional that is bound to a flag false where it is not given.
-Flag& App::add_flag(const std::string& name, std::optional<bool>& value,
-                    const std::string& description) {
-  return kept(app_->add_flag_function(
+Flag App::add_flag(const std::string& name, std::optional<bool>& value,
+                   const std::string& description) {
+  return Flag(app_->add_flag_function(
       name, [&value](int64_t given) { value = given > 0; }, description));
 }
 
-Flag& App::get(const std::string& name) { return kept(app_->get_option(name)); }
+Flag App::get(const std::string& name) const { return Flag(app_->get_option(name)); }
 
 void App::footer(const std::string& text) { app_->footer(text); }
 

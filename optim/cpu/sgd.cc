@@ -48,7 +48,8 @@ UpdateRow<T> row_of(Kind kind) {
                                   : update<T, Kind::nesterov>;
 }
 
-/// Of stretches of the parameter, by `row`: what is around it is compiled once for all kinds.
+/// Updates stretches of the parameter by `row`, so that the loops around it are compiled once for
+/// all kinds.
 template <class T>
 struct Update {
   T *p, *v;  // v is null where there is no momentum
