@@ -64,7 +64,16 @@ install_missing() {
   three_times "${as_root[@]}" apt-get install -qq --yes --no-install-recommends "${missing[@]}"
 }
 
-check_compiler() {
+# Prints the comment at the top.
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' setup.sh; }
+
+# What no build gets past, said before one is begun.
+check_build() {
+  if [[ "$PWD" == *[[:space:]]* ]]; then
+    echo "setup.sh: Bazel builds nothing in a folder with a space in its path; move brim out of" \
+      "'$PWD'" >&2
+    return 1
+  fi
   if ! g++ -std=c++20 -x c++ -fsyntax-only - 2>/dev/null <<<'#include <span>
       #include <source_location>
       template <class T> concept Any = true; std::span<int> s;'; then
@@ -106,7 +115,7 @@ run_example() {
   if (( $# == 0 )); then
     arguments=(--data shapes --model resnet20 --epochs 3)
   fi
-  check_compiler
+  check_build
   bazel build $flags //examples:train
   local program="$PWD/bazel-bin/examples/train"
   cd "$caller"  # paths in the arguments are the caller's
@@ -176,7 +185,7 @@ run_sanitized() {
 
 run_all_tests() {
   local flags=()
-  check_compiler
+  check_build
   bazel/trim_cache.sh ~/.cache/brim-bazel $(( 12 << 20 ))  # .bazelrc names it; 12 GiB
   read -r -a flags <<<"${BRIM_BAZEL_FLAGS:-}"
   run_tests "${flags[@]}"
@@ -190,6 +199,7 @@ run_all_tests() {
 
 case "${1:-}" in
   "") install_missing ;;
+  --help | -h) usage ;;
   --run)
     install_missing
     run_example "${@:2}"
@@ -199,7 +209,7 @@ case "${1:-}" in
     run_all_tests
     ;;
   *)
-    echo "setup.sh: unknown option $1; use --run, --test or none" >&2
+    echo "setup.sh: unknown option $1; use --run, --test, --help or none" >&2
     exit 1
     ;;
 esac

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "brim/train/made_again.h"
 #include "brim/train/training_plan.h"
@@ -90,9 +91,14 @@ class Choosing {
 
   // Whatever the limit is. The graph's least need not be the least when it is packed.
   RecomputeChoice least(memory::RecomputePlanner& planner, RecomputeChoice found) {
-    RecomputeChoice other = rehearsed(planner.least());
-    if (other.memory.peak_reserved < found.memory.peak_reserved) found = std::move(other);
+    const auto consider = [&](RecomputeChoice other) {
+      if (std::pair(other.memory.peak_reserved, other.plan.seconds) <
+          std::pair(found.memory.peak_reserved, found.plan.seconds))
+        found = std::move(other);
+    };
+    consider(rehearsed(planner.least_at_any_time()));
     if (!means_.search_least) return found;
+    consider(rehearsed(planner.least()));
     for (int i = 0; i < kMostLess; ++i) {
       auto less = planned_within(
           planner, std::max<int64_t>(found.memory.peak_reserved - kLeastIsKnownTo, 0));

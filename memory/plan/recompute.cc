@@ -70,6 +70,11 @@ RecomputePlan RecomputePlanner::least() {
   return plan(impl_->flat.fixed + least.cost.peak);
 }
 
+RecomputePlan RecomputePlanner::least_at_any_time() {
+  const Found& least = impl_->search.least();
+  return impl_->result(least, least.cost.peak);
+}
+
 double RecomputePlanner::bound_seconds(int64_t budget) const {
   return recompute::bound_seconds(impl_->flat, budget - impl_->flat.fixed);
 }

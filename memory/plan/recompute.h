@@ -57,8 +57,10 @@ class RecomputePlanner {
   RecomputePlan plan(int64_t budget);
   /// Everything kept.
   RecomputePlan keep_all();
-  /// The lowest peak that was found.
+  /// The lowest peak that was found, in the fewest seconds for it.
   RecomputePlan least();
+  /// That peak too, without the search for fewer seconds, which takes longer than the one for it.
+  RecomputePlan least_at_any_time();
   /// `RecomputePlan::bound_seconds` for a budget, without a search.
   double bound_seconds(int64_t budget) const;
   /// Bytes against extra time: plans with falling peaks and rising seconds, from `keep_all` to

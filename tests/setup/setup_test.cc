@@ -92,18 +92,28 @@ TEST_CASE("an unknown option is refused by name") {
   CHECK(run.err.find("unknown option --tset") != std::string::npos);
 }
 
+TEST_CASE("--help says what there is, and does nothing") {
+  const Finished run = Machine(false, "0").setup("--help");
+  CHECK(run.code == 0);
+  CHECK(run.out.starts_with("Installs what brim needs from Debian; safe to run twice.\n"));
+  CHECK(run.out.find("\n  ./setup.sh --test       then run every test") != std::string::npos);
+  CHECK(run.out.find("installing") == std::string::npos);
+  CHECK(run.out.find("set -euo") == std::string::npos);
+}
+
 namespace {
 
 // `--run` in a tree of its own, with an example that says how it was called.
-Finished run_example(Machine& machine, const std::string& arguments) {
-  const std::string tree = machine.folder.path() + "/tree";
+Finished run_example(Machine& machine, const std::string& arguments,
+                     const std::string& name = "tree") {
+  const std::string tree = machine.folder.path() + "/" + name;
   machine.add("bazel", "echo \"bazel $*\"");
-  machine.folder.make_folder("tree/bazel-bin/examples");
+  machine.folder.make_folder(name + "/bazel-bin/examples");
   std::filesystem::copy_file("setup.sh", tree + "/setup.sh",
                              std::filesystem::copy_options::overwrite_existing);
-  machine.add("tree/bazel-bin/examples/train", "pwd; echo \"$# arguments: $*\"; exit 5");
-  return run_command("cd /usr/share && PATH=" + machine.folder.path() + " " + tree +
-                     "/setup.sh --run " + arguments);
+  machine.add(name + "/bazel-bin/examples/train", "pwd; echo \"$# arguments: $*\"; exit 5");
+  return run_command("cd /usr/share && PATH=" + machine.folder.path() + " '" + tree +
+                     "/setup.sh' --run " + arguments);
 }
 
 const std::string kInstalled = "setup.sh: every package is installed\n";
@@ -124,6 +134,15 @@ TEST_CASE("--run builds the example for this machine and runs it where the calle
   CHECK(plain.code == 5);
   CHECK(run_example(machine, "--data 'my photos'").out ==
         before + "2 arguments: --data my photos\n");
+}
+
+TEST_CASE("a clone in a path with a space, where Bazel builds nothing, is named before the build") {
+  Machine machine(true, "0");
+  const Finished run = run_example(machine, "", "my tree");
+  CHECK(run.code == 1);
+  CHECK(run.out == kInstalled);
+  CHECK(run.err.find("setup.sh: Bazel builds nothing in a folder with a space in its path; move "
+                     "brim out of '" + machine.folder.path() + "/my tree'\n") != run.err.npos);
 }
 
 TEST_CASE("--run takes AVX-512 where the processor has all of it") {

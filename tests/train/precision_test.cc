@@ -66,7 +66,10 @@ Trained train_for(const TrainingCase& c, const Precision& precision,
 TEST_CASE("mixed precision holds what was predicted, and recomputation keeps its bits") {
   for (const TrainingCase& c : kCases)
     for (const Precision& precision : kPrecisions) {
-      if (is_instrumented() && &precision != &kPrecisions[6]) continue;
+      // Of the larger model those that differ most.
+      const bool is_last = &precision == &kPrecisions[6];
+      if (is_instrumented() && !is_last) continue;
+      if (&c != &kCases[0] && !is_last && precision.dtype != Dtype::bfloat16) continue;
       CAPTURE(c.name());
       CAPTURE(name_of(precision));
       const Trained kept = train_for(c, precision, {}, memory::planner_named("direct"));
