@@ -11,22 +11,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "brim/autograd/trace_recorder.h"
 #include "brim/base/bytes.h"
+#include "brim/base/stop.h"
 #include "brim/bench/request_sequence.h"
 #include "brim/bench/timing.h"
 #include "brim/bench/torch_policy.h"
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/program.h"
 #include "brim/memory/arena_planner.h"
 
 namespace brim::bench {
@@ -195,6 +197,7 @@ class Process {
  private:
   [[noreturn]] void serve(const Contender& contender, int steps, double pairs) {
     close(to_child_[1]);
+    const StopScope whole(nullptr);  // no request asks whether to stop
     Step step = contender.make();
     for (int i = 0; i < 3; ++i) step();
     for (char go; read(to_child_[0], &go, 1) == 1 && go == 'g';) {
@@ -302,12 +305,13 @@ void run(int rounds, int steps, const std::string& file) {
 }  // namespace brim::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Allocation: nanoseconds of a request and its release, and reserved bytes.");
+  using namespace brim;
+  examples::App app("Allocation: nanoseconds of a request and its release, and reserved bytes.",
+                    "alloc_bench");
   int rounds = 21, steps = 20;
   std::string file;
-  app.add_option("--rounds", rounds)->check(CLI::PositiveNumber);
-  app.add_option("--steps", steps, "steps in a round")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", rounds).check(examples::whole_number(1));
+  app.add_option("--steps", steps, "steps in a round").check(examples::whole_number(1));
   app.add_option("--json", file);
-  CLI11_PARSE(app, argc, argv);
-  brim::bench::run(rounds, steps, file);
+  return examples::run_program(app, argc, argv, [&] { bench::run(rounds, steps, file); });
 }

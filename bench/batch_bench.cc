@@ -5,11 +5,15 @@
 // plan under the arena too, whose batch is at least as large.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/program.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/tests/train/planned_training.h"
 
@@ -108,23 +112,26 @@ void report(const TrainingCase& c, const Options& options, RandomStream& random)
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  Options options;
-  CLI::App app("The largest batch for random budgets, planned and by trial.", "batch_bench");
-  app.add_option("--models", options.models)->delimiter(',')->capture_default_str();
-  app.add_option("--size", options.size, "pixels; of resnet20 32")->capture_default_str();
-  app.add_option("--budgets", options.budgets, "of each model")->capture_default_str();
-  app.add_option("--most", options.most, "batch whose bytes are the largest budget")
-      ->check(CLI::Range(8, 4096))
-      ->capture_default_str();
-  app.add_option("--seed", options.seed)->capture_default_str();
-  app.add_flag("--trial", options.trial, "search by real runs too");
-  CLI11_PARSE(app, argc, argv);
+void report_all(const Options& options) {
   fmt::print("Arena: batch, rehearsals, seconds; caching: batch, seconds{}\n",
              options.trial ? " | by trial: batch, runs, out of memory, seconds" : "");
   RandomStream random{RandomKey{options.seed}};
   for (const std::string& model : options.models)
     report({model, model == "resnet20" ? 32 : options.size, 4, "sgd"}, options, random);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  examples::App app("The largest batch for random budgets, planned and by trial.", "batch_bench");
+  app.add_option("--models", options.models).may_repeat(',').shows_default();
+  app.add_option("--size", options.size, "pixels; of resnet20 32").shows_default();
+  app.add_option("--budgets", options.budgets, "of each model").shows_default();
+  app.add_option("--most", options.most, "batch whose bytes are the largest budget")
+      .check(examples::whole_number(8, 4096))
+      .shows_default();
+  app.add_option("--seed", options.seed).shows_default();
+  app.add_flag("--trial", options.trial, "search by real runs too");
+  return examples::run_program(app, argc, argv, [&] { report_all(options); });
 }

@@ -3,14 +3,18 @@
 // of results to which each run of a program adds a line of JSON.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/bench/recompute_variant.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/program.h"
+#include "brim/nn/model_card.h"
 
 namespace brim::bench {
 
@@ -25,52 +29,49 @@ struct CaseOptions {
 /// "224" or "416x608": height and width.
 inline void set_size(TrainingShape& shape, const std::string& text) {
   const size_t by = text.find('x');
-  const bool is_square = by == std::string::npos;
-  if (!CLI::detail::lexical_cast(text.substr(0, by), shape.height) ||
-      !CLI::detail::lexical_cast(is_square ? text : text.substr(by + 1), shape.width) ||
-      std::min(shape.height, shape.width) < 1)
-    throw CLI::ValidationError("--size", fmt::format("expected 224 or 416x608, got {}", text));
+  const std::string height = text.substr(0, by);
+  const std::string width = by == std::string::npos ? text : text.substr(by + 1);
+  for (const std::string& side : {height, width})
+    if (!examples::is_whole_number(side, 1, nn::ModelCard::kLargestSide))
+      throw examples::FlagError(
+          fmt::format("--size: expected 224 or 416x608, of 1 to {} pixels, got '{}'",
+                      nn::ModelCard::kLargestSide, text));
+  shape.height = std::stoll(height);
+  shape.width = std::stoll(width);
 }
 
-inline void add_case_options(CLI::App& app, CaseOptions& options) {
+inline void add_case_options(examples::App& app, CaseOptions& options) {
+  using namespace examples;
   TrainingShape& shape = options.shape;
   TurnOptions& turns = options.turns;
-  app.add_option("--model", shape.model, "of the registry, unet or unet_bilinear")
-      ->capture_default_str();
-  app.add_option_function<std::string>(
+  app.add_option("--model", shape.model, "of the registry, unet or unet_bilinear").shows_default();
+  app.add_option(
       "--size", [&](const std::string& text) { set_size(shape, text); },
       "pixels, or height and width as in 416x608 [224]");
-  app.add_option("--batch", shape.batch)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--classes", shape.classes, "[1000; of U-Net 2]")->check(CLI::PositiveNumber);
+  app.add_option("--batch", shape.batch).check(whole_number(1, kMostImages)).shows_default();
+  app.add_option("--classes", shape.classes, "[1000; of U-Net 2]")
+      .check(whole_number(1, kMostClasses));
   app.add_option("--rounds", turns.rounds, "0: plan, and run nothing")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option_function<std::string>(
-      "--memory", [&](const std::string& text) { turns.memory = parse_bytes(text); },
-      fmt::format("for what takes turns with each other [{}]", format_bytes(turns.memory)));
-  app.add_option_function<int>("--threads", set_num_threads);
+      .check(whole_number(0))
+      .shows_default();
+  app.add_option(
+         "--memory", [&](const std::string& text) { turns.memory = parse_bytes(text); },
+         fmt::format("for what takes turns with each other [{}]", format_bytes(turns.memory)))
+      .check(byte_size(1));
+  app.add_option(
+         "--threads", [](const std::string& text) { set_num_threads(std::stoi(text)); },
+         "of the kernels")
+      .type_name("INT")
+      .check(thread_count());
   app.add_option("--json", options.json, "file to which a line of JSON is added");
-}
-
-/// Reads the flags and calls `run`; an error becomes one line and exit status 1.
-template <class Run>
-int run_program(CLI::App& app, int argc, char** argv, const Run& run) {
-  CLI11_PARSE(app, argc, argv);
-  try {
-    run();
-  } catch (const std::exception& error) {
-    std::cerr << app.get_name() << ": " << error.what() << std::endl;
-    return 1;
-  }
-  return 0;
 }
 
 /// The main of a program whose `Options` have a `CaseOptions measured`: what `variants_of(options)`
 /// gives takes turns, and `report(options, variants, turns)` says what came out.
 template <class Options, class Plan, class Report>
-int run_case(CLI::App& app, int argc, char** argv, const Options& options, const Plan& variants_of,
-             const Report& report) {
-  return run_program(app, argc, argv, [&] {
+int run_case(examples::App& app, int argc, char** argv, const Options& options,
+             const Plan& variants_of, const Report& report) {
+  return examples::run_program(app, argc, argv, [&] {
     const std::vector<Variant> variants = variants_of(options);
     report(options, variants, take_turns(variants, options.measured.turns));
   });

@@ -8,6 +8,9 @@
 #include "brim/base/parallel.h"
 #include "brim/bench/server.h"
 #include "brim/bench/timing.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/program.h"
 #include "brim/memory/account.h"
 #include "brim/nn/fold.h"
 #include "brim/nn/models/registry.h"
@@ -25,13 +28,15 @@ struct Options {
   bool keeps_norms = false;
 };
 
-void add_flags(CLI::App& app, Options& options) {
-  app.add_option("--model", options.model)->capture_default_str();
-  app.add_option("--batch", options.batch)->capture_default_str();
-  app.add_option("--size", options.size)->capture_default_str();
-  app.add_option("--classes", options.classes)->capture_default_str();
+void add_flags(examples::App& app, Options& options) {
+  app.add_option("--model", options.model).shows_default();
+  app.add_option("--batch", options.batch).shows_default();
+  app.add_option("--size", options.size).shows_default();
+  app.add_option("--classes", options.classes).shows_default();
   app.add_option("--threads", options.threads, "of the kernels; 0: all cores");
-  app.add_option("--dtype", options.dtype)->check(CLI::IsMember({"f32"}))->capture_default_str();
+  app.add_option("--dtype", options.dtype, "f32 alone")
+      .check(examples::one_of({"f32"}))
+      .shows_default();
   app.add_option("--warmup", options.warm_up, "passes");
   app.add_option("--profile", options.profile, "print where the time of so many passes goes");
   app.add_flag("--no-fold", options.keeps_norms, "batch norms as they are");
@@ -94,8 +99,8 @@ void serve_passes(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times forward passes on demand, for compare.py.", "infer_server");
+  examples::App app("Times forward passes on demand, for compare.py.", "infer_server");
   Options options;
   add_flags(app, options);
-  return run_server(app, argc, argv, [&] { serve_passes(options); });
+  return examples::run_program(app, argc, argv, [&] { serve_passes(options); });
 }

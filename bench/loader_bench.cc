@@ -5,6 +5,8 @@
 #include "brim/bench/server.h"
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/program.h"
 
 namespace {
 
@@ -18,10 +20,10 @@ struct Options {
   bool evaluates = false;
 };
 
-void add_flags(CLI::App& app, Options& options) {
-  app.add_option("--data", options.data, "a folder of class folders")->required();
-  app.add_option("--batch", options.batch)->capture_default_str();
-  app.add_option("--workers", options.workers, "threads that read ahead")->capture_default_str();
+void add_flags(examples::App& app, Options& options) {
+  app.add_option("--data", options.data, "a folder of class folders").required();
+  app.add_option("--batch", options.batch).shows_default();
+  app.add_option("--workers", options.workers, "threads that read ahead").shows_default();
   app.add_option("--warmup", options.warm_up, "batches");
   app.add_flag("--evaluation", options.evaluates, "the centre of the shorter side at 256");
 }
@@ -71,8 +73,8 @@ void serve_batches(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times batches of JPEG files on demand, for compare.py.", "loader_bench");
+  examples::App app("Times batches of JPEG files on demand, for compare.py.", "loader_bench");
   Options options;
   add_flags(app, options);
-  return run_server(app, argc, argv, [&] { serve_batches(options); });
+  return examples::run_program(app, argc, argv, [&] { serve_batches(options); });
 }

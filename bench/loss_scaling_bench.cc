@@ -4,10 +4,13 @@
 // both compute with the same numbers.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <string>
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/program.h"
 
 namespace {
 
@@ -47,18 +50,12 @@ void compare(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("What a loss scaler adds to a step.", "loss_scaling_bench");
+  examples::App app("What a loss scaler adds to a step.", "loss_scaling_bench");
   Options options;
-  app.add_option("--model", options.model)->capture_default_str();
-  app.add_option("--size", options.size)->capture_default_str();
-  app.add_option("--batch", options.batch)->capture_default_str();
-  app.add_option("--steps", options.steps)->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--pairs", options.pairs)->capture_default_str()->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    compare(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "loss_scaling_bench: {}\n", error.what());
-    return 1;
-  }
+  app.add_option("--model", options.model).shows_default();
+  app.add_option("--size", options.size).shows_default();
+  app.add_option("--batch", options.batch).shows_default();
+  app.add_option("--steps", options.steps).shows_default().check(examples::whole_number(1));
+  app.add_option("--pairs", options.pairs).shows_default().check(examples::whole_number(1));
+  return examples::run_program(app, argc, argv, [&] { compare(options); });
 }

@@ -4,11 +4,16 @@
 // are near each other, not that they are near 1.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/program.h"
 #include "brim/train/calibration.h"
 #include "brim/train/measured_speed.h"
 #include "brim/train/recompute_plan.h"
@@ -148,16 +153,16 @@ void report(const Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Predicted and measured seconds of the ops of a training step.", "op_times_bench");
-  app.add_option("--model", options.model)->capture_default_str();
-  app.add_option("--size", options.size)->capture_default_str();
-  app.add_option("--batch", options.batch)->capture_default_str();
+  examples::App app("Predicted and measured seconds of the ops of a training step.",
+                    "op_times_bench");
+  app.add_option("--model", options.model).shows_default();
+  app.add_option("--size", options.size).shows_default();
+  app.add_option("--batch", options.batch).shows_default();
   app.add_option("--steps", options.steps, "whole steps that are timed; 0 for none")
-      ->capture_default_str();
-  app.add_option("--repeats", options.repeats, "timed runs of each op")->capture_default_str();
+      .shows_default();
+  app.add_option("--repeats", options.repeats, "timed runs of each op").shows_default();
   app.add_option("--quantile", options.quantile, "of them that counts; 0: the fastest")
-      ->capture_default_str();
+      .shows_default();
   app.add_flag("--fresh", options.fresh, "measure this machine now and keep nothing");
-  CLI11_PARSE(app, argc, argv);
-  report(options);
+  return examples::run_program(app, argc, argv, [&] { report(options); });
 }

@@ -4,14 +4,16 @@
 // requests; how long tracing and packing take. `--predict` leaves the real runs out.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "brim/base/bytes.h"
 #include "brim/bench/timing.h"
 #include "brim/bench/torch_policy.h"
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/program.h"
 #include "brim/tests/train/planned_training.h"
 
 namespace {
@@ -22,7 +24,7 @@ using brim::testing::TrainingCase;
 struct Options {
   std::vector<std::string> models{"resnet18",     "resnet50",           "resnet152", "mobilenet_v1",
                                   "mobilenet_v2", "mobilenet_v3_large", "resnet20"};
-  std::vector<int64_t> batches{2, 4, 8};
+  std::vector<int> batches{2, 4, 8};
   std::vector<std::string> optimizers{"sgd", "adamw"};
   int size = 224, repeats = 5;
   bool predict = false;
@@ -74,25 +76,28 @@ void report(const TrainingCase& c, const Options& options) {
   std::cout.flush();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  Options options;
-  CLI::App app("Predicted against measured memory of training runs.", "plan_bench");
-  app.add_option("--models", options.models)->delimiter(',')->capture_default_str();
-  app.add_option("--batches", options.batches)->delimiter(',')->capture_default_str();
-  app.add_option("--optimizers", options.optimizers)->delimiter(',')->capture_default_str();
-  app.add_option("--size", options.size, "pixels; of resnet20 32")->capture_default_str();
-  app.add_option("--repeats", options.repeats, "plans made, for the median of their seconds");
-  app.add_flag("--predict", options.predict, "make no real runs");
-  CLI11_PARSE(app, argc, argv);
+void report_all(const Options& options) {
   fmt::print(
       "Reserved bytes over the largest live sum, and measured - predicted: reserved / live / "
       "mismatches.\n{:<20}{:>5}{:>8}{:>16}{:>8}{:>14}{:>8}{:>14}{:>8}{:>14}{:>8}{:>8}{:>8}\n",
       "model", "batch", "", "live bytes", "arena", "", "caching", "", "direct", "", "PyTorch",
       "trace s", "pack s");
   for (const std::string& model : options.models)
-    for (int64_t batch : options.batches)
+    for (int batch : options.batches)
       for (const std::string& optimizer : options.optimizers)
         report({model, model == "resnet20" ? 32 : options.size, batch, optimizer}, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  examples::App app("Predicted against measured memory of training runs.", "plan_bench");
+  app.add_option("--models", options.models).may_repeat(',').shows_default();
+  app.add_option("--batches", options.batches).may_repeat(',').shows_default();
+  app.add_option("--optimizers", options.optimizers).may_repeat(',').shows_default();
+  app.add_option("--size", options.size, "pixels; of resnet20 32").shows_default();
+  app.add_option("--repeats", options.repeats, "plans made, for the median of their seconds");
+  app.add_flag("--predict", options.predict, "make no real runs");
+  return examples::run_program(app, argc, argv, [&] { report_all(options); });
 }

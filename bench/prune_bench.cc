@@ -2,10 +2,15 @@
 // FLOPs and remove it: seconds of each, the medians over rounds on a model made anew.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/program.h"
 
 namespace {
 
@@ -56,18 +61,12 @@ void measure(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("How long it takes to prune a model.", "prune_bench");
+  examples::App app("How long it takes to prune a model.", "prune_bench");
   Options options;
-  app.add_option("--model", options.model)->capture_default_str();
-  app.add_option("--criterion", options.criterion)->capture_default_str();
-  app.add_option("--size", options.size)->capture_default_str();
-  app.add_option("--flops", options.flops)->capture_default_str();
-  app.add_option("--rounds", options.rounds)->capture_default_str()->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    measure(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "prune_bench: {}\n", error.what());
-    return 1;
-  }
+  app.add_option("--model", options.model).shows_default();
+  app.add_option("--criterion", options.criterion).shows_default();
+  app.add_option("--size", options.size).shows_default();
+  app.add_option("--flops", options.flops).shows_default();
+  app.add_option("--rounds", options.rounds).shows_default().check(examples::whole_number(1));
+  return examples::run_program(app, argc, argv, [&] { measure(options); });
 }

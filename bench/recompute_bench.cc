@@ -5,10 +5,14 @@
 // recompute_time_bench.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "brim/bench/timed_training.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/program.h"
 #include "brim/memory/plan/recompute.h"
 #include "brim/tests/support/recompute_graphs.h"
 #include "brim/train/recompute_plan.h"
@@ -54,28 +58,7 @@ void report(const std::string& name, const memory::RecomputeGraph& graph, const 
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  Options options;
-  CLI::App app("Extra time of recomputation under budgets.", "recompute_bench");
-  app.add_option("--networks", options.networks, "shapes of networks, or none")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--recorded", options.recorded, "models, at 224 pixels")->delimiter(',');
-  app.add_option("--shares", options.shares, "of the peak when all is kept, percent")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--batch", options.batch)->capture_default_str();
-  app.add_option("--flops", options.roofline.flops_per_second, "of networks")
-      ->capture_default_str();
-  app.add_option("--bytes", options.roofline.bytes_per_second, "of networks")
-      ->capture_default_str();
-  app.add_option("--effort", options.effort)->capture_default_str();
-  app.add_option("--repeats", options.repeats, "plans made, for the median of their seconds")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+void report_all(Options options) {
   if (options.networks == std::vector<std::string>{"none"}) options.networks.clear();
   fmt::print("{:<14}{:>7}{:>8}{:>11}{:>10}{:>10}{:>11}{:>10}{:>9}{:>9}{:>9}\n", "network", "ops",
              "budget", "peak", "extra", "bound", "least", "bound", "first s", "again s", "runs");
@@ -84,4 +67,26 @@ int main(int argc, char** argv) {
   for (const std::string& model : options.recorded)
     report(model, record_step(rehearsal_of({.model = model, .batch = options.batch})).graph,
            options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  examples::App app("Extra time of recomputation under budgets.", "recompute_bench");
+  app.add_option("--networks", options.networks, "shapes of networks, or none")
+      .may_repeat(',')
+      .shows_default();
+  app.add_option("--recorded", options.recorded, "models, at 224 pixels").may_repeat(',');
+  app.add_option("--shares", options.shares, "of the peak when all is kept, percent")
+      .may_repeat(',')
+      .shows_default();
+  app.add_option("--batch", options.batch).shows_default();
+  app.add_option("--flops", options.roofline.flops_per_second, "of networks").shows_default();
+  app.add_option("--bytes", options.roofline.bytes_per_second, "of networks").shows_default();
+  app.add_option("--effort", options.effort).shows_default();
+  app.add_option("--repeats", options.repeats, "plans made, for the median of their seconds")
+      .check(examples::whole_number(1))
+      .shows_default();
+  return examples::run_program(app, argc, argv, [&] { report_all(options); });
 }

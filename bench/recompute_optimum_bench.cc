@@ -5,9 +5,14 @@
 //   recompute_optimum_bench [--graphs N] [--values N] [--effort X]
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/program.h"
 #include "brim/memory/plan/recompute.h"
 #include "brim/tests/support/recompute_graphs.h"
 #include "brim/tests/support/recompute_rules.h"
@@ -85,16 +90,14 @@ void compare(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Plans of recomputation against the optimum of small graphs.",
-               "recompute_optimum_bench");
-  app.add_option("--graphs", options.graphs, "of each family")->capture_default_str();
+  examples::App app("Plans of recomputation against the optimum of small graphs.",
+                    "recompute_optimum_bench");
+  app.add_option("--graphs", options.graphs, "of each family").shows_default();
   app.add_option("--values", options.values, "at most, that may be dropped")
-      ->check(CLI::Range(4, 13))
-      ->capture_default_str();
-  app.add_option("--effort", options.effort)->capture_default_str();
+      .check(examples::whole_number(4, 13))
+      .shows_default();
+  app.add_option("--effort", options.effort).shows_default();
   app.add_option("--list", options.list, "cases above so many percent of a step are listed")
-      ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  compare(options);
-  return 0;
+      .shows_default();
+  return examples::run_program(app, argc, argv, [&] { compare(options); });
 }

@@ -7,6 +7,8 @@
 //   recompute_time_bench --model resnet50 --batch 64 --shares 40,33
 //   recompute_time_bench --model resnet50 --shares 45 --recompute dynamic=45 --rounds 0
 #include "brim/bench/case_options.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/flag_values.h"
 
 namespace {
 
@@ -78,11 +80,12 @@ Variant named(const Variant& off, const std::string& name) {
   if (name == "free") return make_variant(name, off.shape, free_recomputation());
   const size_t split = name.find('=');
   const std::string way = name.substr(0, split);
-  int64_t number = 0;
-  expect<ValueError>(split != name.npos && (way == "segments" || way == "dynamic") &&
-                         CLI::detail::lexical_cast(name.substr(split + 1), number) && number > 0,
+  const std::string text = split == name.npos ? "" : name.substr(split + 1);
+  expect<ValueError>((way == "segments" || way == "dynamic") &&
+                         examples::is_whole_number(text, 1, examples::kMostCount),
                      "recompute", "expected off, free, segments=N or dynamic=PERCENT, got {}",
                      name);
+  const int64_t number = std::stoll(text);
   if (way == "dynamic") return evicting(name, off, number);
   return in_segments(off.shape, number, recorded_calls(off.shape));
 }
@@ -178,16 +181,16 @@ void report(const Options& options, const std::vector<Variant>& variants,
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Recomputation against keeping everything, in turns.", "recompute_time_bench");
+  examples::App app("Recomputation against keeping everything, in turns.", "recompute_time_bench");
   add_case_options(app, options.measured);
   app.add_option("--recompute", options.recompute,
                  "beside off, which is always there: free, segments=N, dynamic=PERCENT of its "
                  "live bytes, or off for none")
-      ->delimiter(',')
-      ->capture_default_str();
+      .may_repeat(',')
+      .shows_default();
   app.add_option("--shares", options.shares, "of keep-everything's peak to plan for, in percent")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 99));
+      .may_repeat(',')
+      .check(examples::whole_number(1, 99));
   app.add_flag("--least", options.least, "also the least that a plan reaches");
   app.add_flag("--unfused", options.unfused,
                "also with activations behind norms as calls of their own; shares are of that");

@@ -4,7 +4,7 @@
 // (train/machine_peak.h); `unknown` where it cannot tell.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -45,19 +45,6 @@ inline void serve(const Served& served, int warm_up) {
       raise<ValueError>("server", "expected step N, peak or bound, got '{}'", command);
     }
   }
-}
-
-/// The rest of `main`: the command line, and errors to standard error.
-template <class Body>
-int run_server(CLI::App& app, int argc, char** argv, const Body& body) {
-  CLI11_PARSE(app, argc, argv);
-  try {
-    body();
-  } catch (const std::exception& error) {
-    std::cerr << app.get_name() << ": " << error.what() << std::endl;
-    return 1;
-  }
-  return 0;
 }
 
 }  // namespace brim::bench

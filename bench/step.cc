@@ -6,47 +6,64 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
-#include <iostream>
+#include <string>
 
 #include "brim/base/parallel.h"
 #include "brim/bench/step_training.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/flag_values.h"
+#include "brim/examples/support/program.h"
 #include "brim/io/atomic_file.h"
 #include "brim/train/profile_report.h"
 
-int main(int argc, char** argv) {
-  using namespace brim;
-  CLI::App app("Times of a training step by op and module, beside this machine's roofline.");
-  bench::StepOptions options;
-  bench::add_flags(app, options);
+namespace {
+
+using namespace brim;
+using namespace brim::bench;
+
+struct Options {
+  StepOptions step;
   std::string html;
   int updates = 7;
   size_t most = 15;
-  app.add_option("--updates", updates, "steps that are timed, after two")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--most", most, "rows of each table")->capture_default_str();
-  app.add_option("--html", html, "write a page with all rows to this file");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    bench::set_threads(options);
-    const MachinePeak peak = measured_peak();
-    bench::StepTraining training(options);
-    Profile profile({.warm_up = 2, .updates = updates});
-    for (int i = 0; !profile.is_done(); ++i) {
-      Profile::Scope scope(&profile, i);
-      training.update();
-      scope.keep();
-    }
-    const ProfileReport report = profile_report(profile, peak);
-    const std::string about =
-        fmt::format("{}, {}x{}, batch {}, {}, {} threads", options.model, options.size,
-                    options.size, options.batch, options.dtype, num_threads());
-    fmt::print("{}\n  {}\n{}", about, fmt::join(summary_of(report), "\n  "),
-               table_of(report, most));
-    if (!html.empty()) io::write_file(html, profile_page(report, {about}), "step");
-  } catch (const std::exception& error) {
-    std::cerr << "step: " << error.what() << std::endl;
-    return 1;
+};
+
+void add_flags(examples::App& app, Options& options) {
+  add_flags(app, options.step);
+  app.add_option("--updates", options.updates, "steps that are timed, after two")
+      .shows_default()
+      .check(examples::whole_number(1));
+  app.add_option("--most", options.most, "rows of each table").shows_default();
+  app.add_option("--html", options.html, "write a page with all rows to this file");
+}
+
+void run(const Options& options) {
+  const StepOptions& step = options.step;
+  check_flags(step);
+  set_threads(step);
+  const MachinePeak peak = measured_peak();
+  StepTraining training(step);
+  Profile profile({.warm_up = 2, .updates = options.updates});
+  for (int i = 0; !profile.is_done(); ++i) {
+    Profile::Scope scope(&profile, i);
+    training.update();
+    scope.keep();
   }
+  const ProfileReport report = profile_report(profile, peak);
+  const std::string about =
+      fmt::format("{}, {}x{}, batch {}, {}, {} threads", step.model, step.size, step.size,
+                  step.batch, step.dtype, num_threads());
+  fmt::print("{}\n  {}\n{}", about, fmt::join(summary_of(report), "\n  "),
+             table_of(report, options.most));
+  if (!options.html.empty()) io::write_file(options.html, profile_page(report, {about}), "step");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  examples::App app("Times of a training step by op and module, beside this machine's roofline.",
+                    "step");
+  Options options;
+  add_flags(app, options);
+  return examples::run_program(app, argc, argv, [&] { run(options); });
 }

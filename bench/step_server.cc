@@ -5,6 +5,8 @@
 #include "brim/bench/server.h"
 #include "brim/bench/step_training.h"
 #include "brim/bench/timing.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/program.h"
 #include "brim/train/profile_report.h"
 
 namespace {
@@ -29,6 +31,7 @@ double bound_of(StepTraining& training, const MachinePeak& peak) {
 }
 
 void serve_steps(const StepOptions& options, int warm_up) {
+  check_flags(options);
   set_threads(options);
   const MachinePeak peak = measured_peak();
   StepTraining training(options);
@@ -44,10 +47,10 @@ void serve_steps(const StepOptions& options, int warm_up) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times training steps on demand, for compare.py.", "step_server");
+  examples::App app("Times training steps on demand, for compare.py.", "step_server");
   StepOptions options;
   int warm_up = 2;
   add_flags(app, options);
   app.add_option("--warmup", warm_up, "steps, at least two");
-  return run_server(app, argc, argv, [&] { serve_steps(options, warm_up); });
+  return examples::run_program(app, argc, argv, [&] { serve_steps(options, warm_up); });
 }

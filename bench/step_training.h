@@ -4,16 +4,18 @@
 // one that keeps to as many bytes.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/dtype_flag.h"
+#include "brim/examples/support/flag_values.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/train/recompute_plan.h"
 
@@ -31,31 +33,41 @@ struct StepOptions {
   int64_t budget = 0;
 
   bool is_planned() const { return replays || fuses_updates || budget > 0; }
+  Dtype precision() const { return examples::dtype_named(dtype); }
 };
 
-inline const std::map<std::string, Dtype> kPrecisions = {
-    {"f32", Dtype::float32}, {"bf16", Dtype::bfloat16}, {"f16", Dtype::float16}};
-
-inline void add_flags(CLI::App& app, StepOptions& options) {
-  app.add_option("--model", options.model)->capture_default_str();
-  app.add_option("--batch", options.batch)->capture_default_str();
-  app.add_option("--size", options.size)->capture_default_str();
-  app.add_option("--classes", options.classes)->capture_default_str();
+inline void add_flags(examples::App& app, StepOptions& options) {
+  app.add_option("--model", options.model).shows_default();
+  app.add_option("--batch", options.batch).shows_default();
+  app.add_option("--size", options.size).shows_default();
+  app.add_option("--classes", options.classes).shows_default();
   app.add_option("--threads", options.threads, "of the kernels; 0: all cores");
-  app.add_option("--dtype", options.dtype, "bf16, f16: mixed precision")
-      ->check(CLI::IsMember(kPrecisions));
+  app.add_option("--dtype", options.dtype, "f32, or bf16, f16: mixed precision")
+      .check(examples::one_of({"f32", "bf16", "f16"}));
   app.add_flag("--keep-all", options.keeps_all, "without free recomputation");
-  auto* weights = app.add_option("--weights", options.weights,
-                                 "a file of the model, which may be a pruned one");
-  app.add_flag("--replay", options.replays, "under a plan, each update recorded and started again")
-      ->excludes(weights);
+  app.add_option(
+      "--weights", options.weights,
+      "a file of the model, which may be a pruned one; not with --replay, --fused-update "
+      "or --budget");
+  app.add_flag("--replay", options.replays, "under a plan, each update recorded and started again");
   app.add_flag("--fused-update", options.fuses_updates,
-               "under a plan, parameters updated during backward")
-      ->excludes(weights);
-  app.add_option_function<std::string>(
+               "under a plan, parameters updated during backward");
+  app.add_option(
          "--budget", [&](const std::string& text) { options.budget = parse_bytes(text); },
          "of all tensors, 200MiB: under a plan that makes again what takes least")
-      ->excludes(weights);
+      .check(examples::byte_size(0));
+}
+
+/// Throws `ValueError` for flags that do not go together.
+inline void check_flags(const StepOptions& options) {
+  const std::pair<const char*, bool> planned[] = {{"--replay", options.replays},
+                                                  {"--fused-update", options.fuses_updates},
+                                                  {"--budget", options.budget > 0}};
+  for (const auto& [flag, given] : planned)
+    expect<ValueError>(!given || options.weights.empty(), "flags",
+                       "{} plans for a model of the registry, and not for that of --weights: leave "
+                       "one of them out",
+                       flag);
 }
 
 inline void set_threads(const StepOptions& options) {
@@ -76,7 +88,7 @@ class StepTraining {
     sgd_ = sgd_of(*model_);
     step_ = std::make_unique<TrainStep>(*model_, *sgd_,
                                         TrainStepOptions{.fused_update = options.fuses_updates,
-                                                         .precision = kPrecisions.at(options.dtype),
+                                                         .precision = options.precision(),
                                                          .recompute = std::move(recompute),
                                                          .graph = options.replays});
     if (options.replays) graph_ = std::make_unique<StepGraph>(*step_);
@@ -146,7 +158,7 @@ class StepTraining {
     const Tensor labels = empty(labels_.shape(), {.dtype = Dtype::int64, .device = Device::meta()});
     const TrainerOptions trainer{.steps = 3,
                                  .fused_update = options.fuses_updates,
-                                 .precision = kPrecisions.at(options.dtype),
+                                 .precision = options.precision(),
                                  .recompute = recompute,
                                  .graph = options.replays};
     const RehearsalOptions rehearsal{

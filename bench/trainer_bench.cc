@@ -4,10 +4,12 @@
 // their buffers lie.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <string>
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
+#include "brim/examples/support/app.h"
+#include "brim/examples/support/program.h"
 
 namespace {
 
@@ -54,14 +56,12 @@ void compare(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("What the trainer adds to a step.", "trainer_bench");
+  examples::App app("What the trainer adds to a step.", "trainer_bench");
   Options options;
-  app.add_option("--model", options.model)->capture_default_str();
-  app.add_option("--size", options.size)->capture_default_str();
-  app.add_option("--batch", options.batch)->capture_default_str();
-  app.add_option("--steps", options.steps)->capture_default_str();
-  app.add_option("--pairs", options.pairs)->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  compare(options);
-  return 0;
+  app.add_option("--model", options.model).shows_default();
+  app.add_option("--size", options.size).shows_default();
+  app.add_option("--batch", options.batch).shows_default();
+  app.add_option("--steps", options.steps).shows_default();
+  app.add_option("--pairs", options.pairs).shows_default();
+  return examples::run_program(app, argc, argv, [&] { compare(options); });
 }

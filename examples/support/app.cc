@@ -30,8 +30,8 @@ class Help : public CLI::Formatter {
   }
 
   std::string make_option_desc(const CLI::Option* option) const override {
-    const std::string range = range_of(*option);
-    return Formatter::make_option_desc(option) + (range.empty() ? "" : "; " + range);
+    const std::string text = Formatter::make_option_desc(option), range = range_of(*option);
+    return text + (text.empty() || range.empty() ? "" : "; ") + range;
   }
 };
 
@@ -115,6 +115,7 @@ template Flag App::add_option(const std::string&, float&, const std::string&);
 template Flag App::add_option(const std::string&, double&, const std::string&);
 template Flag App::add_option(const std::string&, std::optional<double>&, const std::string&);
 template Flag App::add_option(const std::string&, std::vector<std::string>&, const std::string&);
+template Flag App::add_option(const std::string&, std::vector<int>&, const std::string&);
 
 Flag App::add_option(const std::string& name, std::function<void(const std::string&)> take,
                      const std::string& description) {

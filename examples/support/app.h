@@ -1,6 +1,5 @@
 // The flags of a program: their names, what --help says of them, and where their values go. CLI11
-// parses them. Of the programs' files app.cc alone includes it, because it takes seconds to
-// compile.
+// parses them. app.cc alone includes it, because it takes seconds to compile.
 #pragma once
 
 #include <cstdint>
@@ -69,9 +68,9 @@ class App {
 
   /// A flag with a value, or an argument where `name` has no dashes. Parsing fills in `value`,
   /// which must outlive it: a string, a whole number of 32 or 64 bits, a float, a double, a double
-  /// that may be missing, or a list of strings.
+  /// that may be missing, or a list of strings or of whole numbers.
   template <class T>
-  Flag add_option(const std::string& name, T& value, const std::string& description);
+  Flag add_option(const std::string& name, T& value, const std::string& description = "");
   /// `take` is called with the text as it is parsed; what it throws comes out of `parse`.
   Flag add_option(const std::string& name, std::function<void(const std::string&)> take,
                   const std::string& description);
