@@ -7,6 +7,7 @@
 #                           the address and undefined-behaviour sanitizers. Where $BRIM_TEST_SECONDS
 #                           is set, these go on until so many are over, those first that a change
 #                           can affect (bazel/test_tiers.sh), and it says which were left out
+#   ./setup.sh --help       this text
 set -euo pipefail
 caller="$PWD"
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -67,13 +68,17 @@ install_missing() {
 # Prints the comment at the top.
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' setup.sh; }
 
-# What no build gets past, said before one is begun.
-check_build() {
-  if [[ "$PWD" == *[[:space:]]* ]]; then
+check_folder() {
+  local here
+  here="$(pwd -P)"
+  if [[ "$here" == *[[:space:]]* ]]; then
     echo "setup.sh: Bazel builds nothing in a folder with a space in its path; move brim out of" \
-      "'$PWD'" >&2
+      "'$here'" >&2
     return 1
   fi
+}
+
+check_compiler() {
   if ! g++ -std=c++20 -x c++ -fsyntax-only - 2>/dev/null <<<'#include <span>
       #include <source_location>
       template <class T> concept Any = true; std::span<int> s;'; then
@@ -115,7 +120,7 @@ run_example() {
   if (( $# == 0 )); then
     arguments=(--data shapes --model resnet20 --epochs 3)
   fi
-  check_build
+  check_compiler
   bazel build $flags //examples:train
   local program="$PWD/bazel-bin/examples/train"
   cd "$caller"  # paths in the arguments are the caller's
@@ -185,7 +190,7 @@ run_sanitized() {
 
 run_all_tests() {
   local flags=()
-  check_build
+  check_compiler
   bazel/trim_cache.sh ~/.cache/brim-bazel $(( 12 << 20 ))  # .bazelrc names it; 12 GiB
   read -r -a flags <<<"${BRIM_BAZEL_FLAGS:-}"
   run_tests "${flags[@]}"
@@ -201,10 +206,12 @@ case "${1:-}" in
   "") install_missing ;;
   --help | -h) usage ;;
   --run)
+    check_folder
     install_missing
     run_example "${@:2}"
     ;;
   --test)
+    check_folder
     install_missing
     run_all_tests
     ;;

@@ -64,16 +64,17 @@ def _toolkit(ctx, root):
         return struct(missing = "include/cudnn_graph.h (cuDNN 9)")
     refused = _refused_program(ctx, root)
     if refused:
-        return struct(missing = "nvcc that compiles C++20 with this g++ (%s)" % refused)
+        return struct(missing = "nvcc of CUDA 12.8 or later that works with this g++ (%s)" % refused)
     return struct(missing = None, root = root, library = library, cudnn = cudnn)
 
 def _refused_program(ctx, root):
-    """What nvcc says against the smallest program, or None: it may be too old for g++ or C++20."""
+    """What nvcc says against the smallest program, or None: it may be too old, or for g++."""
     ctx.file("probe.cu", "#include <concepts>\n__global__ void probe() {}\n")
     result = ctx.execute([
         root + "/bin/nvcc",
         "-std=c++20",
         "-ccbin=g++",
+        "--compress-mode=size",
         "--compile",
         "probe.cu",
         "--output-file=probe.o",

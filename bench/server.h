@@ -4,6 +4,7 @@
 // (train/machine_peak.h); `unknown` where it cannot tell.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <iostream>
@@ -31,6 +32,8 @@ void answer(const Answer& known) {
 /// Until the input ends, after `warm_up` steps.
 inline void serve(const Served& served, int warm_up) {
   for (int i = 0; i < warm_up; ++i) served.step();
+  // Who waits for a line looks at no signal.
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
   std::cout << "ready" << std::endl;
   std::string command;
   for (int count = 0; std::cin >> command;) {

@@ -55,7 +55,7 @@ inline void add_flags(examples::App& app, StepOptions& options) {
   app.add_option(
          "--budget", [&](const std::string& text) { options.budget = parse_bytes(text); },
          "of all tensors, 200MiB: under a plan that makes again what takes least")
-      .check(examples::byte_size(0));
+      .check(examples::byte_size(1));
 }
 
 /// Throws `ValueError` for flags that do not go together.

@@ -7,8 +7,8 @@ namespace brim {
 struct RecomputeMeans {
   bool drop = true;
   bool offload = true;  ///< where the training offloads at all
-  /// Where nothing fits, search for what needs least; else that is the least plan of the graph, in
-  /// whatever time.
+  /// Where nothing fits, search for what needs least; else that is the least plan of the graph,
+  /// however long its steps take.
   bool search_least = true;
 };
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "brim/train/made_again.h"
@@ -92,13 +93,13 @@ class Choosing {
   // Whatever the limit is. The graph's least need not be the least when it is packed.
   RecomputeChoice least(memory::RecomputePlanner& planner, RecomputeChoice found) {
     const auto consider = [&](RecomputeChoice other) {
-      if (std::pair(other.memory.peak_reserved, other.plan.seconds) <
-          std::pair(found.memory.peak_reserved, found.plan.seconds))
-        found = std::move(other);
+      if (rank(other) < rank(found)) found = std::move(other);
     };
     consider(rehearsed(planner.least_at_any_time()));
-    if (!means_.search_least) return found;
+    // Where live bytes are within the limit, the quicker plan for them may be packed within it too.
+    if (!means_.search_least && found.memory.peak_live > limit_) return found;
     consider(rehearsed(planner.least()));
+    if (!means_.search_least) return found;
     for (int i = 0; i < kMostLess; ++i) {
       auto less = planned_within(
           planner, std::max<int64_t>(found.memory.peak_reserved - kLeastIsKnownTo, 0));
@@ -106,6 +107,11 @@ class Choosing {
       found = std::move(*less);
     }
     return found;
+  }
+
+  // What fits comes first, and of that what is quicker; else what holds less.
+  static std::tuple<bool, int64_t, double> rank(const RecomputeChoice& choice) {
+    return {!choice.fits, choice.fits ? 0 : choice.memory.peak_reserved, choice.plan.seconds};
   }
 
   RecomputeChoice rehearsed(memory::RecomputePlan plan) {

@@ -15,10 +15,16 @@ while IFS= read -r flag; do
   esac
 done <"$flags"
 
+# libfmt.so.9, libdnnl.so.2: of the libraries that are linked by name.
+library="$(awk -F'\t' '$2 == "lib/libbrim.so" { print $1 }' "$manifest")"
+needed="$(readelf --dynamic "$library" |
+  sed -n 's/.*(NEEDED).*\[\(lib\(dnnl\|fmt\|jpeg\|png\)[^]]*\)\]/\1/p' | paste -sd ' ' -)"
+
 while IFS=$'\t' read -r source place; do
   mkdir -p "$tree/$(dirname "$place")"
   if [[ "$source" == *.in ]]; then
     sed -e "s|@VERSION@|$version|g" -e "s|@SONAME@|$soname|g" \
+      -e "s|@NEEDED@|$needed|g" \
       -e "s|@PUBLIC_FLAGS@|${public[*]}|g" -e "s|@PRIVATE_FLAGS@|${private[*]}|g" \
       "$source" >"$tree/$place"
   else

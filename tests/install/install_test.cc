@@ -138,6 +138,22 @@ target_link_libraries(my_op_test brim::testing)
   CHECK(built.find("test cases: 1 | 1 passed | 0 failed") != std::string::npos);
 }
 
+TEST_CASE("install: CMake says which version of a library it wants that is not here") {
+  Home home;
+  home.output("bazel run //:install -- --prefix prefix");
+  home.write("CMakeLists.txt", R"(cmake_minimum_required(VERSION 3.18)
+project(mine CXX)
+find_package(brim REQUIRED)
+)");
+  const std::string configure = "cmake -B build -DCMAKE_PREFIX_PATH=$HOME/prefix";
+  home.output(configure);
+  const Finished refused = home.run(
+      "sed -i 's/libfmt[.]so[.][0-9]*/libfmt.so.999/' prefix/lib/cmake/brim/*.cmake\n" + configure);
+  CHECK(refused.code != 0);
+  CHECK(refused.err.find("brim wants libfmt.so.999, which is not here; build brim on this") !=
+        std::string::npos);
+}
+
 TEST_CASE("install: --static names what the archive stands on, and the tree can be moved") {
   Home home;
   home.output("bazel run //:install -- --prefix=first && mv first 'second place'");

@@ -152,7 +152,11 @@ TEST_CASE("the same question has the same answer on any number of threads") {
 TEST_CASE("a budget of nothing gets the least plan, one without bounds the whole step") {
   RecomputeGraph graph = random_recompute_graph("inception", 20, 3);
   RecomputePlanner planner(graph);
-  const RecomputePlan least = planner.least(), none = planner.plan(0);
+  const RecomputePlan least = planner.least(), none = planner.plan(0),
+                      slow = planner.least_at_any_time();
+  CHECK(slow.fits);
+  CHECK(slow.peak == least.peak);
+  CHECK(slow.seconds >= least.seconds);
   CHECK_FALSE(none.fits);
   CHECK(none.peak == least.peak);
   CHECK(none.least_peak == least.least_peak);

@@ -36,7 +36,7 @@ void check_budgets(const std::string& model) {
   const ByteRange range = byte_range(training);
   REQUIRE(range.least < range.most);
   const ObservedTraining kept = observe(training, {});
-  const int budgets = is_instrumented() ? 3 : 20;
+  const int budgets = is_instrumented() ? 3 : training.is_small ? 20 : 6;
   for (int i = 0; i < budgets; ++i)
     check_budget(training, range.at(static_cast<double>(i) / (budgets - 1)), kept);
   // `range.least` is what a limit of one byte was refused with.

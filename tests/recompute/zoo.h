@@ -24,6 +24,7 @@ struct ZooTraining {
   std::string model = {};  ///< empty: it is the name
   /// Are images large enough for convolutions to read what was dropped by rows?
   bool has_rows = false;
+  bool leaves_out_float64 = false;  ///< for the time that it takes; others have it
 
   const std::string& model_name() const { return model.empty() ? name : model; }
 };
