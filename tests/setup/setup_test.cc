@@ -142,7 +142,8 @@ TEST_CASE("a clone in a path with a space, where Bazel builds nothing, is named 
   CHECK(run.code == 1);
   CHECK(run.out.empty());
   CHECK(run.err.find("setup.sh: Bazel builds nothing in a folder with a space in its path; move "
-                     "brim out of '" + machine.folder.path() + "/my tree'\n") != run.err.npos);
+                     "brim out of '" +
+                     machine.folder.path() + "/my tree'\n") != run.err.npos);
 }
 
 TEST_CASE("--run takes AVX-512 where the processor has all of it") {
