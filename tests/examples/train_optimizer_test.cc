@@ -122,7 +122,7 @@ TEST_CASE("train: says what was chosen, and the top-5 accuracy beside the other"
 }
 
 TEST_CASE("train: what no flag says is the model's recipe, or another optimizer's usual one") {
-  const nn::TrainingRecipe& own = nn::training_recipe("mobilenet_v2");
+  const nn::TrainingRecipe own = nn::training_recipe("mobilenet_v2");
   const examples::OptimizerFlags flags = checked({}, "mobilenet_v2");
   CHECK(flags.name == own.optimizer);
   CHECK(flags.weight_decay == own.weight_decay);
