@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "brim/autograd/backward.h"
@@ -26,7 +27,7 @@ using testing::AtOnce;
 using Case = testing::NormalizedConv2dCase;
 const auto& kCases = testing::kNormalizedConv2dCases;
 
-const Case& named(const std::string& name) {
+const Case& named(std::string_view name) {
   const Case* found = std::ranges::find(kCases, name, &Case::name);
   REQUIRE(found != std::end(kCases));
   return *found;
