@@ -453,13 +453,15 @@ TEST_CASE("a PNG that ends after its pixels is an image, and noted") {
       if (!notes.empty())
         CHECK(notes[0] == "PNG 'some/where.img' ends after its pixels, without an end mark");
     }
-    // Another end than none is damage.
-    for (size_t at : {bytes.size() - 1, bytes.size() - 13}) {
-      Bytes damaged = bytes;
-      damaged[at] ^= 0x55;
-      CAPTURE(at);
-      CHECK(contains(error_of(damaged), kName));
-    }
+    // Another end than none is damage. Newer versions of libpng do not look at its checksum.
+    Bytes damaged = bytes, checksum = bytes;
+    damaged[bytes.size() - 13] ^= 0x55;
+    checksum.back() ^= 0x55;
+    CHECK(contains(error_of(damaged), kName));
+    if (const std::string error = error_of(checksum); error.empty())
+      CHECK(decode_image(checksum, kName).pixels == smooth_picture(21, 13));
+    else
+      CHECK(contains(error, kName));
   }
 }
 
