@@ -16,7 +16,7 @@ remove_root() {
     fi
   done
   sleep 0.2
-  umount "$root/proc" "$root/dev" "$root/root/.cache/brim-bazel" 2>/dev/null || true
+  umount "$root/proc" "$root/dev/pts" "$root/dev" "$root/root/.cache/brim-bazel" 2>/dev/null || true
   if ! grep -qs " $root/" /proc/mounts; then rm -rf "$root"; fi
 }
 # For when the program ends.
@@ -40,6 +40,7 @@ make_root() {
   as_root true 2>"$scratch/log" || skip "chroot does not work: $(last_line)"
   mount -t proc proc "$root/proc" 2>/dev/null || true  # for libgomp's count of processors
   mount --bind /dev "$root/dev" 2>/dev/null || true
+  mount --bind /dev/pts "$root/dev/pts" 2>/dev/null || true  # for programs on a terminal
   cp /etc/resolv.conf "$root/etc/" 2>/dev/null || true
   cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/" 2>/dev/null || true  # proxies
 }
