@@ -152,7 +152,7 @@ const std::vector<Entry>& entries() {
       trained({"inception_v3", inception_v3}, for_inception()),
       trained({"alexnet", alexnet}, adamw(3e-4)),
       trained(vgg("vgg16", kVgg16), adamw(1e-4)),
-      trained(vgg("vgg16_bn", kVgg16Bn), adamw(5e-4)),
+      trained(vgg("vgg16_bn", kVgg16Bn), adamw(5e-5)),
   };
   return all;
 }
