@@ -453,7 +453,7 @@ TEST_CASE("a PNG that ends after its pixels is an image, and noted") {
       if (!notes.empty())
         CHECK(notes[0] == "PNG 'some/where.img' ends after its pixels, without an end mark");
     }
-    // Another end than none is damage. Newer versions of libpng do not look at its checksum.
+    // Another end than none is damage. Newer versions of libpng do not look at the end's checksum.
     Bytes damaged = bytes, checksum = bytes;
     damaged[bytes.size() - 13] ^= 0x55;
     checksum.back() ^= 0x55;

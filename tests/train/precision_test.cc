@@ -66,7 +66,7 @@ Trained train_for(const TrainingCase& c, const Precision& precision,
 TEST_CASE("mixed precision holds what was predicted, and recomputation keeps its bits") {
   for (const TrainingCase& c : kCases)
     for (const Precision& precision : kPrecisions) {
-      // Of the larger model bfloat16, and updates that are lost in parts.
+      // The larger model takes bfloat16, and updates that are lost in parts.
       const bool is_last = &precision == &kPrecisions[6];
       if (is_instrumented() && !is_last) continue;
       if (&c != &kCases[0] && !is_last && precision.dtype != Dtype::bfloat16) continue;
