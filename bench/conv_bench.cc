@@ -242,7 +242,7 @@ class Bench {
     // The weight's gradient is float32 in bfloat16 too.
     const Tensor dweight = empty(one.weight);
     const double by_library =
-        library(z, pass, raw(x), pass == 2 ? raw(dweight) : raw(weight), raw(y));
+        library(z, pass, x.data(), (pass == 2 ? dweight : weight).data(), y.data());
     fmt::print("{:>7.2f}", by_library * 1e3);
     if (is_wide && !z.is_depthwise())
       fmt::print("{:>9.2f}  ",
@@ -250,11 +250,6 @@ class Bench {
     else
       fmt::print("{:>11}", "");
     return {time, std::isnan(by_library) ? time : by_library};
-  }
-
-  void* raw(const Tensor& tensor) const {
-    if (tensor.dtype() == Dtype::float32) return tensor.data<float>();
-    return tensor.data<BFloat16>();
   }
 
   double gain_of_statistics(const Layer& one) {
