@@ -106,19 +106,35 @@ bool fits_with(const LadderResult& ladder, const std::vector<std::string>& names
   });
 }
 
+/// How many images a part must have at least: batch norm wants two values per channel, and the last
+/// maps may be one pixel.
+int64_t least_part(TrainFlags flags, int64_t batch) {
+  flags.effective_batch = batch;
+  for (int64_t least = 1; least < batch; ++least) {
+    flags.batch_text = std::to_string(least);
+    try {
+      held_by(flags);
+      return least;
+    } catch (const ValueError&) {
+    }
+  }
+  return batch;
+}
+
 /// Nothing is missing of what flags of precision, micro-batches, recomputation and batch reach.
 void check_refusal(const Refusal& refusal, const LadderResult& ladder, const TrainFlags& asked,
                    int64_t batch) {
   TrainFlags planned = asked;
   planned.recompute_text = "auto";
+  const std::string least = std::to_string(least_part(planned, batch));
   auto in_parts = [&](TrainFlags flags) {
     flags.effective_batch = batch;
-    flags.batch_text = "1";
+    flags.batch_text = least;
     return flags;
   };
   TrainFlags low = planned, one = planned;
   low.precision_text = "bf16";
-  one.batch_text = "1";
+  one.batch_text = least;
   if (held_by(low).fits) CHECK(fits_with(ladder, {"precision", "recompute"}));
   if (batch > 1 && held_by(in_parts(planned)).fits)
     CHECK(fits_with(ladder, {"micro-batches", "recompute"}));
