@@ -167,7 +167,7 @@ class DotWeight {
         float* to = to_all + (k * z_.r * z_.s + r * z_.s + s) * z_.c + v0 * kWidth;
         // What has to be there when the sums are.
         for (int64_t i = 0; i < outputs; ++i) prefetch(to + i * z_.window(), kVectors * kWidth);
-        V sums[kOutputs][kVectors] = {};
+        V sums[kOutputs][kVectors];
         sum_tap<kVectors>(source, copies.x + panel * copies.panel_step,
                           copies.dy + tile * copies.tile_step, r, s, ahead, sums);
         for (int64_t i = 0; i < outputs; ++i)
@@ -182,13 +182,15 @@ class DotWeight {
     return (pair * source.x_rows + of_pair * layout_.cut.stride_h) * layout_.cut.x_columns;
   }
 
-  /// Adds up a tile over the pixels of a unit, of one tap.
+  /// Adds up a tile over the pixels of a unit, of one tap. A function by itself, with sums of its
+  /// own: g++ 14 keeps some of them in memory otherwise, which takes half as long again.
   template <int kVectors>
-  void sum_tap(const Source& source, const Twice* x, const Twice* dy, int64_t r, int64_t s,
-               Ahead& ahead, V (&sums)[kOutputs][kVectors]) const {
+  [[gnu::noinline]] void sum_tap(const Source& source, const Twice* x, const Twice* dy, int64_t r,
+                                 int64_t s, Ahead& ahead, V (&sums)[kOutputs][kVectors]) const {
     constexpr int64_t kPixel = kVectors * kWidth;
     x += (r * z_.dilation.h * layout_.cut.x_columns + s * z_.dilation.w) * kPixel;
     const int64_t pixels = source.all_dy_rows() * z_.q, length = run_length();
+    V own[kOutputs][kVectors] = {};
     for (int64_t begin = 0, run = 0; begin < pixels; begin += length, ++run) {
       ahead.step();
       const int64_t first = is_dense() ? begin : first_under(source, run);
@@ -199,11 +201,12 @@ class DotWeight {
         for (int v = 0; v < kVectors; ++v) here[v] = load<Pairs>(at + v * kWidth);
         for (int64_t k = 0; k < kOutputs; ++k) {
           const Pairs gradient = dy[k] - Pairs{};
-          for (int v = 0; v < kVectors; ++v)
-            sums[k][v] = add_products(sums[k][v], here[v], gradient);
+          for (int v = 0; v < kVectors; ++v) own[k][v] = add_products(own[k][v], here[v], gradient);
         }
       }
     }
+    for (int64_t k = 0; k < kOutputs; ++k)
+      for (int v = 0; v < kVectors; ++v) sums[k][v] = own[k][v];
   }
 
   ConvShape z_;
