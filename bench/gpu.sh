@@ -16,6 +16,9 @@ failed or skipped, with a `why`) and seconds; the file is written anew after eac
 word of a name is its kind. Seconds: what a part may take at most, times how many there are.
 
   machine              60         the GPU, the driver's and the libraries' versions
+  probe STEP          240 x 7     one thing after another that a GPU has to do, each in a few seconds
+                                  once the driver has the kernels; where one fails it is looked at closer, and the rest is
+                                  skipped; always runs
   smoke                60         two steps of a small training; always runs
   bytes CASE          110 x 4     trainings of random pixels: bytes as predicted? as the driver counts?
   auto free           170         --batch auto at 90% of the card, and one image more
@@ -83,9 +86,9 @@ pack() {
       'attr(tags, "[\[ ]gpu[,\]]", tests(//tests/...)) + tests(//tests/layers:all)' | sort)
   fi
   (( ${#targets[@]} > 0 )) || fail "no test is tagged gpu"
-  bazel build "${flags[@]}" //examples:train "${targets[@]}"
+  bazel build "${flags[@]}" //examples:train //bench:gpu_probe "${targets[@]}"
   bin="$(bazel info "${flags[@]}" bazel-bin)"
-  cp -L "$bin/examples/train" "$folder/bin/"
+  cp -L "$bin/examples/train" "$bin/bench/gpu_probe" "$folder/bin/"
   for label in "${targets[@]}"; do
     test="${label#//}"
     test="${test/://}"

@@ -24,10 +24,13 @@ from gpu_machine import (HERE, Failed, MemoryWatch, Skipped, callers_environment
                          our_environment, packed, run_program)
 
 TRAIN = os.path.join(HERE, "bin", "train")
+PROBE = os.path.join(HERE, "bin", "gpu_probe")
+# Each wants what those before it do.
+PROBED = ["properties", "context", "mapping", "kernel", "product", "convolution", "graph"]
 BUDGET = 0.9  # of the card
 
 # Seconds that a part of a kind, the first word of its name, may take; gpu.sh --help sums them up.
-LIMITS = {"machine": 60, "smoke": 60, "test": 240, "bytes": 110, "auto": 170, "same": 240, "peer": 240,
+LIMITS = {"machine": 60, "probe": 240, "smoke": 60, "test": 240, "bytes": 110, "auto": 170, "same": 240, "peer": 240,
           "memcheck": 120, "racecheck": 120}
 
 Case = collections.namedtuple("Case", "name model batch precision")
@@ -91,14 +94,38 @@ class Run:
     def __init__(self, options):
         self.options = options
         self.gpus = gpus()
-        self.no_gpu = None  # or why; known after `smoke`
+        self.no_gpu = None  # or why; known after `probe` and `smoke`
         self._torch = None
 
     def need_gpu(self):
         if self.no_gpu:
             raise Skipped(f"no GPU: {self.no_gpu}")
 
+    def probe(self, step, deadline):
+        """A step by itself. Where it fails nothing larger is tried: it runs again, looked at closer."""
+        self.need_gpu()
+        finished = run_program([PROBE, step], deadline - time.monotonic())
+        why = finished.why()
+        if why is None:
+            return {"said": finished.tail()}
+        text = first_line(finished.output)
+        if not self.gpus:
+            self.no_gpu = f"nvidia-smi names none, and {text if finished.ended else why}"
+            self.need_gpu()
+        self.no_gpu = f"the step '{step}' of the probe failed: {text if finished.ended else why}"
+        closer = {}
+        waiting = our_environment(BRIM_CUDA_WAIT="1")
+        looks = {"waiting after each op": ((), waiting),
+                 "under memcheck": (self.sanitizer("memcheck"), {**waiting, "BRIM_CUDA_MALLOC": "1"})}
+        for name, (tool, env) in looks.items():
+            if tool is None or time.monotonic() >= deadline:
+                closer[name] = "not run"
+            else:
+                closer[name] = run_program([*tool, PROBE, step], deadline - time.monotonic(), env).tail()
+        raise Failed(f"{why}: {text}", output=finished.tail(), closer=closer)
+
     def smoke(self, deadline):
+        self.need_gpu()
         finished = run_program(
             [TRAIN, "--device", "cuda", "--data", "synthetic", "--model", "resnet20", "--size", "32", "--classes", "10",
              "--batch", "4", "--steps", "2", "--quiet"], deadline - time.monotonic())
@@ -123,7 +150,7 @@ class Run:
             raise Failed(f"{path} was not packed")
         with tempfile.TemporaryDirectory() as folder:
             env = our_environment(OMP_NUM_THREADS="4", TEST_TMPDIR=folder, BRIM_CACHE_DIR=folder,
-                                  **({"BRIM_SKIP_SLOW": "1"} if tool else {}))
+                                  **({"BRIM_SKIP_SLOW": "1", "BRIM_CUDA_MALLOC": "1"} if tool else {}))
             finished = run_program([*tool, program], deadline - time.monotonic(), env, root)
         if tool and "Device not supported" in finished.output:
             raise Skipped("compute-sanitizer says: Device not supported")
@@ -137,8 +164,9 @@ class Run:
             raise Failed(finished.why(), output=finished.tail(), ended=finished.ended, **facts)
         return facts
 
-    def sanitized(self, tool, label, deadline):
-        self.need_gpu()
+    @staticmethod
+    def sanitizer(tool):
+        """The command before a program's own; None where the tool is not here."""
         homes = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)] or ["/usr/local/cuda"]
         places = [os.path.join(home, "bin") for home in homes]
         for folder in [*os.environ.get("PATH", "").split(os.pathsep), *places]:
@@ -146,9 +174,16 @@ class Run:
             if os.access(program, os.X_OK):
                 # Tests provoke errors of the API's calls, and some never call it.
                 more = ("--report-api-errors", "no") if tool == "memcheck" else ()
-                return self.test(label, deadline, (program, "--tool", tool, "--error-exitcode", "86", "--print-limit",
-                                                   "20", "--require-cuda-init", "no", *more))
-        raise Skipped("compute-sanitizer was not found")
+                return (program, "--tool", tool, "--error-exitcode", "86", "--print-limit", "20",
+                        "--require-cuda-init", "no", *more)
+        return None
+
+    def sanitized(self, tool, label, deadline):
+        self.need_gpu()
+        command = self.sanitizer(tool)
+        if command is None:
+            raise Skipped("compute-sanitizer was not found")
+        return self.test(label, deadline, command)
 
     # Trainings.
 
@@ -318,14 +353,16 @@ class Part:
         self.kind = name.split()[0]
 
     def is_asked_for(self, only):
-        # Others ask `smoke` whether there is a GPU.
-        return not only or self.kind == "smoke" or any(
+        # Others ask these whether there is a GPU, and whether it does anything.
+        return not only or self.kind in ("probe", "smoke") or any(
             text == self.kind if text in LIMITS else text in self.name for text in only)
 
 
 def parts(run, labels):
     """All there are."""
     yield Part("machine", describe_machine)
+    for step in PROBED:
+        yield Part(f"probe {step}", lambda deadline, step=step: run.probe(step, deadline))
     yield Part("smoke", run.smoke)
     for case in BYTES:
         yield Part(f"bytes {case.name}", lambda deadline, case=case: run.bytes(case, deadline))
@@ -399,7 +436,8 @@ def main():
               "packed": packed(), "all_parts": [part.name for part in every], "parts": []}
     if options.after:
         earlier = gpu_bars.read(options.after, report["packed"])
-        report["parts"] = [part for part in earlier["parts"] if part["status"] != "skipped" and part["name"] != "smoke"]
+        report["parts"] = [part for part in earlier["parts"] if part["status"] != "skipped" and
+                           part["name"].split()[0] not in ("probe", "smoke")]
     before = {part["name"] for part in report["parts"]}
     wanted = [part for part in every if part.is_asked_for(options.only) and part.name not in before]
 

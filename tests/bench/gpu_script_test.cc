@@ -112,6 +112,7 @@ struct Machine {
     text("tests.txt", labels);
     text("packed.txt", "commit 1234\nflags \n");
     program("bin/train", "echo 'train: device: no driver is installed' >&2; exit 1");
+    program("bin/gpu_probe", "echo 'gpu_probe: no device cuda:0: no driver is installed'; exit 1");
     // The whole PATH: what a machine with a GPU has of its own is not found.
     folder.make_folder("path");
     for (std::string name :
@@ -131,6 +132,7 @@ struct Machine {
   void add_gpu(const Json& spoiled = Json::object()) const {
     program("path/nvidia-smi", smi(folder.path()));
     program("bin/train", kTrain);
+    program("bin/gpu_probe", "echo \"$1: apart by 0\"");
     text("spoil.json", spoiled.dump());
   }
   std::string environment() const {
@@ -174,8 +176,9 @@ TEST_CASE("gpu.sh: without a GPU every part that needs one is skipped, and says 
     CAPTURE(name);
     CHECK(part["status"] == (name == "machine" ? "passed" : "skipped"));
     if (name != "machine")
-      CHECK(part["why"] ==
-            "no GPU: nvidia-smi names none, and train: device: no driver is installed");
+      CHECK(
+          part["why"] ==
+          "no GPU: nvidia-smi names none, and gpu_probe: no device cuda:0: no driver is installed");
   }
   CHECK(parts.at("machine")["gpus"] == Json::array());
   CHECK(parts.at("machine")["packed"]["commit"] == "1234");
@@ -185,6 +188,29 @@ TEST_CASE("gpu.sh: without a GPU every part that needs one is skipped, and says 
     const std::string why =
         name == "all other tests" ? "no such test was packed" : "no GPU: nvidia-smi names none";
     CHECK(bar["why"].get<std::string>().find(why) != std::string::npos);
+  }
+}
+
+TEST_CASE("gpu.sh: where a step of the probe fails it is looked at closer, and nothing follows") {
+  const Machine machine({{"good_test", kGood}});
+  machine.add_gpu();
+  machine.program(
+      "bin/gpu_probe",
+      "[[ $1 == product ]] || exit 0\n"
+      "echo \"product differs${BRIM_CUDA_WAIT:+, waited for}${CHECKED:+, checked}\"; exit 1");
+  machine.program("path/compute-sanitizer",
+                  "while [[ $1 == --* ]]; do shift 2; done; CHECKED=1 \"$@\"");
+  const auto parts = machine.run("", 1);
+  CHECK(parts.at("probe kernel")["status"] == "passed");
+  const Json& failed = parts.at("probe product");
+  CHECK(failed["why"] == "exit code 1: product differs");
+  CHECK(failed["closer"]["waiting after each op"] == "product differs, waited for\n");
+  CHECK(failed["closer"]["under memcheck"] == "product differs, waited for, checked\n");
+  for (const char* later : {"probe convolution", "smoke", "bytes resnet50 f16 batch 256",
+                            "test //tests/ops:good_test"}) {
+    CHECK(parts.at(later)["status"] == "skipped");
+    CHECK(parts.at(later)["why"] ==
+          "no GPU: the step 'product' of the probe failed: product differs");
   }
 }
 
@@ -223,8 +249,9 @@ TEST_CASE("gpu.sh: tests that pass, fail, hang, crash or are missing") {
   const Json ops = machine.bars().at("every op as on the CPU");
   CHECK(ops["verdict"] == "missed");
   CHECK(ops["measured"] == 3);  // what did not end shows nothing
-  machine.program("path/compute-sanitizer",
-                  "[[ $2 == memcheck ]] || exit 86\nwhile [[ $1 == --* ]]; do shift 2; done; $1");
+  machine.program(
+      "path/compute-sanitizer",
+      "[[ $2 == memcheck ]] || exit 86\nwhile [[ $1 == --* ]]; do shift 2; done; \"$@\"");
   parts = machine.run("--only check --limit 2", 1);
   CHECK(parts.at("memcheck //tests/ops:good_test")["status"] == "passed");
   CHECK(parts.at("memcheck //tests/ops:bad_test")["why"] == "exit code 1");
@@ -341,6 +368,7 @@ TEST_CASE("gpu.sh: pack gathers programs, tests and what they read") {
                   "  info) echo " +
                       machine.at("built") + " ;; esac");
   machine.program("built/examples/train", "exit 1");
+  machine.program("built/bench/gpu_probe", "exit 1");
   machine.program("built/tests/ops/abs_test.runfiles/brim/tests/ops/abs_test", kGood);
   machine.text("built/tests/ops/abs_test.runfiles/brim/ops/abs.cc", "// read by the test\n");
   const std::string pack =
@@ -350,7 +378,7 @@ TEST_CASE("gpu.sh: pack gathers programs, tests and what they read") {
   CHECK(run.code == 0);
   for (const char* file :
        {"gpu.sh", "gpu_bars.py", "gpu_machine.py", "gpu_parts.py", "torch_gpu_step.py", "bin/train",
-        "root/tests/ops/abs_test", "root/ops/abs.cc"})
+        "bin/gpu_probe", "root/tests/ops/abs_test", "root/ops/abs.cc"})
     CHECK_MESSAGE(std::filesystem::exists(machine.at(std::string("packed/") + file)),
                   std::string(file));
   CHECK(text_of(machine.at("packed/tests.txt")) == "//tests/ops:abs_test\n");
