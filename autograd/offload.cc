@@ -59,7 +59,8 @@ std::shared_ptr<memory::Account> offload_host(Device device, int64_t bytes) {
   }
   const int64_t capacity = bytes > 0 ? bytes : memory::host_memory();
   if (device.is_cuda())
-    return memory::pinned_account(capacity, "caching", std::make_shared<CudaCopiesOrder>(device));
+    return memory::pinned_account(device, capacity, "caching",
+                                  std::make_shared<CudaCopiesOrder>(device));
   if (!device.is_meta()) return memory::capped_host_account("caching", capacity);
   return std::make_shared<memory::Account>(device, std::make_unique<memory::NullSource>(capacity),
                                            memory::planner_named("caching"));

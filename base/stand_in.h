@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "brim/base/device.h"
+#include "brim/base/gpu_description.h"
 
 namespace brim {
 
@@ -13,6 +14,8 @@ struct StandIn {
   Device device = Device::cpu();
   /// Whether the GPU `device` is here to be asked. Where it is not, the index says nothing.
   bool is_here = true;
+  /// Of one that is not, where it is known: cuDNN can be asked what its convolutions take.
+  const GpuDescription* description = nullptr;
   /// What memory is taken of the device in; 0: as the host gives it.
   int64_t page_bytes = 0;
 };

@@ -3,7 +3,7 @@
 A folder is one library and globs its files: who adds a file edits no BUILD.
 """
 
-load("@cuda//:cuda.bzl", "CUDA_FOUND")
+load("@cuda//:cuda.bzl", "CUDA_FOUND", "CUDA_INCLUDES")
 load("//bazel:cuda.bzl", "cuda_library")
 load("//bazel:isolated_object.bzl", "isolated_object")
 load("//bazel:precompiled_header.bzl", "precompiled_header")
@@ -331,7 +331,11 @@ def brim_cuda_tests(deps):
       deps: of every test.
     """
     if CUDA_FOUND:
-        brim_tests(deps = deps, common_tags = ["gpu", "plain"])
+        brim_tests(
+            deps = deps,
+            common_tags = ["gpu", "plain"],
+            copts = ["-isystem" + folder for folder in CUDA_INCLUDES],
+        )
 
 def brim_fuzz_targets(deps, more_deps = {}):
     """For each *_fuzz.cc, which defines LLVMFuzzerTestOneInput, a fuzzer and a test.

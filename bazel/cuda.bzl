@@ -2,18 +2,25 @@
 
 load("@cuda//:cuda.bzl", "CUDA_FOUND", "CUDA_INCLUDES", "CUDA_ROOT")
 
-# Machine code for the one, and portable code (PTX) that the driver compiles for every other GPU
-# that CUDA 13 knows: each further architecture costs a compiler run per file.
+# Machine code for the one, and portable code (PTX) that the driver compiles for every other GPU that
+# CUDA 13 knows: each further architecture costs a compiler run per file. BRIM_GPU_CODE names those
+# that there is machine code for.
 _ONE_ARCHITECTURE = [
     "-gencode=arch=compute_90,code=sm_90",
     "-gencode=arch=compute_75,code=compute_75",
+    "-DBRIM_GPU_CODE=90",
 ]
 
 # With --config=all_gpus: from Turing to Blackwell, and portable code for what comes.
+_EACH = ["75", "80", "86", "89", "90", "100", "120"]
 _ALL_ARCHITECTURES = [
     "-gencode=arch=compute_%s,code=sm_%s" % (number, number)
-    for number in ["75", "80", "86", "89", "90", "100", "120"]
-] + ["-gencode=arch=compute_120,code=compute_120"]
+    for number in _EACH
+] + [
+    "-gencode=arch=compute_120,code=compute_120",
+    # A comma by itself would begin another macro.
+    "-DBRIM_GPU_CODE=" + "\\,".join(_EACH),
+]
 
 def _architectures(ctx):
     wanted = ctx.var.get("brim_gpus", "one")
@@ -34,7 +41,7 @@ def _cuda_objects_impl(ctx):
         compiled = ctx.actions.declare_file("_objs/%s/%s" % (ctx.label.name, name))
         used = ctx.actions.declare_file("_objs/%s/%s.resources" % (ctx.label.name, name))
         args = ctx.actions.args()
-        args.add_all([used, CUDA_ROOT + "/bin/nvcc"])
+        args.add_all([used, ctx.file._ptx_table, CUDA_ROOT + "/bin/nvcc"])
         args.add_all(["-std=c++20", "-ccbin=g++", "-c", source, "-o", compiled])
         args.add_all(["-O0", "-g"] if ctx.var["COMPILATION_MODE"] == "dbg" else ["-O3"])
         args.add_all(_architectures(ctx))
@@ -58,7 +65,7 @@ def _cuda_objects_impl(ctx):
         ctx.actions.run(
             executable = ctx.executable._nvcc,
             arguments = [args],
-            inputs = depset([source] + ctx.files._toolkit, transitive = [headers.headers]),
+            inputs = depset([source, ctx.file._ptx_table] + ctx.files._toolkit, transitive = [headers.headers]),
             outputs = [compiled, used],
             mnemonic = "CudaCompile",
             progress_message = "Compiling %s with nvcc" % source.short_path,
@@ -80,6 +87,7 @@ _cuda_objects = rule(
         "copts": attr.string_list(doc = "of the host's compiler"),
         # Headers that tell one toolkit from the next.
         "_toolkit": attr.label(default = "@cuda//:toolkit"),
+        "_ptx_table": attr.label(default = "//bazel:ptx_table.awk", allow_single_file = True),
         "_nvcc": attr.label(
             default = "//bazel:nvcc.sh",
             allow_single_file = True,
@@ -124,12 +132,15 @@ def _as_plain_cpp(sources):
         )
     return [source + ".cc" for source in sources]
 
-def kernel_resources(name, libraries, **kwargs):
-    """<name>.txt: registers and spilled bytes of every kernel of these cuda_libraries, by name.
+def kernel_table(name, libraries, script, **kwargs):
+    """<name>.txt: what becomes of every kernel of these cuda_libraries, by name.
+
+    Registers and spilled bytes, or loads and stores, as `script` has it.
 
     Args:
       name: of the target.
       libraries: labels, "//ops/cuda".
+      script: that writes it, of what bazel/nvcc.sh has written.
       **kwargs: of both.
     """
     files = [label + ":" + label.split("/")[-1] + "_resources" for label in libraries]
@@ -137,8 +148,8 @@ def kernel_resources(name, libraries, **kwargs):
         name = name,
         srcs = files,
         outs = [name + ".txt"],
-        cmd = "$(location //bazel:kernel_resources.sh) $(SRCS) >$@",
-        tools = ["//bazel:kernel_resources.sh"],
+        cmd = "$(location %s) $(SRCS) >$@" % script,
+        tools = [script],
         **kwargs
     )
 

@@ -1,12 +1,20 @@
 #!/bin/bash
-# nvcc.sh RESOURCES NVCC ARGUMENTS...: compiles, and writes what ptxas says of each kernel, its
-# registers and what it spills, to the file RESOURCES. All else that is said is said.
+# nvcc.sh RESOURCES AWK NVCC ARGUMENTS...: compiles, and writes to the file RESOURCES what ptxas says
+# of each kernel, its registers and what it spills, and by the program AWK (ptx_table.awk) how it
+# reads and writes memory. All else that is said is said.
 set -u
-resources="$1"
-shift
-"$@" -Xptxas=-v 2>"$resources.all"
+resources="$1" table="$2"
+shift 2
+kept="$(mktemp -d)"
+trap 'rm -rf "$kept"' EXIT
+"$@" -Xptxas=-v -keep -keep-dir "$kept" 2>"$kept/said"
 status=$?
-grep -vE '^ptxas info|^[[:space:]]+[0-9]+ bytes stack frame' "$resources.all" >&2
-grep -E '^ptxas info|^[[:space:]]+[0-9]+ bytes stack frame' "$resources.all" >"$resources"
-rm -f "$resources.all"
+said='^ptxas info|^[[:space:]]+[0-9]+ bytes stack frame'
+grep -vE "$said" "$kept/said" >&2
+{
+  grep -E "$said" "$kept/said"
+  # Kernels are alike on all architectures: the newest will do.
+  newest="$(find "$kept" -name '*.ptx' | sort -V | tail -n 1)"
+  [[ -z "$newest" ]] || awk -f "$table" "$newest"
+} >"$resources"
 exit $status

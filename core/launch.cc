@@ -17,6 +17,7 @@
 #include "brim/core/call_list.h"
 #include "brim/core/cuda/register.h"
 #include "brim/core/kernels.h"
+#include "brim/core/slow_launches.h"
 #include "brim/core/widened.h"
 
 namespace brim {
@@ -213,7 +214,9 @@ void run_widened(const detail::Invocation& invocation, const detail::TableEntry&
       perform_widened(kept->invocation, entry, kept->call, widened, scratch);
     });
   perform_widened(invocation, entry, call, widened, scratch.data());
-  if (call.device.is_cuda()) note_enqueued(invocation, call.device);
+  if (!call.device.is_cuda()) return;
+  note_slow_launch(invocation.name, "widened to float32");
+  note_enqueued(invocation, call.device);
 }
 
 /// The kernel for the very dtype of the call, if there is one that takes it.

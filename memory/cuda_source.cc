@@ -1,6 +1,8 @@
 #include "brim/memory/cuda_source.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "brim/base/cuda/context.h"
@@ -78,6 +80,11 @@ void CudaSource::copy_from_host(void* to, const void* from, int64_t bytes) {
                "cudaMemcpyAsync");
 }
 
+bool asks_for_each() {
+  const char* asked = std::getenv("BRIM_CUDA_MALLOC");
+  return asked != nullptr && std::string_view(asked) == "1";
+}
+
 std::unique_ptr<Source> cuda_source(Device device) {
   cuda::require_device("memory", device);
   cuda::open_context(device);  // first, so that what is free after it is for tensors
@@ -85,7 +92,7 @@ std::unique_ptr<Source> cuda_source(Device device) {
   std::unique_ptr<Source> source;
   int64_t page = 0;
   const int error = driver->granularity(&page);
-  if (error == cuda::Driver::kNotSupported) {
+  if (error == cuda::Driver::kNotSupported || asks_for_each()) {
     source = std::make_unique<CudaSource>(std::move(driver));
   } else {
     check_driver(*driver, error, "cuMemGetAllocationGranularity");

@@ -53,6 +53,11 @@ class CudaSource final : public Source {
   std::vector<Piece> stranded_;  // with room for all that are out
 };
 
+/// Whether BRIM_CUDA_MALLOC=1 asks that each request of a GPU's memory be a cudaMalloc of its own,
+/// which the default account then takes it by: within larger pieces, a tool that looks for accesses
+/// out of bounds (compute-sanitizer) finds none.
+bool asks_for_each();
+
 /// The memory of a GPU that is here, in the order of its streams. Throws `DeviceError` where there
 /// is none, and says why.
 std::unique_ptr<Source> cuda_source(Device device);

@@ -34,7 +34,8 @@ std::shared_ptr<Account>& gpu_slot(Device device) {
   std::lock_guard lock(mutex);
   auto found = accounts->find(device.index);
   if (found == accounts->end()) {
-    auto made = caching_account(device, cuda_source(device));
+    auto made = std::make_shared<Account>(device, cuda_source(device),
+                                          planner_named(asks_for_each() ? "direct" : "caching"));
     found = accounts->emplace(device.index, report_at_exit_if_asked(std::move(made))).first;
   }
   return found->second;

@@ -100,4 +100,25 @@ constexpr Range adaptive_window(int64_t i, int64_t from, int64_t to) {
   return {i * from / to, ((i + 1) * from + to - 1) / to};
 }
 
+/// `adaptive_window` of outputs i, i + 1, ... in turn, with divisions for the first alone.
+class AdaptiveWalk {
+ public:
+  BRIM_HOST_DEVICE AdaptiveWalk(int64_t i, int64_t from, int64_t to)
+      : whole_(from / to), rest_(from % to), to_(to), at_(i * from / to), over_(i * from % to) {}
+  BRIM_HOST_DEVICE Range next() {
+    const int64_t begin = at_;
+    at_ += whole_;
+    over_ += rest_;
+    if (over_ >= to_) {
+      over_ -= to_;
+      ++at_;
+    }
+    return {begin, at_ + (over_ > 0 ? 1 : 0)};
+  }
+
+ private:
+  int64_t whole_, rest_, to_;
+  int64_t at_, over_;  // i * from is at_ * to_ + over_
+};
+
 }  // namespace brim

@@ -7,6 +7,7 @@
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/driver.h"
 #include "brim/base/error.h"
+#include "brim/base/gpu_description.h"
 #include "brim/ops/cuda/warm_up.h"
 
 namespace brim {
@@ -77,7 +78,10 @@ StandIn stand_in_for(const Card& card) {
   expect<DeviceError>(cuda::built(), "device",
                       "a plan for {} asks the kernels for GPUs what scratch they take, and {}",
                       card.name, cuda::why_no_device());
-  return {.device = Device::cuda(), .is_here = false, .page_bytes = kPage};
+  return {.device = Device::cuda(),
+          .is_here = false,
+          .description = gpu_description(card.name),
+          .page_bytes = kPage};
 }
 
 StandIn stand_in_for(Device device) {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "brim/base/bytes.h"
+#include "brim/core/slow_launches.h"
 #include "brim/memory/report/profile_page.h"
 #include "brim/train/device_speed.h"
 #include "brim/train/profile_report.h"
@@ -218,6 +219,8 @@ std::vector<std::string> summary_of(const ProfileReport& report) {
                     report.peak->flops_per_second / 1e9, report.peak->half_flops_per_second / 1e9,
                     report.peak->bytes_per_second / 1e9, milliseconds(all.least_seconds),
                     percent(share_of(report, all.least_seconds))));
+  if (const std::string slow = to_string(slow_launches()); !slow.empty())
+    lines.push_back("slower on this GPU than they might be, in the program so far: " + slow);
   return lines;
 }
 

@@ -137,8 +137,9 @@ std::string identity_of(const char* what, Dtype dtype) {
 /// What the scratch of a GPU's libraries follows from, beside what they are asked for.
 std::string algorithm_identity() {
   std::string text;
-  if (const StandIn& planned = stand_in(); planned.device.is_cuda() && planned.is_here)
-    if (const std::string kind = engine_kind(planned.device); !kind.empty()) text += ", " + kind;
+  if (stand_in().device.is_cuda())
+    if (const std::string kind = engine_kind(stand_in().device); !kind.empty())
+      text += fmt::format(", {}{}", kind, stand_in().is_here ? "" : " as described");
   if (allow_tf32()) text += ", tf32";
   if (cudnn_benchmark()) text += ", cudnn benchmark";
   return text;

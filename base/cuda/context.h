@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "brim/base/device.h"
 
@@ -22,10 +23,15 @@ struct Context {
 /// Opens the context of a GPU, with brim's kernels and the libraries that it calls, once, and
 /// measures it: what the GPU has free before and after, which other programs may blur. `warm_up`
 /// is called in between, by the first call alone: for what libraries make when they first compute
-/// (ops/cuda/warm_up.h). It must ask no account for bytes, and what it throws is dropped but for
-/// want of memory. A library that is missing is left to the op that wants it. Throws `DeviceError`
-/// for a GPU that is not here, or has no room for it.
+/// (ops/cuda/warm_up.h). It must ask no account for bytes. A library that is missing is left
+/// to the op that wants it; what else it throws is thrown. Throws `DeviceError` for a GPU that is
+/// not here, or has no room for it.
 const Context& open_context(Device device, const std::function<void()>& warm_up = {});
+
+/// A sentence for people where brim was not compiled for this GPU, and the driver will compile its
+/// kernels as the context is opened; "" where it was, or the driver has done so before (it keeps
+/// what it made, and nobody can ask). Throws `DeviceError`.
+std::string kernels_to_compile(Device device);
 
 /// What an open context has grown by since it was measured, as the GPU is now and where
 /// `reserved` bytes of it are tensors': what libraries loaded since, below 0 for what others gave

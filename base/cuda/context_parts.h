@@ -13,14 +13,13 @@ namespace brim::cuda {
 /// Of the GPU, asked without a context there; nothing where nobody tells.
 std::optional<int64_t> free_without_context(Device device);
 
-/// Runs it. A library that is missing, or fails, is left to the op that wants it.
+/// Runs it. A library that is missing is left to the op that wants it. What fails is thrown: it
+/// would stay, and be put on another op.
 template <class Work>
 void leave_to_ops(const Work& work) {
   try {
     work();
-  } catch (const AllocationError&) {
-    throw;
-  } catch (const DeviceError&) {  // an op that wants it says so
+  } catch (const MissingLibraryError&) {
   }
 }
 

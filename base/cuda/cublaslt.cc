@@ -1,52 +1,45 @@
 #include "brim/base/cuda/cublaslt.cuh"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
 #include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/error.h"
-#include "brim/base/cuda/library.h"
 
 namespace brim::cuda {
 namespace {
 
-CublasLt load() {
-  Library library("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR));
-  CublasLt table{};
-  library.bind(table.create, "cublasLtCreate");
-  library.bind(table.status_name, "cublasLtGetStatusName");
-  library.bind(table.status_string, "cublasLtGetStatusString");
-  library.bind(table.matmul, "cublasLtMatmul");
-  library.bind(table.matmul_algo_get_heuristic, "cublasLtMatmulAlgoGetHeuristic");
-  library.bind(table.matmul_desc_create, "cublasLtMatmulDescCreate");
-  library.bind(table.matmul_desc_destroy, "cublasLtMatmulDescDestroy");
-  library.bind(table.matmul_desc_set_attribute, "cublasLtMatmulDescSetAttribute");
-  library.bind(table.matmul_preference_create, "cublasLtMatmulPreferenceCreate");
-  library.bind(table.matmul_preference_destroy, "cublasLtMatmulPreferenceDestroy");
-  library.bind(table.matmul_preference_set_attribute, "cublasLtMatmulPreferenceSetAttribute");
-  library.bind(table.matrix_layout_create, "cublasLtMatrixLayoutCreate");
-  library.bind(table.matrix_layout_destroy, "cublasLtMatrixLayoutDestroy");
-  library.bind(table.matrix_layout_set_attribute, "cublasLtMatrixLayoutSetAttribute");
-  return table;
+std::atomic<const CublasLt*> given = nullptr;
+std::mutex mutex;
+
+std::map<int, cublasLtHandle_t>& handles() {
+  static auto* handles = new std::map<int, cublasLtHandle_t>;
+  return *handles;
 }
 
 }  // namespace
 
 const CublasLt& cublaslt() {
-  static const CublasLt table = load();
+  if (const CublasLt* table = given) return *table;
+  static const CublasLt table = load_cublaslt();
   return table;
 }
 
-cublasLtHandle_t cublaslt_handle(Device device) {
-  static std::mutex mutex;
-  static auto* handles = new std::map<int, cublasLtHandle_t>;
+void set_cublaslt(const CublasLt* table) {
   std::lock_guard lock(mutex);
-  auto found = handles->find(device.index);
-  if (found != handles->end()) return found->second;
+  given = table;
+  handles().clear();
+}
+
+cublasLtHandle_t cublaslt_handle(Device device) {
+  std::lock_guard lock(mutex);
+  auto found = handles().find(device.index);
+  if (found != handles().end()) return found->second;
   DeviceScope scope(device);
   cublasLtHandle_t handle = nullptr;
   check_cublas(cublaslt().create(&handle), "cublasLtCreate");
-  return handles->emplace(device.index, handle).first->second;
+  return handles().emplace(device.index, handle).first->second;
 }
 
 void check_cublas(cublasStatus_t status, const char* call) {
@@ -57,6 +50,7 @@ void check_cublas(cublasStatus_t status, const char* call) {
       status == CUBLAS_STATUS_INTERNAL_ERROR || status == CUBLAS_STATUS_EXECUTION_FAILED;
   if (status == CUBLAS_STATUS_ALLOC_FAILED || (may_want_memory && is_nearly_full()))
     throw AllocationError("cublasLt", text);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) throw UnsupportedError("cublasLt", text);
   throw DeviceError("cublasLt", text);
 }
 

@@ -13,6 +13,7 @@ struct CublasLt {
   decltype(cublasLtGetStatusName)* status_name;
   decltype(cublasLtGetStatusString)* status_string;
   decltype(cublasLtMatmul)* matmul;
+  decltype(cublasLtMatmulAlgoConfigGetAttribute)* matmul_algo_config_get_attribute;
   decltype(cublasLtMatmulAlgoGetHeuristic)* matmul_algo_get_heuristic;
   decltype(cublasLtMatmulDescCreate)* matmul_desc_create;
   decltype(cublasLtMatmulDescDestroy)* matmul_desc_destroy;
@@ -25,13 +26,21 @@ struct CublasLt {
   decltype(cublasLtMatrixLayoutSetAttribute)* matrix_layout_set_attribute;
 };
 
-/// Throws `DeviceError` where the library is not there.
+/// Throws `MissingLibraryError` where it is not there.
 const CublasLt& cublaslt();
+
+/// For `cublaslt`: the library's functions. An emulated GPU has none.
+CublasLt load_cublaslt();
+
+/// For tests: functions in place of the library's, for as long as they are set; null: the library's
+/// own. Forgets the handles.
+void set_cublaslt(const CublasLt* table);
 
 /// The library's state for a GPU; made at first use, never destroyed. Throws as `check_cublas`.
 cublasLtHandle_t cublaslt_handle(Device device);
 
-/// Throws `AllocationError` for want of memory, else `DeviceError`, which names call and status.
+/// Throws `AllocationError` for want of memory, `UnsupportedError` for that status, else
+/// `DeviceError`: each names call and status.
 void check_cublas(cublasStatus_t status, const char* call);
 
 }  // namespace brim::cuda

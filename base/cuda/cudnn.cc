@@ -1,6 +1,7 @@
 #include "brim/base/cuda/cudnn.cuh"
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -13,6 +14,8 @@ namespace brim::cuda {
 namespace {
 
 constexpr const char* kFile = "libcudnn.so.9";
+
+std::atomic<const Cudnn*> given = nullptr;
 
 Cudnn load() {
   Library library(kFile);
@@ -28,15 +31,22 @@ Cudnn load() {
   library.bind(table.get_attribute, "cudnnBackendGetAttribute");
   library.bind(table.finalize, "cudnnBackendFinalize");
   library.bind(table.execute, "cudnnBackendExecute");
+  constexpr size_t kLeast = 90800;  // describes GPUs
+  expect<MissingLibraryError>(table.version() >= kLeast, "cuda",
+                              "{} is cuDNN {}, and brim wants 9.8 or later ({})", kFile,
+                              table.version(), kLeast);
   return table;
 }
 
 }  // namespace
 
 const Cudnn& cudnn() {
+  if (const Cudnn* table = given) return *table;
   static const Cudnn table = load();
   return table;
 }
+
+void set_cudnn(const Cudnn* table) { given = table; }
 
 cudnnHandle_t cudnn_handle(Device device) {
   static std::mutex mutex;
@@ -51,12 +61,16 @@ cudnnHandle_t cudnn_handle(Device device) {
   return handles->emplace(device.index, handle).first->second;
 }
 
+bool is_unsupported(cudnnStatus_t status) {
+  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+namespace {
+
 bool is_allocation_failure(cudnnStatus_t status) {
   return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
          status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
 }
-
-namespace {
 
 // What the driver's refusal to load a kernel becomes.
 bool may_want_memory(cudnnStatus_t status) {
@@ -74,6 +88,9 @@ void check_cudnn(cudnnStatus_t status, const char* call) {
   if (detail[0] != '\0') text += fmt::format(" ({})", detail.data());
   if (is_allocation_failure(status) || (may_want_memory(status) && is_nearly_full()))
     throw AllocationError("cudnn", text);
+  if (is_unsupported(status)) throw UnsupportedError("cudnn", text);
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_BAD_PARAM)
+    throw BadParameterError("cudnn", text);
   throw DeviceError("cudnn", text);
 }
 

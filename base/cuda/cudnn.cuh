@@ -22,18 +22,23 @@ struct Cudnn {
   decltype(cudnnBackendExecute)* execute;
 };
 
-/// Throws `DeviceError` where the library is not there.
+/// Throws `MissingLibraryError` where it is not there.
 const Cudnn& cudnn();
+
+/// For tests: functions in place of the library's, for as long as they are set; null: the library's
+/// own.
+void set_cudnn(const Cudnn* table);
 
 /// The library's state for a GPU, on its default stream; made at first use, never destroyed. Throws
 /// as `check_cudnn`.
 cudnnHandle_t cudnn_handle(Device device);
 
-/// Throws `AllocationError` for want of memory, else `DeviceError`, which names the call and status
-/// and what the library says besides.
+/// Throws `AllocationError` for want of memory, `UnsupportedError` and `BadParameterError` for the
+/// statuses of these names, else `DeviceError`: each names the call and status and what the library
+/// says besides.
 void check_cudnn(cudnnStatus_t status, const char* call);
 
-/// Whether cuDNN says that it got no memory.
-bool is_allocation_failure(cudnnStatus_t status);
+/// Whether cuDNN has nothing for what it was asked: the one status that is an answer.
+bool is_unsupported(cudnnStatus_t status);
 
 }  // namespace brim::cuda

@@ -15,6 +15,25 @@ class AllocationError : public DeviceError {
   using DeviceError::DeviceError;
 };
 
+/// A library says that it has nothing which computes this on this GPU: another way may be taken. No
+/// other failure is an answer.
+class UnsupportedError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
+/// A library does not take what it was given: brim's fault, or that of a file that brim has read.
+class BadParameterError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
+/// A library is not on this machine, or cannot be loaded.
+class MissingLibraryError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
 /// Whether the current GPU has next to nothing free: libraries that cannot load a kernel then say
 /// that it failed, and not why.
 bool is_nearly_full() noexcept;

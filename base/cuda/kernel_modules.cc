@@ -5,9 +5,10 @@
 
 #include <vector>
 
+#include "brim/base/cuda/context.h"
 #include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/error.h"
 #include "brim/base/cuda/library.h"
-#include "brim/base/error.h"
 
 namespace brim::cuda {
 namespace {
@@ -45,6 +46,25 @@ std::vector<CUfunction> kernels_of(const KernelModule& file, const ModuleCalls& 
 }
 
 }  // namespace
+
+std::string kernels_to_compile(Device device) {
+  int major = 0, minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index),
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index),
+        "cudaDeviceGetAttribute");
+  constexpr int kCompiledFor[] = {BRIM_GPU_CODE};  // 90: compute capability 9.0
+  std::string built_for;
+  for (const int code : kCompiledFor) {
+    if (code / 10 == major && code % 10 <= minor) return "";
+    built_for += fmt::format("{}{}.{}", built_for.empty() ? "" : ", ", code / 10, code % 10);
+  }
+  return fmt::format(
+      "{} is of compute capability {}.{}, and brim was built for {}: the driver compiles the "
+      "kernels "
+      "the first time, which takes a while; build with --config=all_gpus to have them compiled",
+      device, major, minor, built_for);
+}
 
 int load_kernels(Device device) noexcept {
   int loaded = 0;

@@ -6,6 +6,8 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "brim/base/cuda/error.h"
@@ -28,6 +30,15 @@ struct Grid {
   dim3 blocks, threads;
   size_t shared_bytes = 0;  ///< of a block, for `shared_memory`
 };
+
+/// As many blocks along x. Throws `DeviceError` for more than a grid can have.
+inline unsigned grid_size(const char* name, int64_t blocks) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  expect<DeviceError>(0 <= blocks && blocks <= kMost, "cuda",
+                      "{} wants {} blocks of threads, and a grid has at most {}", name, blocks,
+                      kMost);
+  return static_cast<unsigned>(blocks);
+}
 
 /// Enqueues `kernel` with these arguments. `name` is for messages. Throws `DeviceError` where it
 /// cannot be started; what goes wrong while it runs is thrown by the next call that waits.

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "brim/base/error.h"
+#include "brim/base/cuda/error.h"
 
 namespace brim::cuda {
 namespace {
@@ -29,15 +29,15 @@ Library::Library(const std::string& file) : file_(file) {
     if (handle_ == nullptr) handle_ = dlopen((folder + "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);
     looked += ", " + folder;
   }
-  expect<DeviceError>(handle_ != nullptr, "cuda",
-                      "cannot load {} ({}); looked where the system's loader does{}", file, why,
-                      looked);
+  expect<MissingLibraryError>(handle_ != nullptr, "cuda",
+                              "cannot load {} ({}); looked where the system's loader does{}", file,
+                              why, looked);
 }
 
 void* Library::find(const char* name) const {
   void* function = dlsym(handle_, name);
-  expect<DeviceError>(function != nullptr, "cuda", "{} has no function {}: another version?", file_,
-                      name);
+  expect<MissingLibraryError>(function != nullptr, "cuda",
+                              "{} has no function {}: another version?", file_, name);
   return function;
 }
 

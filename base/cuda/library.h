@@ -11,11 +11,11 @@ class Library {
  public:
   /// `file` is a name such as "libcudnn.so.9". Looks where the system's loader does, then in lib64
   /// and lib of $CUDNN_HOME, $CUDNN_PATH, $CUDA_HOME, $CUDA_PATH and /usr/local/cuda. Throws
-  /// `DeviceError`, which says where it looked. Stays loaded to the end of the program.
+  /// `MissingLibraryError`, which says where it looked. Stays loaded to the end of the program.
   explicit Library(const std::string& file);
 
-  /// Sets `function` to the library's function of this name. Throws `DeviceError` where it has
-  /// none: it is of another version.
+  /// Sets `function` to the library's function of this name. Throws `MissingLibraryError` where it
+  /// has none: it is of another version.
   template <class Function>
   void bind(Function*& function, const char* name) const {
     function = reinterpret_cast<Function*>(find(name));

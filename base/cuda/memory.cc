@@ -37,7 +37,8 @@ void enqueue_copy(const Stream& stream, void* to, const void* from, int64_t byte
         "cudaMemcpyAsync");
 }
 
-void* allocate_pinned(int64_t bytes) {
+void* allocate_pinned(Device device, int64_t bytes) {
+  DeviceScope scope(device);  // else the first GPU would get a context, which takes its memory
   void* address = nullptr;
   // Portable: pinned for every GPU's context.
   const cudaError_t status =
@@ -50,7 +51,13 @@ void* allocate_pinned(int64_t bytes) {
   return address;
 }
 
-void free_pinned(void* address) noexcept { cudaFreeHost(address); }
+void free_pinned(Device device, void* address) noexcept {
+  try {
+    const DeviceScope scope(device);
+    cudaFreeHost(address);
+  } catch (const DeviceError&) {  // the context is lost: the next call that waits says so
+  }
+}
 
 void copy_to_device(Device device, void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && is_recording()) return Recording::current()->upload(to, from, bytes);

@@ -27,9 +27,9 @@ enum class CopyKind { to_host, to_device };
 /// other streams, else as the runtime stages it.
 void enqueue_copy(const Stream& stream, void* to, const void* from, int64_t bytes, CopyKind kind);
 
-/// `bytes` (above 0) of the host's memory that stays where it is, which GPUs copy from and to by
-/// themselves; null where there is no room. Throws `DeviceError`.
-void* allocate_pinned(int64_t bytes);
-void free_pinned(void* address) noexcept;
+/// `bytes` (above 0) of the host's memory that stays where it is, which this GPU, and any other,
+/// copies from and to by itself; null where there is no room. Throws `DeviceError`.
+void* allocate_pinned(Device device, int64_t bytes);
+void free_pinned(Device device, void* address) noexcept;
 
 }  // namespace brim::cuda

@@ -39,6 +39,8 @@ const Context& open_context(Device device, const std::function<void()>&) {
 
 std::optional<int64_t> context_growth(Device, int64_t) { return {}; }
 
+std::string kernels_to_compile(Device) { return ""; }
+
 bool names_are_seen() { return false; }
 
 NamedRange::NamedRange(const char*) {}
@@ -58,12 +60,12 @@ void enqueue_copy(const Stream& stream, void*, const void*, int64_t, CopyKind) {
   require_device("cuda", stream.device());
 }
 
-void* allocate_pinned(int64_t) {
+void* allocate_pinned(Device, int64_t) {
   require_device("cuda", Device::cuda());
   return nullptr;
 }
 
-void free_pinned(void*) noexcept {}
+void free_pinned(Device, void*) noexcept {}
 
 Stream::Stream(Device device) : device_(device) { require_device("cuda", device); }
 

@@ -1,5 +1,5 @@
-// Kernels that gather in a `BatchScope` (core/batch.h): a loop over the elements of one tensor is an
-// entry of a batch, which travels as the argument of one kernel.
+// Kernels that gather in a `BatchScope` (core/batch.h): a loop over the elements of one tensor is
+// an entry of a batch, which travels as the argument of one kernel.
 #pragma once
 
 #include "brim/base/cuda/launch.cuh"
@@ -72,7 +72,7 @@ class GatheredBatch final : public Gathered {
 
   void start() override {
     if (batch_.count == 0) return;
-    const Grid grid{static_cast<unsigned>(blocks_), kBatchThreads, sizeof(typename Body::Common)};
+    const Grid grid{grid_size(kernel_, blocks_), kBatchThreads, sizeof(typename Body::Common)};
     const struct Emptied {
       GatheredBatch& batch;
       ~Emptied() { batch.batch_.count = 0, batch.blocks_ = 0; }

@@ -65,6 +65,13 @@ __global__ void strided_kernel(DeviceLoop<N> loop, Body body) {
   for (int64_t i = first; i < loop.count; i += int64_t{gridDim.x} * blockDim.x) body(loop.at(i));
 }
 
+/// The elements of contiguous buffers: nothing is divided.
+template <class Body>
+__global__ void flat_kernel(int64_t count, Body body) {
+  const int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (int64_t i = first; i < count; i += int64_t{gridDim.x} * blockDim.x) body(Offsets<1>{{i}});
+}
+
 /// Enqueues `body(offsets)` for every element; `body` is copied to the device.
 template <int N, class Body>
 void for_each_element(const KernelCall& call, const StridedLoop<N>& loop, const Body& body,
@@ -77,7 +84,8 @@ void for_each_element(const KernelCall& call, const StridedLoop<N>& loop, const 
 /// The same for the elements of contiguous buffers: `body` gets their numbers, below `count`.
 template <class Body>
 void for_each_element(const KernelCall& call, int64_t count, const Body& body, const char* kernel) {
-  for_each_element(call, StridedLoop<1>({count}, {Strides{1}}), body, kernel);
+  if (count == 0) return;
+  launch_kernel(kernel, flat_kernel<Body>, {blocks_for(count), kThreads}, call.stream, count, body);
 }
 
 }  // namespace brim::cuda

@@ -9,6 +9,13 @@
 #include "brim/core/cuda/compute.cuh"
 #include "brim/core/cuda/strided.cuh"
 
+// Before a loop over an array that is to stay in registers.
+#ifdef __CUDACC__
+#define BRIM_UNROLL _Pragma("unroll")
+#else
+#define BRIM_UNROLL
+#endif
+
 namespace brim::cuda {
 
 inline constexpr int kPackBytes = 16;
@@ -43,6 +50,24 @@ struct alignas(kPackBytes) Pack {
   }
 };
 
+/// kCount neighbouring numbers, read 16 bytes at a time: they begin on such a boundary and fill it.
+template <class T, int kCount>
+struct Stretch {
+  static_assert(kCount % Pack<T>::kCount == 0);
+  T of[kCount];
+
+  __device__ static Stretch load(const T* from) {
+    Stretch stretch;
+    BRIM_UNROLL
+    for (int i = 0; i < kCount; i += Pack<T>::kCount) {
+      const Pack<T> pack = Pack<T>::load(from + i);
+      BRIM_UNROLL
+      for (int j = 0; j < Pack<T>::kCount; ++j) stretch.of[i + j] = pack.of[j];
+    }
+    return stretch;
+  }
+};
+
 /// Packs that buffers of `count` elements begin with: 0 where one of them is not aligned.
 template <class S>
 int64_t packs_in(int64_t count, std::initializer_list<const S*> buffers) {
@@ -53,6 +78,7 @@ template <class F, class S, class... X>
 __device__ void map_pack(const F& f, int64_t begin, S* y, const Pack<X>&... x) {
   Pack<S> made;
   auto element = f.from(begin);
+  BRIM_UNROLL
   for (int j = 0; j < Pack<S>::kCount; ++j, element.next())
     made.of[j] = round_to<S>(element(widen(x.of[j])...));
   made.store(y + begin);

@@ -6,6 +6,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
+#include "brim/base/stand_in.h"
 #include "brim/examples/support/flag_values.h"
 #include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/recompute_curve.h"
@@ -14,6 +15,7 @@
 #include "brim/memory/report/html.h"
 #include "brim/memory/report/outliving.h"
 #include "brim/memory/report/peak.h"
+#include "brim/train/engine_file.h"
 #include "brim/train/parts.h"
 
 namespace brim::examples {
@@ -145,6 +147,9 @@ namespace {
 
 bool is_bound(const TrainFlags& flags) { return flags.gpu && flags.gpu->card != nullptr; }
 
+/// Whether cuDNN was asked about the card that is planned for.
+bool engines_are_known() { return !stand_in().is_here && !engine_kind(stand_in().device).empty(); }
+
 void print_gpu(const TrainFlags& flags) {
   if (!flags.gpu) return;
   if (!flags.gpu->use.empty()) {
@@ -157,8 +162,12 @@ void print_gpu(const TrainFlags& flags) {
                format_bytes(flags.gpu->context));
   if (is_bound(flags))
     fmt::print(
-        "\na bound, for the card is not here: convolutions and matrix products are counted "
-        "with the most scratch that they may take");
+        "\na bound, for the card is not here: {} counted with the most scratch that they may "
+        "take{}",
+        engines_are_known() ? "matrix products are" : "convolutions and matrix products are",
+        engines_are_known() ? ", convolutions with what the cuDNN that is here says of its "
+                              "engines on such a card"
+                            : "");
   fmt::print("\n");
 }
 

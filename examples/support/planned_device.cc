@@ -37,6 +37,8 @@ std::vector<Dtype> types_of(const TrainFlags& flags) {
 }
 
 PlannedGpu open_gpu(const TrainFlags& flags) {
+  if (const std::string text = cuda::kernels_to_compile(flags.device); !text.empty())
+    fmt::print(stderr, "{}\n", text);
   cuda::open_context(flags.device, [&] { cuda::warm_up(flags.device, types_of(flags)); });
   const memory::GpuMemory memory = memory::gpu_memory(flags.device, /*reserved=*/0);
   return {.bytes = memory.free + memory.context,

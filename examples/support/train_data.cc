@@ -162,7 +162,7 @@ void open_loaders(const TrainFlags& flags, TrainData& data) {
     return;
   }
   if (flags.device.is_cuda())
-    data.host = memory::pinned_account(memory::host_memory() / 2, "direct");
+    data.host = memory::pinned_account(flags.device, memory::host_memory() / 2, "direct");
   data::LoaderOptions options{
       .batch = flags.update_images(),
       .size = flags.size,

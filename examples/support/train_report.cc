@@ -7,6 +7,7 @@
 #include "brim/base/bytes.h"
 #include "brim/base/cuda/context.h"
 #include "brim/base/parallel.h"
+#include "brim/core/slow_launches.h"
 #include "brim/examples/support/planned_device.h"
 #include "brim/examples/support/prune_goal.h"
 #include "brim/memory/host_memory.h"
@@ -221,6 +222,8 @@ void TrainReport::done(const StepMemory& first, const Trainer& trainer) {
   say_process(stats.peak_reserved);
   if (stats.mismatches > 0)
     progress_.say(fmt::format("{} requests were not as planned", stats.mismatches));
+  if (const std::string slow = to_string(slow_launches()); !slow.empty())
+    progress_.say("slower on this GPU than they might be: " + slow);
   if (flags_.replay)
     progress_.say(fmt::format(
         "{} of {} updates were started from a graph{}{}", trainer.graph_updates(),

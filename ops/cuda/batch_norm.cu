@@ -7,6 +7,7 @@
 #include "brim/core/cuda/vector.cuh"
 #include "brim/ops/activation_functors.h"
 #include "brim/ops/batch_norm.h"
+#include "brim/ops/cuda/channels.cuh"
 #include "brim/ops/cuda/reduce.cuh"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/norm_formula.h"
@@ -43,6 +44,33 @@ struct Statistics {
     }
     return state;
   }
+  static constexpr int kPack = Pack<S>::kCount;
+  __device__ void fold_pack(int64_t, int64_t c, int64_t first, int64_t units, int64_t step,
+                            State (&states)[kPack]) const {
+    const Pack<S> shifts = first < units ? Pack<S>::load(x + c) : Pack<S>{};
+    BRIM_UNROLL
+    for (State& state : states) state = {0, 0};
+    constexpr int kInFlight = 4;  // reads that are under way at a time
+    for (int64_t p = first; p < units; p += kInFlight * step) {
+      Pack<S> packs[kInFlight];
+      BRIM_UNROLL
+      for (int i = 0; i < kInFlight; ++i)
+        if (p + i * step < units)
+          packs[i] = Pack<S>::load(x + (p + i * step) * pixels.channels + c);
+      BRIM_UNROLL
+      for (int i = 0; i < kInFlight; ++i)
+        if (p + i * step < units) add(packs[i], shifts, states);
+    }
+  }
+  __device__ static void add(const Pack<S>& pack, const Pack<S>& shifts, State (&states)[kPack]) {
+    BRIM_UNROLL
+    for (int k = 0; k < kPack; ++k) {
+      const double d =
+          static_cast<double>(widen(pack.of[k])) - static_cast<double>(widen(shifts.of[k]));
+      states[k].sum += d;
+      states[k].square = fma(d, d, states[k].square);
+    }
+  }
   __device__ static void join(State& state, const State& later) {
     state.sum += later.sum;
     state.square += later.square;
@@ -68,10 +96,10 @@ template <class S>
 void statistics(const KernelCall& call, const NoAttributes&) {
   const Pixels pixels(call.in[0]);
   ScratchCursor cursor(call.scratch);
-  reduce(
-      "batch_norm_statistics", call, pixels.plan(),
-      Statistics<S>{pixels, call.in[0].as<S>(), call.out[0].as<double>(), call.out[1].as<double>()},
-      take_partial<Statistics<S>>(cursor, pixels.plan()));
+  const S* x = call.in[0].as<S>();
+  reduce_columns<S>("batch_norm_statistics", call, pixels.plan(), {x},
+                    Statistics<S>{pixels, x, call.out[0].as<double>(), call.out[1].as<double>()},
+                    take_partial<Statistics<S>>(cursor, pixels.plan()));
 }
 
 /// y = (x - mean) * scale + shift; dx = g * scale + (x - mean) * slope + level. The mean is rounded
@@ -86,9 +114,6 @@ struct Coefficients {
         shift(cursor.take<T>(channels)),
         slope(cursor.take<T>(channels)),
         level(cursor.take<T>(channels)) {}
-
-  /// Before the activation. Backward finds the same bits with the same formula.
-  __device__ T normalized(T x, int64_t c) const { return fma(x - mean[c], scale[c], shift[c]); }
 };
 
 /// Makes the coefficients of forward, of which absent tensors leave the mean or nothing.
@@ -143,17 +168,69 @@ __device__ T activate_backward(Activation activation, T dy, T z) {
   return dy;
 }
 
-/// The channel of an element, and then of the next one: one division for both.
-struct Channel {
+/// Coefficients of an element's channel, and then of the next one's. One at a time, wherever the
+/// element lies.
+template <class T>
+struct OneByOne {
+  const Coefficients<T>& by;
   int64_t c, channels;
-  __device__ Channel(int64_t i, int64_t channels) : c(i % channels), channels(channels) {}
+
+  __device__ OneByOne(const Coefficients<T>& by, int64_t i, int64_t channels)
+      : by(by), c(i % channels), channels(channels) {}
   __device__ void next() {
     if (++c == channels) c = 0;
   }
+  __device__ T mean() const { return by.mean[c]; }
+  __device__ T scale() const { return by.scale[c]; }
+  __device__ T shift() const { return by.shift[c]; }
+  __device__ T slope() const { return by.slope[c]; }
+  __device__ T level() const { return by.level[c]; }
 };
 
+/// Those of a whole pack of S, read at once: for the first of its elements, where packs fill the
+/// channels. What a kernel may use is read, also where nobody wrote it and it is not used then.
+template <class S>
+struct ByPack {
+  using T = Compute<S>;
+  using Numbers = Stretch<T, Pack<S>::kCount>;
+  Numbers means, scales, shifts, slopes, levels;
+  int at = 0;
+
+  __device__ ByPack(const Coefficients<T>& by, int64_t i, int64_t channels) {
+    const int64_t c = i % channels;
+    means = Numbers::load(by.mean + c);
+    scales = Numbers::load(by.scale + c);
+    shifts = Numbers::load(by.shift + c);
+    slopes = Numbers::load(by.slope + c);
+    levels = Numbers::load(by.level + c);
+  }
+  __device__ void next() { ++at; }
+  __device__ T mean() const { return means.of[at]; }
+  __device__ T scale() const { return scales.of[at]; }
+  __device__ T shift() const { return shifts.of[at]; }
+  __device__ T slope() const { return slopes.of[at]; }
+  __device__ T level() const { return levels.of[at]; }
+};
+
+/// Calls `body<ByPack<S>>()` where that may be, else `body<OneByOne<...>>()`, with the same
+/// results.
+template <class S, class Body>
+void choose_coefficients(int64_t channels, std::initializer_list<const S*> buffers,
+                         const Body& body) {
+  if (packs_fill<S>(channels, buffers))
+    body.template operator()<ByPack<S>>();
+  else
+    body.template operator()<OneByOne<Compute<S>>>();
+}
+
+/// Before the activation. Backward finds the same bits with the same formula.
+template <class T, class Channel>
+__device__ T normalized(T x, const Channel& channel) {
+  return fma(x - channel.mean(), channel.scale(), channel.shift());
+}
+
 /// y of x and the residual.
-template <class T>
+template <class T, class Channel>
 struct Normalize {
   Coefficients<T> by;
   Activation activation;
@@ -164,13 +241,13 @@ struct Normalize {
     const Normalize& how;
     Channel channel;
     __device__ T operator()(T x, T residual) const {
-      T z = how.by.normalized(x, channel.c);
+      T z = normalized(x, channel);
       if (how.adds) z += residual;
       return activate(how.activation, z);
     }
     __device__ void next() { channel.next(); }
   };
-  __device__ Element from(int64_t i) const { return {*this, {i, channels}}; }
+  __device__ Element from(int64_t i) const { return {*this, {by, i, channels}}; }
 };
 
 template <class S>
@@ -192,8 +269,12 @@ void normalize(const KernelCall& call, const BatchNormAttributes& by) {
                    SetCoefficients<S>{coefficients, Values<S>(call.in[1]), Values<S>(call.in[2]),
                                       call.in[3].as<double>(), call.in[4].as<double>(), by.epsilon},
                    kName);
-  map_from(call, x.numel(), Normalize<T>{coefficients, by.activation, channels, residual.present},
-           kName, call.out[0].as<S>(), x.as<S>(), residual.as<S>());
+  S* y = call.out[0].as<S>();
+  choose_coefficients<S>(channels, {y, x.as<S>(), residual.as<S>()}, [&]<class Channel>() {
+    map_from(call, x.numel(),
+             Normalize<T, Channel>{coefficients, by.activation, channels, residual.present}, kName,
+             y, x.as<S>(), residual.as<S>());
+  });
 }
 
 /// g: the gradient of what went into the activation. Of what is absent (ops/batch_norm.h) the
@@ -204,10 +285,11 @@ struct Gradient {
   Activation activation;
   bool from_y, adds;  // the derivative is taken at y; there is a residual
 
-  __device__ T operator()(int64_t c, T dy, T x, T y, T residual) const {
+  template <class Channel>
+  __device__ T operator()(const Channel& channel, T dy, T x, T y, T residual) const {
     if (activation == Activation::none) return dy;
     if (from_y) return activate_backward(activation, dy, y);
-    T z = by.normalized(x, c);
+    T z = normalized(x, channel);
     if (adds) z += residual;
     return activate_backward(activation, dy, z);
   }
@@ -229,16 +311,46 @@ struct GradientSums {
 
   __device__ State fold(int64_t, int64_t c, int64_t first, int64_t units, int64_t step) const {
     State state{0, 0};
+    const OneByOne<T> channel(gradient.by, c, pixels.channels);
     for (int64_t p = first; p < units; p += step) {
       const int64_t i = p * pixels.channels + c;
-      const T at = read(x, i), g = gradient(c, widen(dy[i]), at, read(y, i), read(residual, i));
+      const T g = add(widen(dy[i]), read(x, i), read(y, i), read(residual, i), channel, state);
       if (dresidual != nullptr) dresidual[i] = round_to<S>(g);
-      state.g += static_cast<double>(g);
-      if (x != nullptr)
-        state.gx =
-            fma(static_cast<double>(g), static_cast<double>(at - gradient.by.mean[c]), state.gx);
     }
     return state;
+  }
+  static constexpr int kPack = Pack<S>::kCount;
+  __device__ void fold_pack(int64_t, int64_t c, int64_t first, int64_t units, int64_t step,
+                            State (&states)[kPack]) const {
+    BRIM_UNROLL
+    for (State& state : states) state = {0, 0};
+    const ByPack<S> channels(gradient.by, c, pixels.channels);
+    for (int64_t p = first; p < units; p += step) {
+      const int64_t i = p * pixels.channels + c;
+      const Pack<S> from_dy = load(dy, i), from_x = load(x, i), from_y = load(y, i),
+                    from_residual = load(residual, i);
+      Pack<S> made;
+      ByPack<S> channel = channels;
+      BRIM_UNROLL
+      for (int k = 0; k < kPack; ++k, channel.next())
+        made.of[k] = round_to<S>(add(widen(from_dy.of[k]), widen(from_x.of[k]), widen(from_y.of[k]),
+                                     widen(from_residual.of[k]), channel, states[k]));
+      if (dresidual != nullptr) made.store(dresidual + i);
+    }
+  }
+  __device__ static Pack<S> load(const S* from, int64_t i) {
+    return Pack<S>::load(from == nullptr ? from : from + i);
+  }
+  /// What it adds: g of an element.
+  template <class Channel>
+  __device__ T add(T from_dy, T from_x, T from_y, T from_residual, const Channel& channel,
+                   State& state) const {
+    const T g = gradient(channel, from_dy, from_x, from_y, from_residual);
+    state.g += static_cast<double>(g);
+    if (x != nullptr)
+      state.gx =
+          fma(static_cast<double>(g), static_cast<double>(from_x - channel.mean()), state.gx);
+    return g;
   }
   __device__ static void join(State& state, const State& later) {
     state.g += later.g;
@@ -263,7 +375,7 @@ struct GradientSums {
 };
 
 /// dx of dy, x, y and the residual.
-template <class T>
+template <class T, class Channel>
 struct WriteGradient {
   Gradient<T> gradient;
   int64_t channels;
@@ -273,15 +385,13 @@ struct WriteGradient {
     const WriteGradient& how;
     Channel channel;
     __device__ T operator()(T dy, T x, T y, T residual) const {
-      const Coefficients<T>& by = how.gradient.by;
-      const int64_t c = channel.c;
-      T dx = by.scale[c] * how.gradient(c, dy, x, y, residual);
-      if (how.training) dx += fma(x - by.mean[c], by.slope[c], by.level[c]);
+      T dx = channel.scale() * how.gradient(channel, dy, x, y, residual);
+      if (how.training) dx += fma(x - channel.mean(), channel.slope(), channel.level());
       return dx;
     }
     __device__ void next() { channel.next(); }
   };
-  __device__ Element from(int64_t i) const { return {*this, {i, channels}}; }
+  __device__ Element from(int64_t i) const { return {*this, {gradient.by, i, channels}}; }
 };
 
 template <class S>
@@ -303,8 +413,13 @@ void write_dx(const KernelCall& call, const BatchNormAttributes& by,
     from = dresidual.as<S>();
     y = residual = nullptr;
   }
-  map_from(call, dy.numel(), WriteGradient<Compute<S>>{gradient, Pixels(dy).channels, by.training},
-           "batch_norm_backward", call.out[0].as<S>(), from, call.in[1].as<S>(), y, residual);
+  const S* x = call.in[1].as<S>();
+  S* dx = call.out[0].as<S>();
+  const int64_t channels = Pixels(dy).channels;
+  choose_coefficients<S>(channels, {dx, from, x, y, residual}, [&]<class Channel>() {
+    map_from(call, dy.numel(), WriteGradient<Compute<S>, Channel>{gradient, channels, by.training},
+             "batch_norm_backward", dx, from, x, y, residual);
+  });
 }
 
 template <class S>
@@ -324,12 +439,14 @@ void backward(const KernelCall& call, const BatchNormAttributes& by) {
   const Gradient<T> gradient{coefficients, by.activation, from_y, residual.present};
   if (call.out[1].present || call.out[2].present || call.out[3].present ||
       (call.out[0].present && by.training))
-    reduce("batch_norm_backward", call, pixels.plan(),
-           GradientSums<S>{gradient, call.in[0].as<S>(), x.as<S>(), y.as<S>(), residual.as<S>(),
-                           pixels, mean.as<double>(), variance.as<double>(), Values<S>(weight),
-                           by.epsilon, Values<S>(call.out[1]), Values<S>(call.out[2]),
-                           call.out[3].as<S>()},
-           partial);
+    reduce_columns<S>(
+        "batch_norm_backward", call, pixels.plan(),
+        {call.in[0].as<S>(), x.as<S>(), y.as<S>(), residual.as<S>(), call.out[3].as<S>()},
+        GradientSums<S>{gradient, call.in[0].as<S>(), x.as<S>(), y.as<S>(), residual.as<S>(),
+                        pixels, mean.as<double>(), variance.as<double>(), Values<S>(weight),
+                        by.epsilon, Values<S>(call.out[1]), Values<S>(call.out[2]),
+                        call.out[3].as<S>()},
+        partial);
   if (call.out[0].present) write_dx<S>(call, by, gradient);
 }
 

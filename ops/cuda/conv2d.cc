@@ -62,8 +62,9 @@ int64_t scratch(const KernelCall& call, const Conv2dOptions& options) {
   const ConvShape& shape = described.shape;
   if (is_empty(shape)) return 0;
   if (shape.is_depthwise())
-    return pass == ConvPass::backward_weight ? depthwise_backward_weight_scratch<T>(shape) : 0;
-  if (is_bound(call.device)) return workspace_scratch(kWorkspaceCap);
+    return pass == ConvPass::backward_weight ? depthwise_backward_weight_scratch<T>(shape)
+                                             : depthwise_scratch<T>(shape);
+  if (is_elsewhere(call.device)) return workspace_scratch(planned_workspace(described));
   const Device device = device_meant(call.device);
   DeviceScope scope(device);
   return workspace_scratch(workspace_bytes(find_convolution(described, device, purpose_of(call))));
@@ -95,7 +96,7 @@ bool suits(const KernelCall& call, const Conv2dOptions& options) {
   const ConvolutionCall described = describe<pass>(call, options);
   if (is_empty(described.shape) || described.shape.is_depthwise()) return true;
   if (bias_of(call).present && (!described.bias || described.alignment < 16)) return false;
-  if (is_bound(call.device)) return true;
+  if (is_elsewhere(call.device)) return has_planned_engine(described);
   const Device device = device_meant(call.device);
   DeviceScope scope(device);
   return has_convolution(described, device, purpose_of(call));

@@ -5,11 +5,15 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <utility>
 
+#include "brim/base/cuda/devices.h"
 #include "brim/base/cuda/error.h"
 #include "brim/ops/cuda/engine.cuh"
 #include "brim/ops/cuda/engine_kind.h"
+#include "brim/ops/cuda/failed_for.h"
 #include "brim/ops/cuda/without.h"
+#include "brim/ops/cuda/workspace.h"
 
 namespace brim::cuda {
 namespace {
@@ -33,10 +37,13 @@ class Convolution {
       : call_(call),
         handle_(cudnn_handle(device)),
         graph_(call),
-        engine_(select_engine(call, graph_, {}, selection_for(call, device, purpose))) {}
+        engine_(select_engine(call, graph_, device_properties(device),
+                              selection_for(call, device, purpose))) {}
 
   int64_t workspace_bytes() const { return engine_.choice.workspace; }
-  void run(const ConvolutionBuffers& buffers) const { execute(call_, handle_, engine_, buffers); }
+  void run(const ConvolutionBuffers& buffers) const {
+    run_for([this] { return name_of(call_); }, [&] { execute(call_, handle_, engine_, buffers); });
+  }
 
  private:
   ConvolutionCall call_;
@@ -101,20 +108,56 @@ std::string name_of(const ConvolutionCall& call) {
       call.allow_tf32 ? " tf32" : "", call.benchmark ? " benchmark" : "");
 }
 
+namespace {
+
+bool has_cudnn() {
+  static const bool here = [] {
+    try {
+      cudnn();
+      return true;
+    } catch (const MissingLibraryError&) {
+      return false;
+    }
+  }();
+  return here;
+}
+
+std::string kind_of(std::string_view gpu, int major, int minor) {
+  return fmt::format("{}, {}.{}, cuDNN {}", gpu, major, minor, cudnn().version());
+}
+
+}  // namespace
+
 std::string engine_kind(Device device) {
   static std::mutex mutex;
   static auto* kinds = new std::map<int, std::string>;
   std::lock_guard lock(mutex);
+  if (const StandIn& planned = stand_in(); !planned.is_here)
+    return planned.description == nullptr || !has_cudnn()
+               ? ""
+               : kind_of(planned.description->name, planned.description->major,
+                         planned.description->minor);
   if (auto found = kinds->find(device.index); found != kinds->end()) return found->second;
+  if (!why_no_device().empty()) return "";
   try {
-    const size_t version = cudnn().version();
+    cudnn();  // before a device is asked for
     cudaDeviceProp properties;
     check(cudaGetDeviceProperties(&properties, device.index), "cudaGetDeviceProperties");
-    return (*kinds)[device.index] = fmt::format("{}, {}.{}, cuDNN {}", properties.name,
-                                                properties.major, properties.minor, version);
-  } catch (const DeviceError&) {
+    return (*kinds)[device.index] = kind_of(properties.name, properties.major, properties.minor);
+  } catch (const MissingLibraryError&) {
     return "";
   }
+}
+
+std::string properties_json(Device device) {
+  const CudnnDescriptor properties = device_properties(device);
+  std::string text(1 << 16, '\0');
+  int64_t count = 0;
+  check_cudnn(cudnn().get_attribute(properties.get(), CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                                    CUDNN_TYPE_CHAR, std::ssize(text), &count, text.data()),
+              "cudnnBackendGetAttribute");
+  text.resize(text.find('\0'));
+  return text;
 }
 
 const Convolution& find_convolution(const ConvolutionCall& call, Device device, AskedFor purpose) {
@@ -123,13 +166,35 @@ const Convolution& find_convolution(const ConvolutionCall& call, Device device, 
   Key key = key_of(call, device);
   std::lock_guard lock(mutex);
   auto found = cache->find(key);
-  if (found == cache->end()) found = cache->emplace(key, Convolution(call, device, purpose)).first;
-  return found->second;
+  if (found != cache->end()) return found->second;
+  return choose_for([&] { return name_of(call); },
+                    [&]() -> const Convolution& {
+                      return cache->emplace(key, Convolution(call, device, purpose)).first->second;
+                    });
 }
 
 bool has_convolution(const ConvolutionCall& call, Device device, AskedFor purpose) {
   static auto* without = new Without<Key>;
   return without->finds(key_of(call, device), [&] { find_convolution(call, device, purpose); });
+}
+
+int64_t planned_workspace(const ConvolutionCall& call) {
+  using Asked = std::pair<const GpuDescription*, Key>;
+  static std::mutex mutex;
+  static auto* known = new std::map<Asked, int64_t>;
+  const GpuDescription* gpu = stand_in().description;
+  if (gpu == nullptr || call.benchmark || !has_cudnn()) return kWorkspaceCap;
+  std::lock_guard lock(mutex);
+  const Asked asked{gpu, key_of(call, stand_in().device)};
+  if (const auto found = known->find(asked); found != known->end()) return found->second;
+  return known->emplace(asked, choose_engine(call, to_json(*gpu)).workspace).first->second;
+}
+
+bool has_planned_engine(const ConvolutionCall& call) {
+  using Asked = std::pair<const GpuDescription*, Key>;
+  static auto* without = new Without<Asked>;
+  return without->finds({stand_in().description, key_of(call, stand_in().device)},
+                        [&] { planned_workspace(call); });
 }
 
 int64_t workspace_bytes(const Convolution& convolution) { return convolution.workspace_bytes(); }
@@ -140,11 +205,15 @@ void run(const Convolution& convolution, const ConvolutionBuffers& buffers) {
 
 EngineChoice choose_engine(const ConvolutionCall& call, const std::string& properties,
                            EngineTable* table, const EngineTimer& timer) {
-  ConvolutionGraph graph(call);
   EngineTable unused;
   EngineSelection selection{.table = table != nullptr ? *table : unused};
   if (timer) selection.make_timer = [&](const std::vector<Engine>&) { return timer; };
-  return select_engine(call, graph, device_properties(properties), selection).choice;
+  return choose_for(
+      [&] { return name_of(call); },
+      [&] {
+        const ConvolutionGraph graph(call);
+        return select_engine(call, graph, device_properties(properties), selection).choice;
+      });
 }
 
 }  // namespace brim::cuda

@@ -37,15 +37,25 @@ enum class AskedFor { run, plan };
 class Convolution;
 
 /// The convolution on a GPU, which is the current one (`DeviceScope`). Thread safe. Throws
-/// `DeviceError` where cuDNN is missing, has no such engine, or fails.
+/// `MissingLibraryError` without cuDNN, `UnsupportedError` where it has no such engine, and
+/// `DeviceError` where it fails.
 const Convolution& find_convolution(const ConvolutionCall& call, Device device,
                                     AskedFor purpose = AskedFor::run);
 
-/// Whether `find_convolution` has one.
+/// Whether `find_convolution` has one; throws where it fails.
 bool has_convolution(const ConvolutionCall& call, Device device, AskedFor purpose = AskedFor::run);
 
 /// Bytes, at most `kWorkspaceCap`.
 int64_t workspace_bytes(const Convolution& convolution);
+
+/// `workspace_bytes` on the GPU that this thread plans for and that is not here (base/stand_in.h),
+/// by its description; where there is none, no cuDNN to ask, or the fastest engine is wanted, which
+/// only the GPU knows, `kWorkspaceCap`, a bound. Thread
+/// safe. Throws as `find_convolution`.
+int64_t planned_workspace(const ConvolutionCall& call);
+
+/// Whether `planned_workspace` has an engine; throws where cuDNN fails.
+bool has_planned_engine(const ConvolutionCall& call);
 
 /// forward: x, weight -> y. backward_data: dy, weight -> dx. backward_weight: x, dy -> dweight.
 struct ConvolutionBuffers {

@@ -44,9 +44,15 @@ class CudnnDescriptor {
     set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &descriptor);
   }
 
-  /// After the last attribute. The status says whether the library can do it.
-  cudnnStatus_t try_finalize() { return cudnn().finalize(get()); }
-  void finalize() { check_cudnn(try_finalize(), "cudnnBackendFinalize"); }
+  /// After the last attribute.
+  void finalize() { check_cudnn(cudnn().finalize(get()), "cudnnBackendFinalize"); }
+  /// As `finalize`; false where the library has nothing for it.
+  bool finalize_if_supported() {
+    const cudnnStatus_t status = cudnn().finalize(get());
+    if (is_unsupported(status)) return false;
+    check_cudnn(status, "cudnnBackendFinalize");
+    return true;
+  }
 
   int64_t get_int64(cudnnBackendAttributeName_t name) const {
     int64_t value = 0, count = 0;

@@ -10,6 +10,11 @@
 
 namespace brim::cuda {
 
+/// Bytes for `depthwise` and for `depthwise_backward_data`: the weights in the order in which they
+/// are read.
+template <class S>
+int64_t depthwise_scratch(const ConvShape& shape);
+
 /// y = conv2d(x, weight, bias); the bias may be absent. Of S, halves too; sums begin with the bias,
 /// are in what S is computed in, and rounded once.
 template <class S>

@@ -143,7 +143,7 @@ void sum_strips(const KernelCall& call, const ConvShape& shape, const View& x, c
   const WeightPlan& plan = scratch.plan;
   const size_t threads = size_t{plan.width} * plan.rows * kWindow;
   launch_kernel("depthwise_backward_weight", weight_kernel<S, kWindow, kStride>,
-                {static_cast<unsigned>(plan.tiles * plan.pieces),
+                {grid_size("depthwise_backward_weight", plan.tiles * plan.pieces),
                  {plan.width, plan.rows, kWindow},
                  threads * kWindow * sizeof(double)},
                 call.stream, RowSums<S, kWindow, kStride>{shape, x.as<S>(), dy.as<S>()}, plan,

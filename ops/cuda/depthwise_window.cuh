@@ -4,46 +4,32 @@
 // either path a thread has one channel, or a pack of neighbouring ones.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
-#include "brim/core/cuda/vector.cuh"
 #include "brim/ops/conv_shape.h"
-
-// Before a loop over an array that is to stay in registers.
-#ifdef __CUDACC__
-#define BRIM_UNROLL _Pragma("unroll")
-#else
-#define BRIM_UNROLL
-#endif
+#include "brim/ops/cuda/channels.cuh"
 
 namespace brim::cuda {
 
-/// One channel where there might be a `Pack` of them.
-template <class S>
-struct Single {
-  using Element = S;
-  static constexpr int kCount = 1;
-  S of[kCount];
-
-  /// Of null: zero.
-  __device__ static Single load(const S* from) {
-    return from == nullptr ? Single{} : Single{{*from}};
-  }
-  __device__ void store(S* to) const { *to = of[0]; }
-};
-
 /// Outputs along a row that a thread has, of channels P: as many as registers hold.
 template <class P>
-inline constexpr int kStrip = P::kCount > 4 ? 2 : 4;
+constexpr int outputs_of_strip(int window, int stride) {
+  if (P::kCount == 1) return 4;
+  if (window == 3) return P::kCount > 4 ? 2 : 4;
+  if (P::kCount > 4) return 1;
+  return stride == 1 ? 4 : 2;
+}
+template <class P, int kWindow = 3, int kStride = 1>
+inline constexpr int kStrip = outputs_of_strip<P>(kWindow, kStride);
 
 /// Inputs under a strip of outputs.
 template <class P, int kWindow, int kStride>
-inline constexpr int kStretch = (kStrip<P> - 1) * kStride + kWindow;
+inline constexpr int kStretch = (kStrip<P, kWindow, kStride> - 1) * kStride + kWindow;
 
-template <class P>
+template <class P, int kWindow = 3, int kStride = 1>
 __host__ __device__ int64_t strips_of(int64_t width) {
-  return (width + kStrip<P> - 1) / kStrip<P>;
+  constexpr int64_t kOutputs = kStrip<P, kWindow, kStride>;
+  return (width + kOutputs - 1) / kOutputs;
 }
 
 /// Fills `line` with the `kCount` pixels of some channels from column `first` of a row on; zero
@@ -56,17 +42,6 @@ __device__ void load_line(const typename P::Element* row, int64_t first, int64_t
     const int64_t column = first + i;
     line[i] = P::load(column >= 0 && column < width ? row + column * channels : nullptr);
   }
-}
-
-/// Calls `body<Pack<S>>()` where packs fill the channels of these images, else `body<Single<S>>()`,
-/// which has the same results.
-template <class S, class Body>
-void choose_channels(int64_t channels, std::initializer_list<const S*> images, const Body& body) {
-  const bool fits = channels % Pack<S>::kCount == 0;
-  if (fits && std::ranges::all_of(images, is_aligned))
-    body.template operator()<Pack<S>>();
-  else
-    body.template operator()<Single<S>>();
 }
 
 /// Calls `fast<window, stride>()` where the shape has a fast path, else `other()`.

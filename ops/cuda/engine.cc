@@ -35,8 +35,8 @@ std::vector<CudnnDescriptor> configs_of(const ConvolutionGraph& graph, cudnnBack
   CudnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get());
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-  if (device.get() != nullptr) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
-  if (heuristics.try_finalize() != CUDNN_STATUS_SUCCESS) return {};  // none of this mode
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
+  if (!heuristics.finalize_if_supported()) return {};  // none of this mode
   return descriptors_of(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                         CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, kMaxConfigs);
 }
@@ -73,10 +73,8 @@ bool complete(Engine& engine, const ConvolutionCall& call, const CudnnDescriptor
   if (!is_acceptable(notes_of(described), call.dtype, call.allow_tf32)) return false;
   engine.plan = CudnnDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   engine.plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine.config);
-  if (device.get() != nullptr) engine.plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
-  const cudnnStatus_t status = engine.plan.try_finalize();
-  if (is_allocation_failure(status)) check_cudnn(status, "cudnnBackendFinalize");
-  if (status != CUDNN_STATUS_SUCCESS) return false;
+  engine.plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
+  if (!engine.plan.finalize_if_supported()) return false;
   engine.choice = {.engine = described.get_int64(CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
                    .knobs = knobs_of(engine.config),
                    .workspace = engine.plan.get_int64(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)};
@@ -84,9 +82,9 @@ bool complete(Engine& engine, const ConvolutionCall& call, const CudnnDescriptor
 }
 
 CudnnDescriptor make_knob(const EngineKnob& knob) {
-  expect<DeviceError>(knob.type >= 0 && knob.type < CUDNN_KNOB_TYPE_COUNTS, "cudnn",
-                      "expected a knob from 0 to {}, got {}", CUDNN_KNOB_TYPE_COUNTS - 1,
-                      knob.type);
+  expect<BadParameterError>(knob.type >= 0 && knob.type < CUDNN_KNOB_TYPE_COUNTS, "cudnn",
+                            "expected a knob from 0 to {}, got {}", CUDNN_KNOB_TYPE_COUNTS - 1,
+                            knob.type);
   const auto type = static_cast<cudnnBackendKnobType_t>(knob.type);
   CudnnDescriptor descriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
@@ -101,7 +99,7 @@ Engine configured(const ConvolutionGraph& graph, const CudnnDescriptor& device,
   CudnnDescriptor described(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   described.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.get());
   described.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, kept.engine);
-  if (device.get() != nullptr) described.set(CUDNN_ATTR_ENGINE_DEVICEPROP, device);
+  described.set(CUDNN_ATTR_ENGINE_DEVICEPROP, device);
   described.finalize();
   Engine engine{.config = CudnnDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
   engine.config.set(CUDNN_ATTR_ENGINECFG_ENGINE, described);
@@ -131,8 +129,15 @@ std::array<int64_t, 4> argument_numbers(ConvPass pass) {
 
 }  // namespace
 
+CudnnDescriptor device_properties(Device device) {
+  CudnnDescriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  const int32_t number = device.index;
+  properties.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &number);
+  properties.finalize();
+  return properties;
+}
+
 CudnnDescriptor device_properties(const std::string& json) {
-  if (json.empty()) return {};
   CudnnDescriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
              static_cast<int64_t>(json.size() + 1), json.c_str());
@@ -152,11 +157,7 @@ std::vector<Engine> find_engines(const ConvolutionCall& call, const ConvolutionG
     }
   }
   if (!engines.empty()) return engines;
-  const ConvShape& s = call.shape;
-  raise<DeviceError>("conv2d",
-                     "cuDNN has no deterministic engine in full precision for {} x [{},{},{},{}] "
-                     "with weight [{},{},{},{}]",
-                     call.dtype, s.n, s.h, s.w, s.c, s.k, s.r, s.s, s.group_channels());
+  raise<UnsupportedError>("conv2d", "cuDNN has no deterministic engine in full precision");
 }
 
 std::optional<Engine> rebuild_engine(const ConvolutionCall& call, const ConvolutionGraph& graph,
@@ -165,9 +166,9 @@ std::optional<Engine> rebuild_engine(const ConvolutionCall& call, const Convolut
     Engine engine = configured(graph, device, kept);
     if (complete(engine, call, device) && engine.choice.workspace == kept.workspace) return engine;
     return {};
-  } catch (const AllocationError&) {
-    throw;  // what memory is left must not choose
-  } catch (const DeviceError&) {
+  } catch (const UnsupportedError&) {
+    return {};
+  } catch (const BadParameterError&) {  // of the file that it was read from
     return {};
   }
 }

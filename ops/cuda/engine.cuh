@@ -13,7 +13,9 @@
 
 namespace brim::cuda {
 
-/// A GPU that need not be there; none where the text is empty, which means the current one.
+/// What engines are chosen for: a GPU that is here, as cuDNN finds it.
+CudnnDescriptor device_properties(Device device);
+/// One that need not be here, as the text describes it.
 CudnnDescriptor device_properties(const std::string& json);
 
 /// With its plan. What an engine says of itself is in `choice`, but for `timed`.
@@ -24,7 +26,8 @@ struct Engine {
 };
 
 /// The first `most` by cuDNN's heuristics that are acceptable: deterministic, in the precision that
-/// is asked for, and with no more workspace than the cap. Throws `DeviceError` where there is none.
+/// is asked for, and with no more workspace than the cap. Throws `UnsupportedError` where there is
+/// none, `DeviceError` where the library fails: that is no answer.
 std::vector<Engine> find_engines(const ConvolutionCall& call, const ConvolutionGraph& graph,
                                  const CudnnDescriptor& device, size_t most);
 

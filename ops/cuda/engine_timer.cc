@@ -58,9 +58,7 @@ class EngineRuns {
       end_.record(stream_);
       end_.synchronize();
       return seconds_between(begin_, end_) / kRuns;
-    } catch (const AllocationError&) {
-      throw;  // what memory is left must not choose
-    } catch (const DeviceError&) {
+    } catch (const UnsupportedError&) {
       return {};  // another candidate may run
     }
   }

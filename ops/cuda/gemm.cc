@@ -7,6 +7,10 @@
 #include <utility>
 
 #include "brim/base/cuda/cublaslt.cuh"
+#include "brim/base/cuda/error.h"
+#include "brim/core/slow_launches.h"
+#include "brim/ops/cuda/failed_for.h"
+#include "brim/ops/cuda/plain_gemm.h"
 #include "brim/ops/cuda/without.h"
 #include "brim/ops/cuda/workspace.h"
 
@@ -108,24 +112,88 @@ Preference make_preference(const Gemm& gemm) {
   return preference;
 }
 
+// Results of the heuristics that are looked at. The good ones are first.
+constexpr int kAsked = 16;
+
+/// Whether parts of sums are added in one order. The preference asks for no others.
+bool adds_in_order(const cublasLtMatmulAlgo_t& algorithm) {
+  uint32_t scheme = 0;
+  size_t written = 0;
+  check_cublas(
+      cublaslt().matmul_algo_config_get_attribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+                                                  &scheme, sizeof scheme, &written),
+      "cublasLtMatmulAlgoConfigGetAttribute");
+  return scheme == CUBLASLT_REDUCTION_SCHEME_NONE ||
+         scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+}
+
+bool is_acceptable(const cublasLtMatmulHeuristicResult_t& result) {
+  if (result.state == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  check_cublas(result.state, "cublasLtMatmulAlgoGetHeuristic");
+  return static_cast<int64_t>(result.workspaceSize) <= kWorkspaceCap && adds_in_order(result.algo);
+}
+
+std::string name_of(const Gemm& gemm) {
+  return fmt::format("{} {} product{} [{},{}] by [{},{}]{}", gemm.count, to_string(gemm.dtype),
+                     gemm.count == 1 ? "" : "s", gemm.m, gemm.k, gemm.k, gemm.n,
+                     gemm.bias ? " with a bias" : "");
+}
+
 }  // namespace
 
 class GemmPlan {
  public:
-  GemmPlan(const Gemm& gemm, Device device)
-      : gemm_(gemm), desc_(make_desc(gemm, reinterpret_cast<const void*>(gemm.alignment))) {
-    GemmLayout layout(gemm);
-    left_ = make_layout(gemm, layout.left, gemm.distance_b);
-    right_ = make_layout(gemm, layout.right, gemm.distance_a);
-    result_ = make_layout(gemm, layout.result, gemm.distance_y);
-    Preference preference = make_preference(gemm);
+  GemmPlan(const Gemm& gemm, Device device) : gemm_(gemm) {
+    const auto name = [this] { return name_of(gemm_); };
+    choose_for(name, [&] { describe(); });
     handle_ = cublaslt_handle(device);  // the first that needs a GPU
-    choose(preference.get());
+    choose_for(name, [&] { choose(); });
   }
 
   int64_t workspace_bytes() const { return static_cast<int64_t>(chosen_.workspaceSize); }
 
   void run(const GemmBuffers& buffers, void* stream) const {
+    if (is_plain_) return run_plain(buffers, stream);
+    run_for([this] { return name_of(gemm_); }, [&] { run_library(buffers, stream); });
+  }
+
+ private:
+  void describe() {
+    const GemmLayout layout(gemm_);
+    desc_ = make_desc(gemm_, reinterpret_cast<const void*>(gemm_.alignment));
+    left_ = make_layout(gemm_, layout.left, gemm_.distance_b);
+    right_ = make_layout(gemm_, layout.right, gemm_.distance_a);
+    result_ = make_layout(gemm_, layout.result, gemm_.distance_y);
+  }
+
+  /// The first that is acceptable; without one a plain kernel, which rounds halves too often.
+  void choose() {
+    std::array<cublasLtMatmulHeuristicResult_t, kAsked> results{};
+    const Preference preference = make_preference(gemm_);
+    int found = 0;
+    const cublasStatus_t status = cublaslt().matmul_algo_get_heuristic(
+        handle_, desc_.get(), left_.get(), right_.get(), result_.get(), result_.get(),
+        preference.get(), kAsked, results.data(), &found);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+      found = 0;
+    else
+      check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+    for (int i = 0; i < found; ++i)
+      if (is_acceptable(results[static_cast<size_t>(i)])) {
+        chosen_ = results[static_cast<size_t>(i)];
+        return;
+      }
+    is_plain_ = !is_low_precision(gemm_.dtype);
+    expect<UnsupportedError>(is_plain_, "cublasLt", "no algorithm that adds in one order");
+  }
+
+  void run_plain(const GemmBuffers& buffers, void* stream) const {
+    note_slow_launch("matmul", "by a plain kernel");
+    const bool wide = gemm_.dtype == Dtype::float64;
+    (wide ? plain_gemm<double> : plain_gemm<float>)(gemm_, buffers, stream);
+  }
+
+  void run_library(const GemmBuffers& buffers, void* stream) const {
     MatmulDesc with_bias;  // not in the plan, which other threads use too
     if (gemm_.bias) with_bias = make_desc(gemm_, buffers.bias);
     cublasLtMatmulDesc_t desc = with_bias ? with_bias.get() : desc_.get();
@@ -144,24 +212,12 @@ class GemmPlan {
         "cublasLtMatmul");
   }
 
- private:
-  void choose(cublasLtMatmulPreference_t preference) {
-    int found = 0;
-    cublasStatus_t status = cublaslt().matmul_algo_get_heuristic(
-        handle_, desc_.get(), left_.get(), right_.get(), result_.get(), result_.get(), preference,
-        1, &chosen_, &found);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0))
-      raise<DeviceError>("cublasLt", "no algorithm for a {} product [{},{}] by [{},{}]",
-                         gemm_.dtype, gemm_.m, gemm_.k, gemm_.k, gemm_.n);
-    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
-    check_cublas(chosen_.state, "cublasLtMatmulAlgoGetHeuristic");
-  }
-
   Gemm gemm_;
   cublasLtHandle_t handle_ = nullptr;
   MatmulDesc desc_;
   Layout left_, right_, result_;
   cublasLtMatmulHeuristicResult_t chosen_{};
+  bool is_plain_ = false;
 };
 
 const GemmPlan& find_plan(const Gemm& gemm, Device device) {

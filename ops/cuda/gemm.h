@@ -48,11 +48,13 @@ struct GemmLayout {
 
 class GemmPlan;
 
-/// The algorithm for these sizes on a GPU. Thread safe. Throws `DeviceError` where cuBLASLt is
-/// missing, has no algorithm, or fails.
+/// The algorithm for these sizes on a GPU: the first that cuBLASLt proposes which adds in one
+/// order; of float32 and float64 without one, brim's own (plain_gemm.h). Thread safe. Throws
+/// `MissingLibraryError` without cuBLASLt, `UnsupportedError` for halves that it has no such
+/// algorithm for, and `DeviceError` where it fails.
 const GemmPlan& find_plan(const Gemm& gemm, Device device);
 
-/// Whether `find_plan` has one.
+/// Whether `find_plan` has one; throws where it fails.
 bool has_plan(const Gemm& gemm, Device device);
 
 /// Bytes, at most `kWorkspaceCap`.

@@ -80,7 +80,7 @@ int64_t workspace_of(const Products& products, Device device) {
 int64_t matmul_scratch(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
   Products products(call, attributes);
   if (products.is_empty()) return 0;
-  if (is_bound(call.device)) return workspace_scratch(kWorkspaceCap);
+  if (is_elsewhere(call.device)) return workspace_scratch(kWorkspaceCap);
   const Device device = device_meant(call.device);
   DeviceScope scope(device);
   return workspace_scratch(workspace_of(products, device));
@@ -117,7 +117,7 @@ void matmul_kernel(const KernelCall& call, const kernel::MatmulAttributes& attri
 bool suits(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
   const Products products(call, attributes);
   if (products.batch.count() * products.size_y() != call.out[0].numel()) return false;
-  if (products.is_empty() || is_bound(call.device)) return true;
+  if (products.is_empty() || is_elsewhere(call.device)) return true;
   const Device device = device_meant(call.device);
   DeviceScope scope(device);
   return has_plan(products.at(products.batch.at(0)), device);

@@ -1,6 +1,6 @@
-// Stands in for what cuBLASLt and cuDNN compute where kernels are emulated: nothing, unless a test
-// gives something. An op that wants one of them says so, as where its kernel is not in the table:
-// convolutions when they are asked for, since depthwise ones are brim's own.
+// Stands in for what cuDNN computes where kernels are emulated: nothing, unless a test gives
+// something. An op that wants it says so, as where its kernel is not in the table: when it is asked
+// for, since depthwise convolutions are brim's own.
 #include "brim/ops/cuda/no_libraries.h"
 
 #include <deque>
@@ -24,11 +24,11 @@ PlainConvolution plain = nullptr;
 
 void set_plain_convolution(PlainConvolution convolve) { plain = convolve; }
 
-void register_matmul() {}
-
 void warm_up(Device, std::span<const Dtype>) {}
 
 std::string engine_kind(Device) { return ""; }
+
+std::string properties_json(Device) { return ""; }
 
 const Convolution& find_convolution(const ConvolutionCall& call, Device device, AskedFor) {
   expect<DtypeError>(plain != nullptr, "conv2d",
@@ -38,6 +38,10 @@ const Convolution& find_convolution(const ConvolutionCall& call, Device device, 
 }
 
 bool has_convolution(const ConvolutionCall&, Device, AskedFor) { return false; }  // of halves
+
+int64_t planned_workspace(const ConvolutionCall&) { return 0; }
+
+bool has_planned_engine(const ConvolutionCall&) { return false; }  // of halves
 
 int64_t workspace_bytes(const Convolution&) { return 0; }
 

@@ -12,4 +12,9 @@ void warm_up(Device device, std::span<const Dtype>) { require_device("cuda", dev
 
 std::string engine_kind(Device) { return ""; }
 
+std::string properties_json(Device device) {
+  require_device("cuda", device);
+  return "";
+}
+
 }  // namespace brim::cuda

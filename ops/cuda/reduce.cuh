@@ -9,12 +9,16 @@
 //   State fold(kept, column, first, units, step)   of units first, first + step, ... < units
 //   static void join(State& state, const State& later)   not of neighbours: order by index yourself
 //   void finish(kept, column, const State&)   writes the result
+// and, where it can read kPack neighbouring columns at once (reduce_packs),
+//   void fold_pack(kept, column, first, units, step, State (&)[kPack])   as `fold`, for each of
+//   them
 #pragma once
 
 #include <algorithm>
 
 #include "brim/base/cuda/launch.cuh"
 #include "brim/core/launch.h"
+#include "brim/ops/cuda/channels.cuh"
 #include "brim/ops/reduced_axes.h"
 
 namespace brim::cuda {
@@ -42,6 +46,16 @@ struct ReducePlan {
 
   int64_t rows() const { return threads / width; }
   int64_t blocks() const { return kept * tiles * pieces; }
+  /// Threads along x where each has `pack` columns, and how often so many are wanted.
+  unsigned pack_width(int pack) const {
+    unsigned packs = 1;
+    while (packs < width && packs * pack < columns) packs *= 2;
+    return packs;
+  }
+  __host__ __device__ int64_t pack_tiles(int pack, unsigned threads_of_row) const {
+    const int64_t of_tile = int64_t{threads_of_row} * pack;
+    return (columns + of_tile - 1) / of_tile;
+  }
 };
 
 /// Where the elements are that a reduction over any axes goes through.
@@ -95,6 +109,39 @@ __global__ void reduce_kernel(R reduction, ReducePlan plan, typename R::State* p
     partial[(kept * plan.pieces + piece) * plan.columns + column] = states[at];
 }
 
+/// As `reduce_kernel`, with kPack columns for each thread along x: the same cuts of the units, and
+/// so the same bits.
+template <class R>
+__global__ void reduce_packs_kernel(R reduction, ReducePlan plan, typename R::State* partial) {
+  constexpr int kPack = R::kPack;
+  auto* states = shared_memory<typename R::State>();
+  const int64_t tiles = plan.pack_tiles(kPack, blockDim.x), block = blockIdx.x;
+  const int64_t piece = block % plan.pieces, tile = block / plan.pieces % tiles;
+  const int64_t kept = block / plan.pieces / tiles;
+  const int64_t column = (tile * blockDim.x + threadIdx.x) * kPack;
+  const int64_t begin = plan.units * piece / plan.pieces;
+  const int64_t end = plan.units * (piece + 1) / plan.pieces;
+  const unsigned threads = blockDim.x * blockDim.y, at = threadIdx.y * blockDim.x + threadIdx.x;
+  const bool inside = column < plan.columns;
+  typename R::State found[kPack];
+  reduction.fold_pack(kept, inside ? column : 0, begin + threadIdx.y, inside ? end : begin,
+                      blockDim.y, found);
+  BRIM_UNROLL
+  for (int k = 0; k < kPack; ++k) states[k * threads + at] = found[k];
+  for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.y < half)
+      for (int k = 0; k < kPack; ++k)
+        R::join(states[k * threads + at], states[k * threads + at + half * blockDim.x]);
+  }
+  if (threadIdx.y != 0 || !inside) return;
+  for (int k = 0; k < kPack; ++k)
+    if (plan.pieces == 1)
+      reduction.finish(kept, column + k, states[k * threads + at]);
+    else
+      partial[(kept * plan.pieces + piece) * plan.columns + column + k] = states[k * threads + at];
+}
+
 /// One thread a result.
 template <class R>
 __global__ void join_pieces_kernel(R reduction, ReducePlan plan, const typename R::State* partial) {
@@ -114,6 +161,18 @@ typename R::State* take_partial(ScratchCursor& cursor, const ReducePlan& plan) {
                                                         : 0);
 }
 
+/// What comes after either kernel.
+template <class R>
+void join_pieces(const char* name, const KernelCall& call, const ReducePlan& plan,
+                 const R& reduction, typename R::State* partial) {
+  if (plan.pieces == 1) return;
+  const int64_t results = plan.kept * plan.columns;
+  const unsigned blocks =
+      grid_size(name, (results + ReducePlan::kThreads - 1) / ReducePlan::kThreads);
+  launch_kernel(name, join_pieces_kernel<R>, {blocks, ReducePlan::kThreads}, call.stream, reduction,
+                plan, partial);
+}
+
 /// Enqueues the reduction. Nothing is done where there are no results.
 template <class R>
 void reduce(const char* name, const KernelCall& call, const ReducePlan& plan, const R& reduction,
@@ -121,16 +180,36 @@ void reduce(const char* name, const KernelCall& call, const ReducePlan& plan, co
   if (plan.kept * plan.columns == 0) return;
   const auto rows = static_cast<unsigned>(plan.rows());
   launch_kernel(name, reduce_kernel<R>,
-                {static_cast<unsigned>(plan.blocks()),
+                {grid_size(name, plan.blocks()),
                  {plan.width, rows},
                  plan.threads * sizeof(typename R::State)},
                 call.stream, reduction, plan, partial);
-  if (plan.pieces == 1) return;
-  const int64_t results = plan.kept * plan.columns;
-  const auto blocks =
-      static_cast<unsigned>((results + ReducePlan::kThreads - 1) / ReducePlan::kThreads);
-  launch_kernel(name, join_pieces_kernel<R>, {blocks, ReducePlan::kThreads}, call.stream, reduction,
-                plan, partial);
+  join_pieces(name, call, plan, reduction, partial);
+}
+
+/// The same bits, for a multiple of kPack columns that `fold_pack` can read.
+template <class R>
+void reduce_packs(const char* name, const KernelCall& call, const ReducePlan& plan,
+                  const R& reduction, typename R::State* partial) {
+  if (plan.kept * plan.columns == 0) return;
+  const unsigned width = plan.pack_width(R::kPack), rows = static_cast<unsigned>(plan.rows());
+  launch_kernel(name, reduce_packs_kernel<R>,
+                {grid_size(name, plan.kept * plan.pack_tiles(R::kPack, width) * plan.pieces),
+                 {width, rows},
+                 size_t{width} * rows * R::kPack * sizeof(typename R::State)},
+                call.stream, reduction, plan, partial);
+  join_pieces(name, call, plan, reduction, partial);
+}
+
+/// `reduce_packs` where packs fill the channels of these buffers, else `reduce`.
+template <class S, class R>
+void reduce_columns(const char* name, const KernelCall& call, const ReducePlan& plan,
+                    std::initializer_list<const S*> buffers, const R& reduction,
+                    typename R::State* partial) {
+  if (packs_fill<S>(plan.columns, buffers))
+    reduce_packs(name, call, plan, reduction, partial);
+  else
+    reduce(name, call, plan, reduction, partial);
 }
 
 }  // namespace brim::cuda

@@ -10,8 +10,8 @@ namespace brim::cuda {
 /// Algorithms that want more bytes are not considered.
 inline constexpr int64_t kWorkspaceCap = int64_t{64} << 20;
 
-/// Whether a GPU is planned for that is not here: its libraries cannot be asked what they want.
-inline bool is_bound(Device device) { return device.is_meta() && !stand_in().is_here; }
+/// Whether a GPU is planned for that is not here.
+inline bool is_elsewhere(Device device) { return device.is_meta() && !stand_in().is_here; }
 
 /// `bytes` on a boundary of 256, which the libraries want and an account does not promise.
 inline char* take_workspace(ScratchCursor& cursor, int64_t bytes) {

@@ -6,6 +6,7 @@
 
 #include "brim/base/cuda/context.h"
 #include "brim/base/cuda/devices.h"
+#include "brim/base/cuda/error.h"
 #include "brim/base/error.h"
 #include "brim/tests/support/cuda_emulator/troubles.h"
 
@@ -30,10 +31,14 @@ TEST_CASE("cuda context: a GPU without room for it is named, and may be tried ag
       DeviceError);
   cuda::emulator::refuse_context(false);
   CHECK_FALSE(cuda::context_growth(Device::cuda(), 0));  // there is none yet
+  // What fails while it warms up would stay, and be put on another op.
+  CHECK_THROWS_WITH_AS(
+      cuda::open_context(Device::cuda(), [] { raise<DeviceError>("cuda", "a kernel failed"); }),
+      "cuda: a kernel failed", DeviceError);
   int warmed = 0;
   const cuda::Context context = cuda::open_context(Device::cuda(), [&] {
     ++warmed;
-    raise<DeviceError>("cudnn", "is not there");
+    raise<cuda::MissingLibraryError>("cudnn", "is not there");
   });
   CHECK(context.is_measured);
   CHECK(context.bytes == 0);

@@ -33,7 +33,7 @@ Copy copy_of(const DeviceBatch& batch, int64_t first) {
 }  // namespace
 
 TEST_CASE("slots are pinned and charged as input, until the last batch is gone") {
-  const auto host = memory::pinned_account(kCap, "direct");
+  const auto host = memory::pinned_account(Device::cuda(), kCap, "direct");
   std::optional<Batch> last;
   {
     Loader loader(std::make_shared<Fake>(20), options_on(host));
@@ -64,8 +64,8 @@ TEST_CASE("where no memory can be pinned batches are the same, from plain memory
     CHECK(emulator::pinned_bytes() == 0);
     CHECK(epoch_of(loader, 1) == expected);
   };
-  check(memory::pinned_account(1024, "direct"), "free 1 KiB");
-  const auto host = memory::pinned_account(kCap, "direct");
+  check(memory::pinned_account(Device::cuda(), 1024, "direct"), "free 1 KiB");
+  const auto host = memory::pinned_account(Device::cuda(), kCap, "direct");
   host->fail_nth(1);
   check(host, "injected fault");
   for (int error : {2, 801}) {  // want of memory, and what the driver may have besides
@@ -81,7 +81,8 @@ TEST_CASE("a GPU that copies late has every batch as it was, though each was rel
   Loader plain(dataset, options_of(4, 0));
   const auto expected = epoch_of(plain, 0);
   for (int workers : {0, 2}) {
-    LoaderOptions options = options_on(memory::pinned_account(kCap, "direct"), workers);
+    LoaderOptions options =
+        options_on(memory::pinned_account(Device::cuda(), kCap, "direct"), workers);
     options.slots = 2;
     Loader loader(dataset, options);
     std::vector<DeviceBatch> batches;
@@ -98,7 +99,7 @@ TEST_CASE("a GPU that copies late has every batch as it was, though each was rel
 }
 
 TEST_CASE("without a slot to hold, a copy is complete when it returns") {
-  const auto host = memory::pinned_account(kCap, "direct");
+  const auto host = memory::pinned_account(Device::cuda(), kCap, "direct");
   Loader loader(std::make_shared<Fake>(8), options_on(host));
   emulator::LateScope late;
   loader.start_epoch(0);

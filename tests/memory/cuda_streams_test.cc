@@ -39,7 +39,7 @@ void fill(const memory::Block& block, int byte, int number) {
 }  // namespace
 
 TEST_CASE("cuda streams: bytes that another stream takes over are not written before it is done") {
-  auto* copy = static_cast<char*>(cuda::allocate_pinned(kBytes));
+  auto* copy = static_cast<char*>(cuda::allocate_pinned(Device::cuda(), kBytes));
   for (auto others : {emulator::OtherStreams::stay, emulator::OtherStreams::run_ahead})
     for (int first : {0, 1}) {
       CAPTURE(first);
@@ -62,7 +62,7 @@ TEST_CASE("cuda streams: bytes that another stream takes over are not written be
       CHECK(static_cast<const char*>(address)[kBytes - 1] == 2);
       account.release(after);
     }
-  cuda::free_pinned(copy);
+  cuda::free_pinned(Device::cuda(), copy);
 }
 
 TEST_CASE("cuda streams: bytes go back to the driver when the stream that used them is done") {

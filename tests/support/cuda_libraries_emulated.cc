@@ -2,13 +2,11 @@
 #include <algorithm>
 
 #include "brim/base/cuda/stream.h"
-#include "brim/core/launch.h"
 #include "brim/ops/conv_shape.h"
 #include "brim/ops/cuda/no_libraries.h"
-#include "brim/ops/matmul.h"
-#include "brim/ops/matmul_batch.h"
 #include "brim/tests/support/cuda_emulator/threads.h"
 #include "brim/tests/support/cuda_libraries.h"
+#include "brim/tests/support/plain_cublaslt.h"
 
 namespace brim::testing {
 namespace {
@@ -63,44 +61,12 @@ void convolve(const ConvolutionCall& call, const ConvolutionBuffers& buffers) {
                           [=] { convolve_now(call, buffers); });
 }
 
-/// As the tensors may be gone when it runs.
-struct MatmulViews {
-  View a, b, bias, y;
-};
-
-void matmul_now(const MatmulViews& views, const MatmulBatch& batch,
-                const kernel::MatmulAttributes& attributes) {
-  const auto& [a, b, bias, y] = views;
-  const int64_t m = y.shape[y.shape.size() - 2], n = y.shape.back(),
-                k = attributes.transpose_a ? a.shape[a.shape.size() - 2] : a.shape.back();
-  for (int64_t i = 0; i < y.numel(); ++i)
-    y.as<float>()[i] = bias.present ? bias.as<float>()[i % n] : 0;
-  for (int64_t product = 0; product < batch.count(); ++product) {
-    const MatmulBatch::Place at = batch.at(product);
-    const float *a0 = a.as<float>() + at.a * m * k, *b0 = b.as<float>() + at.b * k * n;
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j)
-        for (int64_t l = 0; l < k; ++l)
-          y.as<float>()[at.y * m * n + i * n + j] +=
-              a0[attributes.transpose_a ? l * m + i : i * k + l] *
-              b0[attributes.transpose_b ? j * k + l : l * n + j];
-  }
-}
-
-void matmul_plain(const KernelCall& call, const kernel::MatmulAttributes& attributes) {
-  const MatmulViews views{call.in[0], call.in[1], call.in[2], call.out[0]};
-  cuda::emulator::enqueue(call.stream, [views, batch = MatmulBatch(call), attributes] {
-    matmul_now(views, batch, attributes);
-  });
-}
-
 }  // namespace
 
 bool use_plain_cuda_libraries() {
   static const bool done = [] {
     cuda::set_plain_convolution(convolve);
-    register_kernel(kernel::matmul, DeviceType::cuda, Dtype::float32, matmul_plain);
-    return true;
+    return use_plain_cublaslt();
   }();
   return done;
 }

@@ -4,6 +4,7 @@
 
 #include "brim/memory/account.h"
 #include "brim/tests/support/checker.h"
+#include "brim/tests/support/plain_cublaslt.h"
 
 namespace brim {
 namespace {
@@ -51,6 +52,7 @@ void skip_cuda(const OpSpec& spec, const std::string& why) {
 /// Adds what is wrong on a GPU. Not every op has its kernels there: what lacks one is skipped.
 void check_cuda(const OpSpec& spec, std::vector<std::string>& faults) {
   std::vector<std::string> found;
+  testing::use_plain_cublaslt();
   for (const OpSample& sample : spec.samples)
     for (Dtype dtype : spec.dtypes)
       testing::check_sample_on(Device::cuda(), spec, sample, dtype, found);

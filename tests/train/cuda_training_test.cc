@@ -7,9 +7,11 @@
 
 #include "brim/autograd/offload_all.h"
 #include "brim/base/cuda/devices.h"
+#include "brim/core/slow_launches.h"
 #include "brim/tests/support/cuda_libraries.h"
 #include "brim/tests/support/cuda_skip.h"
 #include "brim/tests/support/fake_driver.h"
+#include "brim/tests/support/plain_cublaslt.h"
 #include "brim/tests/support/temp_folder.h"
 #include "brim/tests/train/plain_net.h"
 #include "brim/tests/train/planned_training.h"
@@ -82,6 +84,12 @@ Numbers train_small(const Run& run) {
   return numbers;
 }
 
+int64_t count_slow() {
+  int64_t count = 0;
+  for (const SlowLaunches& each : slow_launches()) count += each.count;
+  return count;
+}
+
 double largest_difference(const auto& a, const auto& b) {
   REQUIRE(a.size() == b.size());
   double largest = 0;
@@ -110,6 +118,30 @@ TEST_CASE("a training on a GPU holds what the meta device says, standing for it"
   StandInScope scope(stand_in_for(gpu));
   const StepMemory caching = measure_on_meta(memory::planner_named("caching"), rehearsal_of(c));
   CHECK(train(c, memory::planner_named("caching")).peak_reserved == caching.peak_reserved);
+}
+
+TEST_CASE(
+    "a training on a GPU holds what is said, whichever algorithm its products have, or none") {
+  if (skipped("products that are refused")) return;
+  if (!use_plain_cublaslt()) {
+    MESSAGE("skipped: products that are refused (no emulated GPU)");
+    return;
+  }
+  const Device gpu = Device::cuda();
+  StandInScope scope(stand_in_for(gpu));
+  int64_t batch = 4;  // each its own, for what was chosen is kept
+  for (const CublasLtTroubles& troubles :
+       {CublasLtTroubles{.unordered = 2}, CublasLtTroubles{.has_none = true}}) {
+    const CublasLtTrouble trouble(troubles);
+    const TrainingCase c = case_on(gpu, "sgd").with_batch(++batch);
+    const int64_t before = count_slow();
+    const TrainingPlan planned = plan_on_meta(rehearsal_of(c));
+    const memory::AccountStats measured =
+        train(c, memory::arena_planner(planned.plan, {.device = gpu}));
+    CHECK(measured.peak_reserved == planned.predicted.peak_reserved);
+    CHECK(measured.mismatches == 0);
+    CHECK((count_slow() > before) == troubles.has_none);
+  }
 }
 
 TEST_CASE("a training on a GPU has the numbers of the CPU, up to rounding") {

@@ -231,7 +231,8 @@ TEST_CASE("what was recorded is not started with other threads") {
 TEST_CASE("without pinned memory for its batch an update runs as it is") {
   if (skipped("graphs of updates without pinned memory")) return;
   auto host = std::make_shared<memory::Account>(
-      Device::cpu(), std::make_unique<memory::PinnedSource>(4096), memory::planner_named("direct"));
+      Device::cpu(), std::make_unique<memory::PinnedSource>(Device::cuda(), 4096),
+      memory::planner_named("direct"));
   const Run run{.steps = 3, .device = Device::cuda()};
   const Outcome plain = without_graph(run);
   {
