@@ -202,7 +202,8 @@ TEST_CASE("rows are what flags come to, combinations less than their parts, refu
   for (int i = 0; i < triples; ++i) {
     const size_t kinds = wanted == nullptr ? 1 : models.size();
     const std::string& model = models[random() % kinds];
-    const int64_t batch = 1 + static_cast<int64_t>(random() % 64);
+    // One image has no plan where the last maps are one pixel: batch norm wants two values.
+    const int64_t batch = 2 + static_cast<int64_t>(random() % 63);
     check_triple(model, batch, 0.05 + 0.95 * std::uniform_real_distribution<>()(random));
   }
 }
