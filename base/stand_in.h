@@ -14,7 +14,7 @@ struct StandIn {
   Device device = Device::cpu();
   /// Whether the GPU `device` is here to be asked. Where it is not, the index says nothing.
   bool is_here = true;
-  /// Of one that is not, where it is known: cuDNN can be asked what its convolutions take.
+  /// A GPU that is not here, where it is known: cuDNN can be asked what its convolutions take.
   const GpuDescription* description = nullptr;
   /// What memory is taken of the device in; 0: as the host gives it.
   int64_t page_bytes = 0;

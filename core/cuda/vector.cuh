@@ -24,6 +24,15 @@ inline __host__ __device__ bool is_aligned(const void* address) {
   return reinterpret_cast<uintptr_t>(address) % kPackBytes == 0;
 }
 
+/// A GPU would stop where `address` does not lie on such a boundary; the emulator says so.
+inline __device__ void require_aligned([[maybe_unused]] const void* address,
+                                       [[maybe_unused]] size_t boundary) {
+#ifdef BRIM_CUDA_EMULATOR
+  brim::check(reinterpret_cast<uintptr_t>(address) % boundary == 0,
+              "what is read or written at once lies on a boundary of its size");
+#endif
+}
+
 /// Neighbouring elements.
 template <class S>
 struct alignas(kPackBytes) Pack {
@@ -31,22 +40,14 @@ struct alignas(kPackBytes) Pack {
   static constexpr int kCount = kPackBytes / sizeof(S);
   S of[kCount];
 
-  /// Of null: zeros.
+  /// Null gives zeros.
   __device__ static Pack load(const S* from) {
-    require_aligned(from);
+    require_aligned(from, kPackBytes);
     return from == nullptr ? Pack{} : *reinterpret_cast<const Pack*>(from);
   }
   __device__ void store(S* to) const {
-    require_aligned(to);
+    require_aligned(to, kPackBytes);
     *reinterpret_cast<Pack*>(to) = *this;
-  }
-
- private:
-  // A GPU would stop.
-  __device__ static void require_aligned([[maybe_unused]] const void* address) {
-#ifdef BRIM_CUDA_EMULATOR
-    brim::check(is_aligned(address), "a pack lies on a boundary of 16 bytes");
-#endif
   }
 };
 

@@ -1,14 +1,13 @@
-// Batch norm with residual and activation: sums per channel (reduce.cuh), then one pass that
-// writes. Coefficients per channel lie in scratch; the formula and what backward takes the
-// derivative of the activation at are those of ops/cpu/batch_norm.h.
+// Batch norm with residual and activation: one pass that writes, in backward after sums per channel
+// (reduce.cuh). The formula and what backward takes the derivative of the activation at are those
+// of ops/cpu/batch_norm.h; the statistics are in batch_norm_statistics.cu.
 #include <cmath>
 
 #include "brim/core/cuda/strided.cuh"
 #include "brim/core/cuda/vector.cuh"
 #include "brim/ops/activation_functors.h"
 #include "brim/ops/batch_norm.h"
-#include "brim/ops/cuda/channels.cuh"
-#include "brim/ops/cuda/reduce.cuh"
+#include "brim/ops/cuda/batch_norm.cuh"
 #include "brim/ops/cuda/register.h"
 #include "brim/ops/norm_formula.h"
 
@@ -16,105 +15,6 @@ namespace brim::cuda {
 namespace {
 
 using kernel::BatchNormAttributes;
-
-/// x [..., C] as rows of channels.
-struct Pixels {
-  int64_t count, channels;
-  explicit Pixels(const View& x)
-      : count(x.shape.back() == 0 ? 0 : x.numel() / x.shape.back()), channels(x.shape.back()) {}
-  ReducePlan plan() const { return {1, count, channels}; }
-};
-
-/// Sums of d = x - shift and of its squares, in double; the shift is the channel's first value.
-template <class S>
-struct Statistics {
-  struct State {
-    double sum, square;
-  };
-  Pixels pixels;
-  const S* x;
-  double *mean, *variance;
-
-  __device__ State fold(int64_t, int64_t c, int64_t first, int64_t units, int64_t step) const {
-    State state{0, 0};
-    for (int64_t p = first; p < units; p += step) {
-      const double d = value(p * pixels.channels + c) - value(c);
-      state.sum += d;
-      state.square = fma(d, d, state.square);
-    }
-    return state;
-  }
-  static constexpr int kPack = Pack<S>::kCount;
-  __device__ void fold_pack(int64_t, int64_t c, int64_t first, int64_t units, int64_t step,
-                            State (&states)[kPack]) const {
-    const Pack<S> shifts = first < units ? Pack<S>::load(x + c) : Pack<S>{};
-    BRIM_UNROLL
-    for (State& state : states) state = {0, 0};
-    constexpr int kInFlight = 4;  // reads that are under way at a time
-    for (int64_t p = first; p < units; p += kInFlight * step) {
-      Pack<S> packs[kInFlight];
-      BRIM_UNROLL
-      for (int i = 0; i < kInFlight; ++i)
-        if (p + i * step < units)
-          packs[i] = Pack<S>::load(x + (p + i * step) * pixels.channels + c);
-      BRIM_UNROLL
-      for (int i = 0; i < kInFlight; ++i)
-        if (p + i * step < units) add(packs[i], shifts, states);
-    }
-  }
-  __device__ static void add(const Pack<S>& pack, const Pack<S>& shifts, State (&states)[kPack]) {
-    BRIM_UNROLL
-    for (int k = 0; k < kPack; ++k) {
-      const double d =
-          static_cast<double>(widen(pack.of[k])) - static_cast<double>(widen(shifts.of[k]));
-      states[k].sum += d;
-      states[k].square = fma(d, d, states[k].square);
-    }
-  }
-  __device__ static void join(State& state, const State& later) {
-    state.sum += later.sum;
-    state.square += later.square;
-  }
-  __device__ void finish(int64_t, int64_t c, const State& state) const {
-    const bool any = pixels.count > 0;
-    const double n = any ? static_cast<double>(pixels.count) : 1;
-    const double around = (state.square - state.sum * (state.sum / n)) / n;
-    mean[c] = any ? value(c) + state.sum / n : 0;
-    variance[c] = around > 0 ? around : 0;
-  }
-  __device__ double value(int64_t i) const { return static_cast<double>(widen(x[i])); }
-};
-
-template <class S>
-int64_t statistics_scratch(const KernelCall& call, const NoAttributes&) {
-  ScratchCursor cursor(nullptr);
-  take_partial<Statistics<S>>(cursor, Pixels(call.in[0]).plan());
-  return cursor.used();
-}
-
-template <class S>
-void statistics(const KernelCall& call, const NoAttributes&) {
-  const Pixels pixels(call.in[0]);
-  ScratchCursor cursor(call.scratch);
-  const S* x = call.in[0].as<S>();
-  reduce_columns<S>("batch_norm_statistics", call, pixels.plan(), {x},
-                    Statistics<S>{pixels, x, call.out[0].as<double>(), call.out[1].as<double>()},
-                    take_partial<Statistics<S>>(cursor, pixels.plan()));
-}
-
-/// y = (x - mean) * scale + shift; dx = g * scale + (x - mean) * slope + level. The mean is rounded
-/// to T, and what is lost there is in the shift.
-template <class T>
-struct Coefficients {
-  T *mean, *scale, *shift, *slope, *level;
-
-  Coefficients(ScratchCursor& cursor, int64_t channels)
-      : mean(cursor.take<T>(channels)),
-        scale(cursor.take<T>(channels)),
-        shift(cursor.take<T>(channels)),
-        slope(cursor.take<T>(channels)),
-        level(cursor.take<T>(channels)) {}
-};
 
 /// Makes the coefficients of forward, of which absent tensors leave the mean or nothing.
 template <class S>
@@ -166,67 +66,6 @@ __device__ T activate_backward(Activation activation, T dy, T z) {
       break;
   }
   return dy;
-}
-
-/// Coefficients of an element's channel, and then of the next one's. One at a time, wherever the
-/// element lies.
-template <class T>
-struct OneByOne {
-  const Coefficients<T>& by;
-  int64_t c, channels;
-
-  __device__ OneByOne(const Coefficients<T>& by, int64_t i, int64_t channels)
-      : by(by), c(i % channels), channels(channels) {}
-  __device__ void next() {
-    if (++c == channels) c = 0;
-  }
-  __device__ T mean() const { return by.mean[c]; }
-  __device__ T scale() const { return by.scale[c]; }
-  __device__ T shift() const { return by.shift[c]; }
-  __device__ T slope() const { return by.slope[c]; }
-  __device__ T level() const { return by.level[c]; }
-};
-
-/// Those of a whole pack of S, read at once: for the first of its elements, where packs fill the
-/// channels. What a kernel may use is read, also where nobody wrote it and it is not used then.
-template <class S>
-struct ByPack {
-  using T = Compute<S>;
-  using Numbers = Stretch<T, Pack<S>::kCount>;
-  Numbers means, scales, shifts, slopes, levels;
-  int at = 0;
-
-  __device__ ByPack(const Coefficients<T>& by, int64_t i, int64_t channels) {
-    const int64_t c = i % channels;
-    means = Numbers::load(by.mean + c);
-    scales = Numbers::load(by.scale + c);
-    shifts = Numbers::load(by.shift + c);
-    slopes = Numbers::load(by.slope + c);
-    levels = Numbers::load(by.level + c);
-  }
-  __device__ void next() { ++at; }
-  __device__ T mean() const { return means.of[at]; }
-  __device__ T scale() const { return scales.of[at]; }
-  __device__ T shift() const { return shifts.of[at]; }
-  __device__ T slope() const { return slopes.of[at]; }
-  __device__ T level() const { return levels.of[at]; }
-};
-
-/// Calls `body<ByPack<S>>()` where that may be, else `body<OneByOne<...>>()`, with the same
-/// results.
-template <class S, class Body>
-void choose_coefficients(int64_t channels, std::initializer_list<const S*> buffers,
-                         const Body& body) {
-  if (packs_fill<S>(channels, buffers))
-    body.template operator()<ByPack<S>>();
-  else
-    body.template operator()<OneByOne<Compute<S>>>();
-}
-
-/// Before the activation. Backward finds the same bits with the same formula.
-template <class T, class Channel>
-__device__ T normalized(T x, const Channel& channel) {
-  return fma(x - channel.mean(), channel.scale(), channel.shift());
 }
 
 /// y of x and the residual.
@@ -457,44 +296,12 @@ bool backward_suits(const KernelCall& call, const BatchNormAttributes& by) {
 }
 
 template <class S>
-struct MoveRunning {
-  kernel::RunningStatisticsAttributes by;
-  const double *mean, *variance;
-  const S* start;
-  S *running_mean, *running_var;
-
-  __device__ void operator()(const Offsets<1>& at) const {
-    const int64_t c = at.of[0];
-    Compute<S> moved_mean = widen(running_mean[c]), moved_var = widen(running_var[c]);
-    if (by.before > 0)
-      pool_running(by, mean[c], variance[c], static_cast<double>(widen(start[c])), moved_mean,
-                   moved_var);
-    else
-      move_running(by, mean[c], variance[c], moved_mean, moved_var);
-    running_mean[c] = round_to<S>(moved_mean);
-    running_var[c] = round_to<S>(moved_var);
-  }
-};
-
-template <class S>
-void running_statistics(const KernelCall& call, const kernel::RunningStatisticsAttributes& by) {
-  if (by.before > 0 && by.momentum == 0) return;
-  for_each_element(call, call.out[0].numel(),
-                   MoveRunning<S>{by, call.in[0].as<double>(), call.in[1].as<double>(),
-                                  call.in[2].as<S>(), call.out[0].as<S>(), call.out[1].as<S>()},
-                   "running_statistics");
-}
-
-template <class S>
 void register_for() {
   constexpr DeviceType kCuda = DeviceType::cuda;
   constexpr Dtype kDtype = dtype_of<S>;
-  register_kernel(kernel::batch_norm_statistics, kCuda, kDtype, statistics<S>,
-                  statistics_scratch<S>);
   register_kernel(kernel::batch_norm, kCuda, kDtype, normalize<S>, normalize_scratch<S>);
   register_kernel(kernel::batch_norm_backward, kCuda, kDtype, backward<S>, backward_scratch<S>,
                   backward_suits<S>);
-  register_kernel(kernel::running_statistics, kCuda, kDtype, running_statistics<S>);
 }
 
 }  // namespace

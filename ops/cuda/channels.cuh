@@ -16,7 +16,7 @@ struct Single {
   static constexpr int kCount = 1;
   S of[kCount];
 
-  /// Of null: zero.
+  /// Null gives zero.
   __device__ static Single load(const S* from) {
     return from == nullptr ? Single{} : Single{{*from}};
   }

@@ -132,21 +132,18 @@ std::string engine_kind(Device device) {
   static std::mutex mutex;
   static auto* kinds = new std::map<int, std::string>;
   std::lock_guard lock(mutex);
-  if (const StandIn& planned = stand_in(); !planned.is_here)
-    return planned.description == nullptr || !has_cudnn()
+  const StandIn& planned = stand_in();
+  if (!has_cudnn()) return "";
+  if (!planned.is_here)
+    return planned.description == nullptr
                ? ""
                : kind_of(planned.description->name, planned.description->major,
                          planned.description->minor);
   if (auto found = kinds->find(device.index); found != kinds->end()) return found->second;
   if (!why_no_device().empty()) return "";
-  try {
-    cudnn();  // before a device is asked for
-    cudaDeviceProp properties;
-    check(cudaGetDeviceProperties(&properties, device.index), "cudaGetDeviceProperties");
-    return (*kinds)[device.index] = kind_of(properties.name, properties.major, properties.minor);
-  } catch (const MissingLibraryError&) {
-    return "";
-  }
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, device.index), "cudaGetDeviceProperties");
+  return (*kinds)[device.index] = kind_of(properties.name, properties.major, properties.minor);
 }
 
 std::string properties_json(Device device) {

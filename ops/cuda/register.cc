@@ -5,6 +5,7 @@ namespace brim::cuda {
 bool register_kernels() {
   static const bool done = [] {
     register_batch_norm();
+    register_batch_norm_statistics();
     register_conv2d();
     register_cross_entropy();
     register_elementwise();

@@ -10,6 +10,7 @@ namespace brim::cuda {
 bool register_kernels();
 
 void register_batch_norm();
+void register_batch_norm_statistics();
 void register_conv2d();
 void register_cross_entropy();
 void register_elementwise();

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <string>
 
-#include "brim/base/cuda/devices.h"
 #include "brim/base/error.h"
 #include "brim/core/slow_launches.h"
 #include "brim/ops/matmul.h"
