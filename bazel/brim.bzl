@@ -284,7 +284,7 @@ def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
     Tags that mean something: `threads` (runs under --config=tsan, and must stay out of
     OpenMP), `no_asan` (not under asan and sanitize), `plain` (under no sanitizer), `programs` (of
     what is in examples/: not under sanitize), `gpu` (uses a GPU where there is one: runs under
-    --config=gpu, and is packed by bench/gpu.sh).
+    --config=gpu, and is a part of //tests/gpu, which bench/gpu.sh packs).
 
     Args:
       name: also its source, name + ".cc", unless srcs says otherwise.
@@ -301,27 +301,58 @@ def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
         **kwargs
     )
 
-def brim_tests(deps, tags = {}, common_tags = [], sizes = {}, **kwargs):
+def _gpu_cases(name, copts, deps):
+    """The cases of one test by themselves: its own program and //tests/gpu have them."""
+    native.cc_library(
+        name = name,
+        testonly = True,
+        srcs = [name[:-len("_cases")] + ".cc"],
+        alwayslink = True,
+        copts = _COPTS + _OF_TESTS.copts + copts,
+        linkstatic = True,
+        deps = _OF_TESTS.deps + deps,
+    )
+
+def brim_tests(deps, tags = {}, common_tags = [], sizes = {}, copts = [], **kwargs):
     """One brim_test for each *_test.cc of the folder.
+
+    The cases of those that use a GPU are gpu_cases too, without `data`: //tests/gpu has all in one program.
 
     Args:
       deps: of every test.
       tags: lists of tags by test name, see brim_test.
       common_tags: of every test.
       sizes: sizes by test name; medium (five minutes) where none is given.
+      copts: of every test.
       **kwargs: of every test.
     """
     names = [source[:-len(".cc")] for source in native.glob(["*_test.cc"])]
     for name in tags.keys() + sizes.keys():
         if name not in names:
             fail("//%s: no test is called %s" % (native.package_name(), name))
+    cases = []
     for name in names:
+        its_tags = tags.get(name, []) + common_tags
+        its = struct(srcs = [name + ".cc"], deps = deps, copts = copts)
+        if "gpu" in its_tags:
+            cases.append(name + "_cases")
+            _gpu_cases(cases[-1], copts, deps)
+            its = struct(srcs = [], deps = [":" + cases[-1]], copts = [])
         brim_test(
             name = name,
+            srcs = its.srcs,
             size = sizes.get(name, "medium"),
-            tags = tags.get(name, []) + common_tags,
-            deps = deps,
+            copts = its.copts,
+            tags = its_tags,
+            deps = its.deps,
             **kwargs
+        )
+    if cases:
+        native.cc_library(
+            name = "gpu_cases",
+            testonly = True,
+            visibility = ["//tests/gpu:__pkg__"],
+            deps = cases,
         )
 
 def brim_cuda_tests(deps):

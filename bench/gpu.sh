@@ -2,50 +2,50 @@
 # What brim does on a GPU, for machines that have one and nothing else: no bazel, no source.
 usage() {
   cat <<'END'
-gpu.sh pack FOLDER [TARGET...]   builds here, and copies what `run` needs into FOLDER
+gpu.sh pack FOLDER               builds here, and copies what `run` needs into FOLDER and FOLDER.tar.xz
 FOLDER/gpu.sh run OUT.json       tests and measures there, and writes one JSON file
 FOLDER/gpu.sh bars FILE...       what brim promises of a GPU, held against such files, anywhere
 
-pack: TARGETs are tests; without any, all that are tagged `gpu`, and //tests/layers. $BRIM_BAZEL_FLAGS
-goes to bazel (--config=all_gpus). FOLDER also gets the libraries of this machine that the
-programs need, but for the C library's own: the other machine's must not be older.
+pack: three programs, of them one with the cases of all tests that use a GPU. $BRIM_BAZEL_FLAGS goes to
+bazel (--config=all_gpus). FOLDER also gets the libraries of this machine that the programs need, but
+for the C library's own: the other machine's must not be older.
 
 run: needs python3 and NVIDIA's driver; cuDNN and cuBLASLt are found in $CUDNN_HOME, $CUDA_HOME, a
-Python environment (nvidia/*/lib) or /usr/local/cuda. Its parts, each with a name, a status (passed,
-failed or skipped, with a `why`) and seconds; the file is written anew after each of them. The first
-word of a name is its kind. Seconds: what a part may take at most, times how many there are.
+Python environment (nvidia/*/lib) or /usr/local/cuda. What else is missing is named, and its parts
+are skipped: PyTorch, compute-sanitizer, ncu. Its parts, each with a name, a status (passed, failed
+or skipped, with a `why`) and seconds; the file is written anew after each of them. The first word of
+a name is its kind. Seconds: what a part may take at most. The first list ends within eight minutes,
+in this order:
 
-  machine              60         the GPU, the driver's and the libraries' versions
-  probe STEP          240 x 7     one thing after another that a GPU has to do, each in a few seconds
-                                  once the driver has the kernels; where one fails it is looked at closer, and the rest is
-                                  skipped; always runs
-  smoke                60         two steps of a small training; always runs
-  bytes CASE          110 x 4     trainings of random pixels: bytes as predicted? as the driver counts?
-  auto free           170         --batch auto at 90% of the card, and one image more
-  auto recompute BUDGET  170 x 2  --batch auto with recomputation and without
-  same MODEL          240 x 2     losses with a CUDA graph, other planners, recomputation, offload
-  peer CASE           240 x 4     a training and the same in PyTorch, in turns, where python3 has it
-  test LABEL          240 each    a packed test, and what it skipped; those of ops beside each other
-  memcheck, racecheck LABEL  120 each   compute-sanitizer on the tests of ops; likewise
+  machine              30   the GPU, the driver's and the libraries' versions
+  probe STEP           60   seven steps, each what a GPU has to do before anything larger; where one
+                            fails it is looked at closer, and the rest is skipped; always runs
+  test FILE            60   the cases of a test: base, core, memory; then ops beside each other
+  agree CASE           60   five steps on the GPU and on the CPU
+  bytes CASE           60   trainings of random pixels: bytes as predicted? as the driver counts?
+  peer CASE           100   a training and the same in PyTorch, in turns, where python3 has it
+  auto free           100   --batch auto at 90% of the card, and one image more
+  racecheck, memcheck  90   compute-sanitizer on batch norm and depthwise convolution
+  counters             60   what ncu counts of their kernels
 
+The second list is for a second time, and takes as long as it takes:
+
+  test FILE            60   all other tests
+  bytes, peer               other cases: float32, one graph for all steps
+  auto recompute SHARE 100  --batch auto with recomputation and without
+  same MODEL          150   losses with a CUDA graph, other planners, recomputation, offload
+  memcheck, racecheck, initcheck, synccheck FILE  90   on every test of ops
+
+  --list NAME            first (the default), second, or all (the default with --only)
   --only NAME            only parts of this kind, or that have NAME in their name; may be repeated
   --after FILE           those that passed or failed in FILE are taken from there; may be repeated
   --limit SECONDS        of each part, in place of those above
-  --total-limit SECONDS  of all; what has not ended then is skipped (none)
+  --total-limit SECONDS  of all; what has not ended then is skipped (480 for the first list)
   --rounds N             of the trainings that are timed; fewer where the time is short (3)
   --steps N              of each of them (20)
   --jobs N               tests of ops at once (a quarter of the cores, at most 4)
   --python PROGRAM       that may have torch (python3)
   --help
-
-All of it in calls of at most 10 minutes, the last of them until nothing is skipped for want of time:
-
-  run OUT.json --only machine --only bytes
-  run OUT.json --after OUT.json --only auto
-  run OUT.json --after OUT.json --only same
-  run OUT.json --after OUT.json --only 'peer resnet50 f16'
-  run OUT.json --after OUT.json --only 'peer resnet50 f32' --only 'peer mobilenet_v2'
-  run OUT.json --after OUT.json --total-limit 590 --only test --only memcheck --only racecheck
 
 bars: `run` ends with the same table, and its file has them as `bars`: name, measured, wanted, and
 met, missed or not measured, with a `why`. --json FILE writes the files as one. What is missed makes
@@ -53,8 +53,9 @@ no part fail, but wrong bytes, other losses and a batch that is not refused do.
 
 Exit: 0, also where parts were skipped; 1 where one failed or nothing could be run.
 
-  bench/gpu.sh pack /tmp/brim-gpu && tar cJf brim-gpu.tar.xz -C /tmp brim-gpu
-  brim-gpu/gpu.sh run gpu.json --only test
+  bench/gpu.sh pack /tmp/brim-gpu
+  brim-gpu/gpu.sh run gpu.json
+  brim-gpu/gpu.sh run more.json --list second --after gpu.json --total-limit 590
   bench/gpu.sh bars gpu.json more.json
 END
 }
@@ -74,40 +75,36 @@ system_libraries() {
 }
 
 pack() {
-  (( $# > 0 )) || fail "pack wants a FOLDER; see --help"
-  local folder="$1" flags=() targets=("${@:2}") bin label test
+  (( $# == 1 )) || fail "pack wants a FOLDER; see --help"
+  local folder="$1" flags=() bin label
+  local labels=(//examples:train //bench:gpu_probe //tests/gpu:gpu_tests)
   [[ ! -e "$folder" || -z "$(ls -A "$folder")" ]] || fail "$folder is not empty"
+  [[ ! -e "$folder.tar.xz" ]] || fail "$folder.tar.xz is there already"
   mkdir -p "$folder"/{bin,lib,root}
   folder="$(cd "$folder" && pwd)"
   read -r -a flags <<<"${BRIM_BAZEL_FLAGS:-}"
   cd "$here/.."
-  if (( ${#targets[@]} == 0 )); then
-    mapfile -t targets < <(bazel query --noshow_progress \
-      'attr(tags, "[\[ ]gpu[,\]]", tests(//tests/...)) + tests(//tests/layers:all)' | sort)
-  fi
-  (( ${#targets[@]} > 0 )) || fail "no test is tagged gpu"
-  bazel build "${flags[@]}" //examples:train //bench:gpu_probe "${targets[@]}"
+  bazel build "${flags[@]}" "${labels[@]}"
   bin="$(bazel info "${flags[@]}" bazel-bin)"
-  cp -L "$bin/examples/train" "$bin/bench/gpu_probe" "$folder/bin/"
-  for label in "${targets[@]}"; do
-    test="${label#//}"
-    test="${test/://}"
-    # The folder that bazel would run it in; those of all tests are one.
-    cp -rLn "$bin/$test.runfiles/brim/." "$folder/root/"
-    echo "$label" >>"$folder/tests.txt"
+  for label in "${labels[@]}"; do
+    label="${label#//}"
+    cp -L "$bin/${label/://}" "$folder/bin/"
   done
-  # No name of a program has a space.
-  # shellcheck disable=SC2046
-  system_libraries $(find "$folder" -type f -perm -u+x) |
-    while IFS= read -r library; do cp -L "$library" "$folder/lib/"; done
-  cp "$here/gpu.sh" "$here"/gpu_{parts,bars,machine}.py "$here/peers/torch_gpu_step.py" "$folder/"
+  # What the tests read, in the folder that bazel would run them in.
+  cp -rL "$bin/tests/gpu/gpu_tests.runfiles/brim/." "$folder/root/"
+  rm "$folder/root/tests/gpu/gpu_tests"
+  system_libraries "$folder"/bin/* | while IFS= read -r library; do cp -L "$library" "$folder/lib/"; done
+  cp "$here/gpu.sh" "$here"/gpu_{run,parts,bars,machine}.py "$here/peers/torch_gpu_step.py" "$folder/"
   {
     echo "commit $(git rev-parse HEAD 2>/dev/null || echo unknown)"
     echo "flags ${flags[*]}"
     echo "nvcc $("${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" --version 2>/dev/null | grep release || echo none)"
   } >"$folder/packed.txt"
   chmod -R u+w "$folder"
-  echo "gpu.sh: ${#targets[@]} tests in $folder, $(du -sh "$folder" | cut -f1)"
+  # The programs are much the same; one dictionary over all of them sees it.
+  tar -C "${folder%/*}" -cf - "${folder##*/}" |
+    xz --lzma2=preset=9,dict=512MiB >"$folder.tar.xz"
+  echo "gpu.sh: $folder, $(du -sh "$folder" | cut -f1); $folder.tar.xz, $(du -h "$folder.tar.xz" | cut -f1)"
 }
 
 # library_folders PYTHON: those that have cuDNN, cuBLASLt or what cuDNN compiles with.
@@ -129,7 +126,7 @@ for folder in sys.path:
 }
 
 run() {
-  [[ -f "$here/tests.txt" ]] || fail "$here is not a packed folder; see --help"
+  [[ -f "$here/packed.txt" ]] || fail "$here is not a packed folder; see --help"
   [[ "${1:---}" != --* ]] || fail "run wants the name of the JSON file first; see --help"
   command -v python3 >/dev/null || fail "run needs python3"
   local python=python3 argument previous="" path
@@ -144,7 +141,7 @@ run() {
   fi
   export BRIM_CALLERS_LIBRARY_PATH="${LD_LIBRARY_PATH:-}"
   export BRIM_LIBRARY_PATH="$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-  exec python3 -B "$here/gpu_parts.py" "$@"
+  exec python3 -B "$here/gpu_run.py" "$@"
 }
 
 case "${1:-}" in

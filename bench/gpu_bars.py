@@ -99,13 +99,13 @@ def tests(facts, group, name, labels):
 
 def all_tests(facts):
     labels = facts.named("test ")
-    ops = [label for label in labels if label.startswith("test //tests/ops:")]
+    ops = [label for label in labels if label.startswith("test tests/ops/")]
     yield tests(facts, "ops", "every op as on the CPU", ops)
     yield tests(facts, "ops", "all other tests", [label for label in labels if label not in ops])
 
 
 def sanitizers(facts):
-    for tool in "memcheck", "racecheck":
+    for tool in "memcheck", "racecheck", "initcheck", "synccheck":
         yield tests(facts, "sanitizer", f"{tool} finds nothing in the ops", facts.named(tool + " "))
 
 
@@ -267,6 +267,12 @@ def out_of_memory(facts):
 
 # The same numbers.
 
+def relative_differences(losses, others):
+    """Of each pair, of the greater; infinite where one is no number."""
+    apart = [abs(a - b) / max(abs(a), abs(b), sys.float_info.min) for a, b in zip(losses, others)]
+    return [one if one == one else float("inf") for one in apart]
+
+
 def differing(losses, others):
     """How many are not the same to the last digit; a NaN is like nothing."""
     return abs(len(losses) - len(others)) + sum(a != b for a, b in zip(losses, others))
@@ -299,11 +305,21 @@ def same_losses(facts):
                     f"{differ} of {of} differ", listed(missing))
 
 
+def as_on_the_cpu(facts):
+    for name in facts.named("agree "):
+        part = facts.parts.get(name, {})
+        apart = part.get("apart")
+        why = None if apart else facts.why_not(name) or part.get("why")
+        yield a_bar("numbers", f"{name[len('agree '):]}: five losses as on the CPU", "exactly", 1,
+                    int(part["status"] == "passed") if apart else None,
+                    "apart by " + ", ".join(f"{one:.1g}" for one in apart or []), why, apart=apart)
+
+
 def bars(report):
     facts = Facts(report)
-    return [*all_tests(facts), against_account(facts), against_driver(facts), within_budget(facts), *speeds(facts),
-            *peaks(facts), *largest_batch(facts), *times_the_batch(facts), out_of_memory(facts), *sanitizers(facts),
-            *same_losses(facts)]
+    return [*all_tests(facts), *as_on_the_cpu(facts), against_account(facts), against_driver(facts),
+            within_budget(facts), *speeds(facts), *peaks(facts), *largest_batch(facts), *times_the_batch(facts),
+            out_of_memory(facts), *sanitizers(facts), *same_losses(facts)]
 
 
 # For people.

@@ -85,6 +85,13 @@ def run_program(command, limit, env=None, cwd=None):
     return Finished(process.returncode, text, time.monotonic() - start, ended)
 
 
+def find_tool(name):
+    """One of CUDA's programs; None where it is not here."""
+    homes = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)] or ["/usr/local/cuda"]
+    places = [*os.environ.get("PATH", "").split(os.pathsep), *(os.path.join(home, "bin") for home in homes)]
+    return next((path for path in (os.path.join(folder, name) for folder in places) if os.access(path, os.X_OK)), None)
+
+
 def first_line(text):
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else "it said nothing"

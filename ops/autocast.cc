@@ -44,10 +44,11 @@ class Table {
     if (const std::optional<AutocastRule> rule = find(op)) return *rule;
     std::unique_lock lock(mutex_);
     if (rules_.emplace(op, kWidest).second)
-      fmt::print(stderr,
-                 "brim: autocast has no rule for the op '{}': it runs in the widest dtype of its "
-                 "inputs (set_autocast_rule, brim/ops/autocast.h, says otherwise)\n",
-                 op);
+      // A standard error that is closed or full stops no training, as fmt::print would.
+      std::fprintf(stderr,
+                   "brim: autocast has no rule for the op '%s': it runs in the widest dtype of its "
+                   "inputs (set_autocast_rule, brim/ops/autocast.h, says otherwise)\n",
+                   op);
     return kWidest;
   }
 

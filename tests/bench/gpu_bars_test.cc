@@ -49,6 +49,8 @@ Json peer(double median) {
         {"torch", {{"peak_bytes", 100 * kMiB}, {"peak_live_bytes", 100 * kMiB}}}}}};
 }
 
+const std::string kAgree = "agree resnet50 f32 batch 8";
+
 /// Parts by name; every bar is met but one: 0.7 of PyTorch's reserved bytes are too many for
 /// MobileNet.
 Json good_parts() {
@@ -57,11 +59,14 @@ Json good_parts() {
   Json free = trained({{"batch auto", training(400)}});
   free["one_more"] = {{"batch", 401}, {"exit", 2}, {"steps", 0}};
   return {
-      {"test //tests/ops:abs_test", passed},
-      {"test //tests/ops:exp_test", passed},
-      {"test //tests/core:cuda_test", passed},
-      {"memcheck //tests/ops:abs_test", passed},
-      {"racecheck //tests/ops:abs_test", passed},
+      {"test tests/ops/abs_test.cc", passed},
+      {"test tests/ops/exp_test.cc", passed},
+      {"test tests/core/cuda_test.cc", passed},
+      {"memcheck tests/ops/abs_test.cc", passed},
+      {"racecheck batch norm and depthwise", passed},
+      {"initcheck tests/ops/abs_test.cc", passed},
+      {"synccheck tests/ops/abs_test.cc", passed},
+      {kAgree, Json{{"status", "passed"}, {"apart", {1e-6, 1e-4}}}},
       {"bytes resnet50 f16 batch 256", trained({{"keep", training(256)}})},
       {"auto free", free},
       {"auto recompute 25% of the card",
@@ -134,20 +139,20 @@ TEST_CASE("gpu.sh bars: what was measured and holds is met, and what does not ho
     CAPTURE(name);
     CHECK(bar["verdict"] == (name == kPeak ? "missed" : "met"));
   }
-  CHECK(bars.by_name.size() == 24);
+  CHECK(bars.by_name.size() == 27);
   CHECK(bars.by_name.at(kDriver)["measured"] == kMiB);
   CHECK(bars.by_name.at(kBudget)["measured"] == 0.809);
   CHECK(bars.by_name.at(kSpeed)["wanted"] == 1.25);
   CHECK(bars.by_name.at(kTimes)["measured"] == 3);
   CHECK(bars.by_name.at(kPeak)["measured"] == 0.7);
   CHECK(bars.run.out.find("speed: " + kPeak) != std::string::npos);
-  CHECK(bars.run.out.ends_with("23 met, 1 missed, 0 not measured\n"));
+  CHECK(bars.run.out.ends_with("26 met, 1 missed, 0 not measured\n"));
 }
 
 TEST_CASE("gpu.sh bars: one fault is enough") {
   Json parts = good_parts();
-  parts["test //tests/ops:exp_test"] = {{"status", "failed"}, {"why", "exit code 1"}};
-  parts["memcheck //tests/ops:abs_test"] = {{"status", "failed"}, {"why", "exit code 86"}};
+  parts["test tests/ops/exp_test.cc"] = {{"status", "failed"}, {"why", "exit code 1"}};
+  parts["memcheck tests/ops/abs_test.cc"] = {{"status", "failed"}, {"why", "exit code 86"}};
   Json& keep = parts["bytes resnet50 f16 batch 256"]["runs"]["keep"];
   keep["peak_live_bytes"] = 499 * kMiB + 64;
   keep["driver"]["process_bytes"] = 1001 * kMiB;
@@ -158,9 +163,11 @@ TEST_CASE("gpu.sh bars: one fault is enough") {
   runs["offload"]["losses"] = {7.25, 7.125, 7.000000001};
   runs["cuda graph"]["losses"] = {7.25, 7.125};
   runs["direct"]["oom_events"] = 1;
+  parts[kAgree] = {{"status", "failed"}, {"why", "the loss of step 2"}, {"apart", {0, 0.5}}};
   const Bars bars = bars_of(parts);
   for (const std::string& name : {kOps, kMemcheck, kAccount, kDriver, kBudget, kRefused, kTimes,
-                                  kSpeed, kOffload, kGraph, std::string("out-of-memory events")}) {
+                                  kSpeed, kOffload, kGraph, std::string("out-of-memory events"),
+                                  std::string("resnet50 f32 batch 8: five losses as on the CPU")}) {
     CAPTURE(name);
     CHECK(bars.verdict(name) == "missed");
   }
@@ -171,9 +178,9 @@ TEST_CASE("gpu.sh bars: one fault is enough") {
 
 TEST_CASE("gpu.sh bars: what is missing is not measured, and says why") {
   Json parts = good_parts();
-  parts["test //tests/ops:abs_test"]["skips"] = {
+  parts["test tests/ops/abs_test.cc"]["skips"] = {
       {{"text", "skipped: abs on CUDA against the CPU (no kernel)"}, {"count", 1}}};
-  parts["memcheck //tests/ops:abs_test"] = {
+  parts["memcheck tests/ops/abs_test.cc"] = {
       {"status", "failed"}, {"ended", false}, {"why", "did not end within its limit (120 s)"}};
   Json& keep = parts["bytes resnet50 f16 batch 256"]["runs"]["keep"];
   keep["context_bytes"] = nullptr;
@@ -226,10 +233,10 @@ TEST_CASE("gpu.sh bars: nothing at all, and parts that were not run") {
     CHECK(!bar["why"].get<std::string>().empty());
   }
   Json report = report_of(good_parts());
-  report["all_parts"] = {"test //tests/ops:log_test"};
+  report["all_parts"] = {"test tests/ops/log_test.cc"};
   const Bars bars(std::vector<Json>{report});
   CHECK(bars.verdict(kOps) == "not measured");
-  CHECK(bars.why(kOps) == "test //tests/ops:log_test was not run");
+  CHECK(bars.why(kOps) == "test tests/ops/log_test.cc was not run");
 }
 
 TEST_CASE("gpu.sh bars: several files are one report, of one build") {

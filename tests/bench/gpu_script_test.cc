@@ -1,5 +1,5 @@
-// bench/gpu.sh without a GPU: the tests that it packed, `train`, nvidia-smi, compute-sanitizer and
-// PyTorch are stand-ins, some of which fail, hang or are missing.
+// bench/gpu.sh without a GPU: the tests that it packed, `train`, nvidia-smi, compute-sanitizer, ncu
+// and PyTorch are stand-ins, some of which fail, hang or are missing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> kScripts{"gpu.sh", "gpu_bars.py", "gpu_machine.py", "gpu_parts.py"};
+const std::vector<std::string> kScripts{"gpu.sh", "gpu_bars.py", "gpu_machine.py", "gpu_parts.py",
+                                        "gpu_run.py"};
 
 const std::string kGood =
     "echo 't.cc:9: MESSAGE: skipped: cuDNN (there is none)'\n"
@@ -63,7 +64,7 @@ events = [{"event": "plan", "remedies": remedies}]
 if budget and peak + 100 * mib > int(budget):
     events = [{"event": "refused", "needed_bytes": peak}]
 else:
-    losses = spoiled.get("losses", [7.25, 7.125, 7.0])
+    losses = spoiled.get("losses", [7.25, 7.125, 7.0] + ([6.75, 6.5] if flag("--steps") == "5" else []))
     events += [{"event": "step", "loss": loss} for loss in losses]
     done = {"event": "done", "batch": batch, "images_per_second": 250, "peak_bytes": peak, "peak_live_bytes": peak,
             "predicted_peak_bytes": peak, "predicted_peak_live_bytes": peak, "context_bytes": 100 * mib,
@@ -99,25 +100,33 @@ if "--probe" not in sys.argv:
     print(json.dumps({"images_per_second": 200, "peak_bytes": peak, "peak_live_bytes": peak}))
 )";
 
+// The test program: the cases of a file are a script of that name, all of them one that passes.
+std::string tests(const std::string& folder) {
+  return "cd " + folder +
+         "/cases\n"
+         "if [[ $1 == --list-test-cases ]]; then\n"
+         "  for file in *; do echo \"<TestCase name='a' filename=\\\"tests/ops/$file\\\"/>\"; "
+         "done\n"
+         "elif [[ $1 == --source-file=*.cc ]]; then ./${1##*/}\n"
+         "else echo \"test cases: 9 | 9 passed | 0 failed\"; fi";
+}
+
 // A packed folder and a machine to run it on.
 struct Machine {
-  explicit Machine(const std::map<std::string, std::string>& tests) {
+  explicit Machine(const std::map<std::string, std::string>& cases) {
     for (const std::string& script : kScripts)
       std::filesystem::copy_file("bench/" + script, at(script));
-    std::string labels;
-    for (const auto& [name, body] : tests) {
-      program("root/tests/ops/" + name, body);
-      labels += "//tests/ops:" + name + "\n";
-    }
-    text("tests.txt", labels);
+    for (const auto& [name, body] : cases) program("cases/" + name + ".cc", body);
+    folder.make_folder("root");
     text("packed.txt", "commit 1234\nflags \n");
     program("bin/train", "echo 'train: device: no driver is installed' >&2; exit 1");
+    program("bin/gpu_tests", tests(folder.path()));
     program("bin/gpu_probe", "echo 'gpu_probe: no device cuda:0: no driver is installed'; exit 1");
     // The whole PATH: what a machine with a GPU has of its own is not found.
     folder.make_folder("path");
-    for (std::string name :
-         {"awk", "bash", "cat", "chmod", "cp", "cut", "dirname", "du", "env", "find", "git", "grep",
-          "ldd", "ls", "mkdir", "paste", "python3", "sleep", "sort"})
+    for (std::string name : {"awk",     "bash", "cat",   "chmod", "cp",  "cut", "dirname", "du",
+                             "env",     "find", "git",   "grep",  "ldd", "ls",  "mkdir",   "paste",
+                             "python3", "rm",   "sleep", "sort",  "tar", "xz"})
       std::filesystem::create_symlink("/usr/bin/" + name, at("path/" + name));
   }
   std::string at(const std::string& name) const { return folder.path() + "/" + name; }
@@ -170,7 +179,7 @@ struct Machine {
 
 TEST_CASE("gpu.sh: without a GPU every part that needs one is skipped, and says why") {
   const Machine machine({{"good_test", kGood}});
-  const auto parts = machine.run("", 0);
+  const auto parts = machine.run("--list all", 0);
   CHECK(parts.size() > 10);
   for (const auto& [name, part] : parts) {
     CAPTURE(name);
@@ -206,8 +215,8 @@ TEST_CASE("gpu.sh: where a step of the probe fails it is looked at closer, and n
   CHECK(failed["why"] == "exit code 1: product differs");
   CHECK(failed["closer"]["waiting after each op"] == "product differs, waited for\n");
   CHECK(failed["closer"]["under memcheck"] == "product differs, waited for, checked\n");
-  for (const char* later : {"probe convolution", "smoke", "bytes resnet50 f16 batch 256",
-                            "test //tests/ops:good_test"}) {
+  for (const char* later :
+       {"probe convolution", "bytes resnet50 f16 batch 256", "test tests/ops/good_test.cc"}) {
     CHECK(parts.at(later)["status"] == "skipped");
     CHECK(parts.at(later)["why"] ==
           "no GPU: the step 'product' of the probe failed: product differs");
@@ -218,33 +227,31 @@ TEST_CASE("gpu.sh: tests that pass, fail, hang, crash or are missing") {
   const Machine machine({{"good_test", kGood},
                          {"bad_test", kBad},
                          {"hanging_test", "sleep 1000 & sleep 1000"},
-                         {"crashing_test", "kill -SEGV $$"},
-                         {"missing_test", ""}});
+                         {"crashing_test", "kill -SEGV $PPID; sleep 9"},
+                         {"empty_test", "echo 'test cases: 0 | 0 passed | 0 failed'"}});
   machine.add_gpu();
-  std::filesystem::remove(machine.at("root/tests/ops/missing_test"));
   auto parts = machine.run("--limit 2 --jobs 3 --only machine --only _test", 1);
   CHECK(parts.at("machine")["gpus"][0]["name"] == "Stand-in GPU");
   CHECK(parts.at("machine")["cuda"] == "13.0");
-  CHECK(parts.at("smoke")["status"] == "passed");
+  CHECK(parts.at("probe graph")["status"] == "passed");
 
-  const Json& good = parts.at("test //tests/ops:good_test");
+  const Json& good = parts.at("test tests/ops/good_test.cc");
   CHECK(good["status"] == "passed");
   CHECK(good["test_cases"]["passed"] == 3);
   CHECK(good["skips"][0] == Json{{"text", "skipped: cuDNN (there is none)"}, {"count", 1}});
-  const Json& bad = parts.at("test //tests/ops:bad_test");
+  const Json& bad = parts.at("test tests/ops/bad_test.cc");
   CHECK(bad["why"] == "exit code 1");
   CHECK(bad["test_cases"]["failed"] == 1);
   CHECK(bad["output"].get<std::string>().starts_with("ERROR: 1 is not 2\n"));
-  const Json& hanging = parts.at("test //tests/ops:hanging_test");
+  const Json& hanging = parts.at("test tests/ops/hanging_test.cc");
   CHECK(hanging["status"] == "failed");
   CHECK(hanging["why"] == "did not end within its limit (2 s)");
   CHECK(hanging["seconds"] < 30);
-  CHECK(parts.at("test //tests/ops:crashing_test")["why"] == "ended by signal SIGSEGV");
-  CHECK(parts.at("test //tests/ops:missing_test")["why"] ==
-        "tests/ops/missing_test was not packed");
+  CHECK(parts.at("test tests/ops/crashing_test.cc")["why"] == "ended by signal SIGSEGV");
+  CHECK(parts.at("test tests/ops/empty_test.cc")["why"] == "no test case was run");
 
-  CHECK(parts.at("memcheck //tests/ops:good_test")["why"] == "compute-sanitizer was not found");
-  CHECK(parts.at("racecheck //tests/ops:bad_test")["status"] == "skipped");
+  CHECK(parts.at("memcheck tests/ops/good_test.cc")["why"] == "compute-sanitizer was not found");
+  CHECK(parts.at("racecheck tests/ops/bad_test.cc")["status"] == "skipped");
   CHECK(!parts.contains("bytes resnet50 f16 batch 256"));
   const Json ops = machine.bars().at("every op as on the CPU");
   CHECK(ops["verdict"] == "missed");
@@ -253,18 +260,30 @@ TEST_CASE("gpu.sh: tests that pass, fail, hang, crash or are missing") {
       "path/compute-sanitizer",
       "[[ $2 == memcheck ]] || exit 86\nwhile [[ $1 == --* ]]; do shift 2; done; \"$@\"");
   parts = machine.run("--only check --limit 2", 1);
-  CHECK(parts.at("memcheck //tests/ops:good_test")["status"] == "passed");
-  CHECK(parts.at("memcheck //tests/ops:bad_test")["why"] == "exit code 1");
-  CHECK(parts.at("racecheck //tests/ops:good_test")["why"] == "exit code 86");
+  CHECK(parts.at("memcheck tests/ops/good_test.cc")["status"] == "passed");
+  CHECK(parts.at("memcheck tests/ops/bad_test.cc")["why"] == "exit code 1");
+  CHECK(parts.at("racecheck tests/ops/good_test.cc")["why"] == "exit code 86");
   // A kind of parts is not a piece of a name: each of these has "test" in it.
-  CHECK(!machine.run("--only test --limit 2", 1).contains("memcheck //tests/ops:good_test"));
+  CHECK(!machine.run("--only test --limit 2", 1).contains("memcheck tests/ops/good_test.cc"));
 }
 
 TEST_CASE("gpu.sh: trainings that do as they should, beside PyTorch") {
   const Machine machine({});
   machine.add_gpu();
   machine.text("torch_gpu_step.py", kTorch);
-  const auto parts = machine.run("--rounds 2", 1);
+  machine.program(
+      "path/ncu",
+      "cat <<'END'\n==PROF== Connected\n"
+      "\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\",\"launch__registers_per_thread\"\n"
+      "\"\",\"\",\"ns\",\"register/thread\"\n"
+      "\"0\",\"normalise\",\"1,000\",\"32\"\n"
+      "\"1\",\"normalise\",\"2,000\",\"32\"\nEND");
+  const auto parts = machine.run("--list all --rounds 2", 1);
+  CHECK(parts.at("agree resnet50 f32 batch 8")["apart"] == Json{0, 0, 0, 0, 0});
+  CHECK(parts.at("counters")["kernels"] == Json{{"normalise",
+                                                 {{"launches", 2},
+                                                  {"gpu__time_duration.sum", 1500},
+                                                  {"launch__registers_per_thread", 32}}}});
   const Json& bytes = parts.at("bytes resnet50 f16 batch 256")["runs"]["keep"];
   CHECK(bytes["peak_bytes"] == 256 << 20);
   CHECK(bytes["driver"]["by"] == "nvidia-smi");
@@ -331,13 +350,13 @@ TEST_CASE("gpu.sh: wrong bytes, other losses, a batch that is not refused, no pe
 TEST_CASE("gpu.sh: what begins after the total limit is skipped, and done by a run that goes on") {
   const Machine machine({{"good_test", kGood}});
   machine.add_gpu();
-  const std::string test = "test //tests/ops:good_test", bytes = "bytes resnet50 f16 batch 256";
+  const std::string test = "test tests/ops/good_test.cc", bytes = "bytes resnet50 f16 batch 256";
   auto parts = machine.run("--total-limit 0", 0);
   CHECK(parts.at(test)["why"] == "the total limit was reached before it");
   CHECK(machine.run("--only test", 0).at(test)["status"] == "passed");
 
   const std::string again = "--after " + machine.at("out.json");
-  std::filesystem::remove(machine.at("root/tests/ops/good_test"));  // it is not run again
+  machine.program("cases/good_test.cc", kBad);  // it is not run again
   parts = machine.run(again + " --only test --only 'bytes resnet50 f16 batch 256'", 0);
   CHECK(parts.at(test)["status"] == "passed");
   CHECK(parts.at(bytes)["status"] == "passed");
@@ -352,7 +371,7 @@ TEST_CASE("gpu.sh: a part that the total limit cuts is not one that failed") {
   const Machine machine({{"good_test", kGood}, {"hanging_test", "sleep 1000"}});
   machine.add_gpu();
   const auto parts = machine.run("--total-limit 3 --only test", 0);
-  const std::string why = parts.at("test //tests/ops:hanging_test")["why"];
+  const std::string why = parts.at("test tests/ops/hanging_test.cc")["why"];
   CHECK(why.starts_with("the total limit was reached"));
 }
 
@@ -363,25 +382,25 @@ TEST_CASE("gpu.sh: pack gathers programs, tests and what they read") {
   for (const std::string& script : kScripts)
     std::filesystem::copy_file("bench/" + script, machine.at("bench/" + script));
   machine.text("bench/peers/torch_gpu_step.py", "");
-  machine.program("path/bazel",
-                  "case $1 in query) echo //tests/ops:abs_test ;;\n"
-                  "  info) echo " +
-                      machine.at("built") + " ;; esac");
-  machine.program("built/examples/train", "exit 1");
-  machine.program("built/bench/gpu_probe", "exit 1");
-  machine.program("built/tests/ops/abs_test.runfiles/brim/tests/ops/abs_test", kGood);
-  machine.text("built/tests/ops/abs_test.runfiles/brim/ops/abs.cc", "// read by the test\n");
+  machine.program("path/bazel", "[[ $1 != info ]] || echo " + machine.at("built"));
+  for (const char* program : {"examples/train", "bench/gpu_probe", "tests/gpu/gpu_tests",
+                              "tests/gpu/gpu_tests.runfiles/brim/tests/gpu/gpu_tests"})
+    machine.program(std::string("built/") + program, "exit 1");
+  machine.text("built/tests/gpu/gpu_tests.runfiles/brim/ops/abs.cc", "// read by a test\n");
   const std::string pack =
       machine.environment() + machine.at("bench/gpu.sh") + " pack " + machine.at("packed");
   Finished run = run_command(pack);
   CAPTURE(run.err);
   CHECK(run.code == 0);
-  for (const char* file :
-       {"gpu.sh", "gpu_bars.py", "gpu_machine.py", "gpu_parts.py", "torch_gpu_step.py", "bin/train",
-        "bin/gpu_probe", "root/tests/ops/abs_test", "root/ops/abs.cc"})
-    CHECK_MESSAGE(std::filesystem::exists(machine.at(std::string("packed/") + file)),
-                  std::string(file));
-  CHECK(text_of(machine.at("packed/tests.txt")) == "//tests/ops:abs_test\n");
+  const std::vector<std::string> files{"gpu.sh",          "gpu_bars.py",   "gpu_machine.py",
+                                       "gpu_parts.py",    "gpu_run.py",    "torch_gpu_step.py",
+                                       "bin/train",       "bin/gpu_probe", "bin/gpu_tests",
+                                       "root/ops/abs.cc", "packed.txt"};
+  for (const std::string& file : files)
+    CHECK_MESSAGE(std::filesystem::exists(machine.at("packed/" + file)), file);
+  const std::string inside = run_command("tar tJf " + machine.at("packed.tar.xz")).out;
+  for (const std::string& file : files)
+    CHECK_MESSAGE(inside.find("packed/" + file) != std::string::npos, file);
   // Never over what is there.
   run = run_command(pack);
   CHECK(run.code == 1);

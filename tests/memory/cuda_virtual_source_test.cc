@@ -93,7 +93,9 @@ class Program {
     } catch (const OutOfMemory&) {
       ++refused;
     } catch (const DeviceError& error) {
-      CHECK(std::string(error.what()).find(" failed: error 999") != std::string::npos);
+      const std::string text = error.what();
+      CHECK_MESSAGE(text.starts_with("cuda: " + driver_->failed_call()), text);
+      CHECK_MESSAGE(text.ends_with(" failed: error 999"), text);
       ++failed;
     }
     return false;

@@ -4,6 +4,8 @@
 #include "brim/ops/autocast.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <optional>
 
@@ -18,6 +20,25 @@ using namespace brim;
 using autograd::Fate;
 
 namespace {
+
+/// Until it ends, nothing can be written to the standard error.
+class FullErrors {
+ public:
+  FullErrors() {
+    const int full = ::open("/dev/full", O_WRONLY);
+    ::dup2(full, STDERR_FILENO);
+    ::close(full);
+  }
+  ~FullErrors() {
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+  }
+  FullErrors(const FullErrors&) = delete;
+  FullErrors& operator=(const FullErrors&) = delete;
+
+ private:
+  const int before_ = ::dup(STDERR_FILENO);
+};
 
 constexpr Dtype kHalves[] = {Dtype::bfloat16, Dtype::float16};
 using Values = std::vector<float>;
@@ -272,6 +293,10 @@ TEST_CASE("autocast: an op without a rule takes the widest, one with a rule what
   Autocast autocast(Dtype::bfloat16);
   CHECK(plus("test_plus_unknown", low, wide).dtype() == Dtype::float32);
   CHECK(autocast_rule("test_plus_unknown") == AutocastRule::widest);  // and was said, once
+  {
+    const FullErrors full;
+    CHECK(plus("test_plus_unsaid", low, wide).dtype() == Dtype::float32);
+  }
   CHECK(set_autocast_rule("test_plus_low", AutocastRule::low));
   CHECK(plus("test_plus_low", low, wide).dtype() == Dtype::bfloat16);
 }

@@ -23,9 +23,12 @@ FakeDriver::~FakeDriver() {
   for (auto [address, bytes] : allocations_) std::free(pointer(address));
 }
 
-int FakeDriver::enter(bool returns) {
+int FakeDriver::enter(const char* call, bool returns) {
   ++calls_;
-  if (fail_in_ > 0 && --fail_in_ == 0) return error_;
+  if (fail_in_ > 0 && --fail_in_ == 0) {
+    failed_call_ = call;
+    return error_;
+  }
   return returns && refuses_returns_ ? kUnknown : 0;
 }
 
@@ -35,14 +38,14 @@ int FakeDriver::refuse(const std::string& breach) {
 }
 
 int FakeDriver::memory_info(int64_t* free, int64_t* total) {
-  if (int error = enter()) return error;
+  if (int error = enter("cudaMemGetInfo")) return error;
   *free = options_.total - others_ - held_;
   *total = options_.total;
   return 0;
 }
 
 int FakeDriver::granularity(int64_t* bytes) {
-  if (int error = enter()) return error;
+  if (int error = enter("cuMemGetAllocationGranularity")) return error;
   *bytes = options_.granularity;
   return options_.granularity == 0 ? kNotSupported : 0;
 }
@@ -60,7 +63,7 @@ bool FakeDriver::is_reserved(uintptr_t address, int64_t bytes) const {
 }
 
 int FakeDriver::reserve_addresses(uintptr_t* address, int64_t bytes) {
-  if (int error = enter()) return error;
+  if (int error = enter("cuMemAddressReserve")) return error;
   if (!is_whole(0, bytes)) return refuse("reserves addresses that are not whole pages");
   // A page more, for a start on the boundary of one.
   const auto size = static_cast<size_t>(bytes), page = static_cast<size_t>(options_.granularity);
@@ -76,7 +79,7 @@ int FakeDriver::reserve_addresses(uintptr_t* address, int64_t bytes) {
 }
 
 int FakeDriver::free_addresses(uintptr_t address, int64_t bytes) {
-  if (int error = enter(true)) return error;
+  if (int error = enter("cuMemAddressFree", true)) return error;
   auto found = addresses_.find(address);
   if (found == addresses_.end() || found->second != bytes)
     return refuse("frees addresses that were not reserved at once");
@@ -89,7 +92,7 @@ int FakeDriver::free_addresses(uintptr_t address, int64_t bytes) {
 }
 
 int FakeDriver::create(uint64_t* handle, int64_t bytes) {
-  if (int error = enter()) return error;
+  if (int error = enter("cuMemCreate")) return error;
   if (!is_whole(0, bytes)) return refuse("creates memory that is not whole pages");
   if (bytes > options_.total - others_ - held_) return kOutOfMemory;
   *handle = ++handles_;
@@ -106,7 +109,7 @@ void FakeDriver::forget(uint64_t handle) {
 }
 
 int FakeDriver::release(uint64_t handle) {
-  if (int error = enter(true)) return error;
+  if (int error = enter("cuMemRelease", true)) return error;
   auto found = memory_.find(handle);
   if (found == memory_.end() || found->second.released)
     return refuse("releases memory that is not held");
@@ -116,7 +119,7 @@ int FakeDriver::release(uint64_t handle) {
 }
 
 int FakeDriver::map(uintptr_t address, int64_t bytes, uint64_t handle) {
-  if (int error = enter()) return error;
+  if (int error = enter("cuMemMap")) return error;
   auto found = memory_.find(handle);
   if (found == memory_.end() || found->second.released || found->second.mapped_at != 0)
     return refuse("maps memory that is not held, or mapped already");
@@ -134,7 +137,7 @@ int FakeDriver::map(uintptr_t address, int64_t bytes, uint64_t handle) {
 }
 
 int FakeDriver::allow_access(uintptr_t address, int64_t bytes) {
-  if (int error = enter()) return error;
+  if (int error = enter("cuMemSetAccess")) return error;
   for (uintptr_t at = address; at < end_of(address, bytes);) {
     auto found = mappings_.find(at);
     if (found == mappings_.end()) return refuse("allows access to what is not mapped");
@@ -146,7 +149,7 @@ int FakeDriver::allow_access(uintptr_t address, int64_t bytes) {
 }
 
 int FakeDriver::unmap(uintptr_t address, int64_t bytes) {
-  if (int error = enter(true)) return error;
+  if (int error = enter("cuMemUnmap", true)) return error;
   auto found = mappings_.find(address);
   if (found == mappings_.end() || memory_.at(found->second).bytes != bytes)
     return refuse("unmaps what was not mapped at once");
@@ -162,7 +165,7 @@ int FakeDriver::unmap(uintptr_t address, int64_t bytes) {
 }
 
 int FakeDriver::allocate(uintptr_t* address, int64_t bytes) {
-  if (int error = enter()) return error;
+  if (int error = enter("cudaMalloc")) return error;
   if (bytes > options_.total - others_ - held_) return kOutOfMemory;
   constexpr int64_t kBoundary = 256;
   const int64_t whole = (bytes + kBoundary - 1) / kBoundary * kBoundary;
@@ -176,7 +179,7 @@ int FakeDriver::allocate(uintptr_t* address, int64_t bytes) {
 }
 
 int FakeDriver::free(uintptr_t address) {
-  if (int error = enter(true)) return error;
+  if (int error = enter("cudaFree", true)) return error;
   auto found = allocations_.find(address);
   if (found == allocations_.end()) return refuse("frees what was not allocated");
   if (options_.device != nullptr && options_.device->uses(pointer(address), found->second))
@@ -188,13 +191,13 @@ int FakeDriver::free(uintptr_t address) {
 }
 
 int FakeDriver::copy_to_host(void* to, uintptr_t from, int64_t bytes) {
-  if (int error = enter()) return error;
+  if (int error = enter("cudaMemcpyAsync")) return error;
   std::memcpy(to, pointer(from), static_cast<size_t>(bytes));
   return 0;
 }
 
 int FakeDriver::copy_from_host(uintptr_t to, const void* from, int64_t bytes) {
-  if (int error = enter()) return error;
+  if (int error = enter("cudaMemcpyAsync")) return error;
   std::memcpy(pointer(to), from, static_cast<size_t>(bytes));
   return 0;
 }

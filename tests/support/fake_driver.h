@@ -38,6 +38,8 @@ class FakeDriver final : public cuda::Driver {
   /// Bytes that other programs hold.
   void set_others(int64_t bytes) { others_ = bytes; }
   int64_t calls() const { return calls_; }
+  /// Which of them `fail_nth` made fail last, by CUDA's name; of the memory in a stream too.
+  const std::string& failed_call() const { return failed_call_; }
   /// Bytes that the caller holds, mapped or not.
   int64_t held() const { return held_; }
   /// The lowest address where something is mapped; 0 for none.
@@ -71,7 +73,7 @@ class FakeDriver final : public cuda::Driver {
     bool released = false;
   };
 
-  int enter(bool returns = false);
+  int enter(const char* call, bool returns = false);
   int refuse(const std::string& breach);
   bool is_reserved(uintptr_t address, int64_t bytes) const;
   bool is_whole(uintptr_t address, int64_t bytes) const;
@@ -86,7 +88,7 @@ class FakeDriver final : public cuda::Driver {
   int64_t held_ = 0, others_ = 0, calls_ = 0, fail_in_ = 0;
   int error_ = 0;
   bool refuses_returns_ = false;
-  std::string breach_;
+  std::string breach_, failed_call_;
 };
 
 }  // namespace brim::testing
