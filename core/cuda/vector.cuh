@@ -45,6 +45,20 @@ struct alignas(kPackBytes) Pack {
     require_aligned(from, kPackBytes);
     return from == nullptr ? Pack{} : *reinterpret_cast<const Pack*>(from);
   }
+  /// By one instruction in any case, where what is read is not written by the same kernel. Of a
+  /// plain load that only some branches use, compilers for Blackwell read single elements there.
+  __device__ static Pack load_whole(const S* from) {
+#ifdef __CUDA_ARCH__
+    Pack pack;
+    auto* words = reinterpret_cast<unsigned*>(&pack);
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(from));
+    return pack;
+#else
+    return load(from);
+#endif
+  }
   __device__ void store(S* to) const {
     require_aligned(to, kPackBytes);
     *reinterpret_cast<Pack*>(to) = *this;

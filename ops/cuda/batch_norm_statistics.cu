@@ -30,20 +30,21 @@ struct Statistics {
   static constexpr int kPack = Pack<S>::kCount;
   __device__ void fold_pack(int64_t, int64_t c, int64_t first, int64_t units, int64_t step,
                             State (&states)[kPack]) const {
-    const Pack<S> shifts = first < units ? Pack<S>::load(x + c) : Pack<S>{};
+    const Pack<S> shifts = first < units ? Pack<S>::load_whole(x + c) : Pack<S>{};
     BRIM_UNROLL
     for (State& state : states) state = {0, 0};
     constexpr int kInFlight = 4;  // reads that are under way at a time
-    for (int64_t p = first; p < units; p += kInFlight * step) {
+    const int64_t stride = step * pixels.channels;
+    const S* from = x + first * pixels.channels + c;
+    int64_t p = first;
+    for (; p + (kInFlight - 1) * step < units; p += kInFlight * step, from += kInFlight * stride) {
       Pack<S> packs[kInFlight];
       BRIM_UNROLL
-      for (int i = 0; i < kInFlight; ++i)
-        if (p + i * step < units)
-          packs[i] = Pack<S>::load(x + (p + i * step) * pixels.channels + c);
+      for (int i = 0; i < kInFlight; ++i) packs[i] = Pack<S>::load_whole(from + i * stride);
       BRIM_UNROLL
-      for (int i = 0; i < kInFlight; ++i)
-        if (p + i * step < units) add(packs[i], shifts, states);
+      for (int i = 0; i < kInFlight; ++i) add(packs[i], shifts, states);
     }
+    for (; p < units; p += step, from += stride) add(Pack<S>::load_whole(from), shifts, states);
   }
   __device__ static void add(const Pack<S>& pack, const Pack<S>& shifts, State (&states)[kPack]) {
     BRIM_UNROLL

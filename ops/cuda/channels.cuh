@@ -20,6 +20,7 @@ struct Single {
   __device__ static Single load(const S* from) {
     return from == nullptr ? Single{} : Single{{*from}};
   }
+  __device__ static Single load_whole(const S* from) { return load(from); }
   __device__ void store(S* to) const { *to = of[0]; }
 };
 

@@ -108,7 +108,7 @@ struct SweepStrip {
               to.w * kOutputs * kStride - by.left, by.in_w, by.channels, line);
     BRIM_UNROLL
     for (int s = 0; s < kWindow; ++s) {
-      const auto weight = P::load(by.weight + (r * kWindow + s) * by.channels + c);
+      const auto weight = P::load_whole(by.weight + (r * kWindow + s) * by.channels + c);
       BRIM_UNROLL
       for (int j = 0; j < kOutputs; ++j) sums[j].add(line[j * kStride + s], weight);
     }
@@ -142,8 +142,8 @@ struct AnyWindow {
       for (int64_t s = 0; s < shape.s; ++s) {
         const int64_t w = to.w * shape.stride.w - shape.padding.w + s * shape.dilation.w;
         if (w < 0 || w >= shape.w) continue;
-        sums.add(P::load(x + ((to.n * shape.h + h) * shape.w + w) * shape.c + c),
-                 P::load(weight + (r * shape.s + s) * shape.c + c));
+        sums.add(P::load_whole(x + ((to.n * shape.h + h) * shape.w + w) * shape.c + c),
+                 P::load_whole(weight + (r * shape.s + s) * shape.c + c));
       }
     }
     sums.store(y + at.of[0] * P::kCount);
@@ -173,8 +173,8 @@ struct Collect {
         const int64_t q =
             reader(to.w + shape.padding.w, s, shape.stride.w, shape.dilation.w, shape.q);
         if (q < 0) continue;
-        sums.add(P::load(dy + ((to.n * shape.p + p) * shape.q + q) * shape.c + c),
-                 P::load(weight + (r * columns + s) * shape.c + c));
+        sums.add(P::load_whole(dy + ((to.n * shape.p + p) * shape.q + q) * shape.c + c),
+                 P::load_whole(weight + (r * columns + s) * shape.c + c));
       }
     }
     sums.store(dx + at.of[0] * P::kCount);

@@ -43,7 +43,7 @@ struct Totals {
 
   /// Adds those at x + offset.
   __device__ void add(const S* x, int64_t offset) {
-    const P values = P::load(x + offset);
+    const P values = P::load_whole(x + offset);
     BRIM_UNROLL
     for (int k = 0; k < P::kCount; ++k) of[k] += static_cast<double>(widen(values.of[k]));
   }
@@ -102,7 +102,8 @@ struct MaxPool {
     Best best;
     BRIM_UNROLL
     for (int k = 0; k < P::kCount; ++k) best.of[k] = 0, best.from[k] = -1;
-    taps.for_each([&](int tap, int64_t offset) { best.consider(P::load(x + offset + p.c), tap); });
+    taps.for_each(
+        [&](int tap, int64_t offset) { best.consider(P::load_whole(x + offset + p.c), tap); });
     P made;
     Places<P> places;
     BRIM_UNROLL
@@ -129,7 +130,7 @@ struct MaxPoolBackward {
     Compute<S> sums[P::kCount] = {};
     pool_covers(shape, window, p.n, p.h, p.w).for_each([&](int tap, int64_t offset, int64_t) {
       const auto places = Places<P>::load(index + offset + p.c);
-      const P values = P::load(dy + offset + p.c);
+      const P values = P::load_whole(dy + offset + p.c);
       BRIM_UNROLL
       for (int k = 0; k < P::kCount; ++k)
         if (places.of[k] == tap) sums[k] += widen(values.of[k]);
@@ -171,7 +172,7 @@ struct AvgPoolBackward {
     Totals<P> totals;
     for (int64_t h = covers.rows.begin; h < covers.rows.end; ++h)
       for (int64_t w = covers.columns.begin; w < covers.columns.end; ++w) {
-        const P values = P::load(dy + output_index(shape, p.n, h, w) + p.c);
+        const P values = P::load_whole(dy + output_index(shape, p.n, h, w) + p.c);
         const double share = average_share(window, pool_taps(shape, window, p.n, h, w).size());
         BRIM_UNROLL
         for (int k = 0; k < P::kCount; ++k)
@@ -217,7 +218,7 @@ struct AdaptivePoolBackward {
       const int64_t height = down.next().size();
       AdaptiveWalk right = along;
       for (int64_t j = columns.begin; j < columns.end; ++j) {
-        const P values = P::load(dy + output_index(shape, p.n, i, j) + p.c);
+        const P values = P::load_whole(dy + output_index(shape, p.n, i, j) + p.c);
         const auto covered = static_cast<double>(height * right.next().size());
         BRIM_UNROLL
         for (int k = 0; k < P::kCount; ++k)
@@ -264,7 +265,7 @@ struct GlobalPoolBackward {
   __device__ void operator()(const Offsets<1>& at) const {
     const int64_t row = channels / P::kCount;
     const int64_t n = at.of[0] / row / pixels, c = at.of[0] % row * P::kCount;
-    const P values = P::load(dy + n * channels + c);
+    const P values = P::load_whole(dy + n * channels + c);
     P made;
     BRIM_UNROLL
     for (int k = 0; k < P::kCount; ++k)

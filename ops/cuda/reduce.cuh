@@ -112,7 +112,8 @@ __global__ void reduce_kernel(R reduction, ReducePlan plan, typename R::State* p
 /// As `reduce_kernel`, with kPack columns for each thread along x: the same cuts of the units, and
 /// so the same bits.
 template <class R>
-__global__ void reduce_packs_kernel(R reduction, ReducePlan plan, typename R::State* partial) {
+__global__ void __launch_bounds__(ReducePlan::kThreads, 2)
+    reduce_packs_kernel(R reduction, ReducePlan plan, typename R::State* partial) {
   constexpr int kPack = R::kPack;
   auto* states = shared_memory<typename R::State>();
   const int64_t tiles = plan.pack_tiles(kPack, blockDim.x), block = blockIdx.x;
