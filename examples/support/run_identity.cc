@@ -40,8 +40,9 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
       {"ema", text(o.ema), true},
       {"freeze", joined(o.freeze), true},
       {"size", text(flags.size)},
-      {"data", data.train_set ? fmt::format("{} of {} images", flags.data, data.train_set->size())
-                              : flags.data},
+      {kDataSetting, data.train_set
+                         ? fmt::format("{} of {} images", flags.data, data.train_set->size())
+                         : flags.data},
       {"effective batch", text(flags.update_images())},
       {kStepsSetting, text(data.steps(flags))},
       {"seed", text(flags.seed)},
@@ -121,6 +122,10 @@ io::Metadata numbers_identity(const TrainFlags& flags, const TrainData& data) {
 
 std::set<std::string> identity_of_files() {
   return {kListOfClasses, kTraining, kValidation, kContents};
+}
+
+bool know_files(const io::Metadata& one, const io::Metadata& other) {
+  return one.contains(kTraining) && other.contains(kTraining);
 }
 
 }  // namespace brim::examples

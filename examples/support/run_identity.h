@@ -15,6 +15,8 @@ namespace brim::examples {
 
 /// The setting that says how many updates a training takes in all.
 inline constexpr const char* kStepsSetting = "steps";
+/// And the one that says where its data lie: files are known by their names, wherever that is.
+inline constexpr const char* kDataSetting = "data";
 
 /// The question that a plan of the run answers; `rehearsal` is of the same flags and data.
 std::string bytes_identity(const TrainFlags& flags, const TrainData& data,
@@ -29,5 +31,8 @@ inline constexpr const char* kListOfClasses = "list of classes";
 /// The names in it that tell the classes and the images of files, which a checkpoint of before they
 /// were written down lacks; of contents only those that were asked for are known.
 std::set<std::string> identity_of_files();
+
+/// Whether both know the images that they train on by names.
+bool know_files(const io::Metadata& one, const io::Metadata& other);
 
 }  // namespace brim::examples

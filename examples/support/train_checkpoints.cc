@@ -92,15 +92,20 @@ RunCheckpoints::RunCheckpoints(const TrainFlags& flags, const TrainData& data,
                        "--{} needs --checkpoint DIR", flags.resume ? "resume" : "checkpoint-every");
     return;
   }
+  const io::Metadata identity = numbers_identity(flags, data);
   checkpoints_.emplace(
       flags.checkpoint,
       CheckpointOptions{.keep = flags.keep,
-                        .identity = numbers_identity(flags, data),
+                        .identity = identity,
                         .where_known = identity_of_files(),
-                        .why_not = [&](const Checkpoint& found,
+                        .why_not = [&flags, &data, identity](
+                                       const Checkpoint& found,
                                        const std::string& name) -> std::optional<std::string> {
-                          if (name != kStepsSetting) return "";
-                          return why_not_so_many_steps(found, flags, data);
+                          if (name == kStepsSetting)
+                            return why_not_so_many_steps(found, flags, data);
+                          if (name == kDataSetting && know_files(found.identity, identity))
+                            return {};
+                          return "";
                         },
                         .lock = std::move(lock)});
   knows_files_ = data.format.has_value();

@@ -142,6 +142,12 @@ TEST_CASE("a checkpoint knows its classes and its pictures") {
   REQUIRE(train(arguments("a")).code == 0);
   REQUIRE(train(arguments("b") + "--check-images").code == 0);
   REQUIRE(train(arguments("a") + "--resume").code == 0);
+  // Where they lie does not matter.
+  TempFolder elsewhere;
+  fs::copy(place.folder.path(), elsewhere.path(), fs::copy_options::recursive);
+  CHECK(train(" --size 32 --data " + elsewhere.path() + kQuick + " --steps 2 --checkpoint " +
+              kept.path() + "/a --resume")
+            .code == 0);
 
   auto rename = [&](const std::string& from, const std::string& to) {
     fs::rename(place.file(from), place.file(to));
