@@ -1,12 +1,14 @@
-// All that a program needs to train: tensors, ops, layers, models by name, data, optimizers, the
-// trainer. Programs that care for compile time include the headers that they use instead. Not in
-// it, among others: the classes of models (nn/models/), device and dtype of new modules
-// (nn/creation.h), the number of threads (base/parallel.h), what only ops and kernels use.
+// All that a program needs to train: tensors, ops, layers, models by name, data, optimizers, the one
+// call that plans a training for a budget, the trainer. Programs that care for compile time include
+// the headers that they use instead. Not in it, among others: the classes of models (nn/models/),
+// device and dtype of new modules (nn/creation.h), the number of threads (base/parallel.h), what
+// only ops and kernels use.
 #pragma once
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/gradcheck.h"
 #include "brim/base/cuda/devices.h"
+#include "brim/budget/plan_training.h"
 #include "brim/core/tensor.h"
 #include "brim/data/cifar.h"
 #include "brim/data/device_batch.h"
@@ -46,4 +48,4 @@
 #include "brim/train/step_memory.h"
 #include "brim/train/train_step.h"
 #include "brim/train/trainer.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"

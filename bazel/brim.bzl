@@ -105,6 +105,7 @@ _LAYERS = [
     "data",
     "shrink",
     "train",
+    "budget",
 ]
 
 _USERS = ["examples", "tests", "bench", "docs"]

@@ -76,7 +76,7 @@ Found by_trial(const TrainingCase& c, int64_t limit) {
 /// What is wrong with a batch for the arena and a limit; "" where it runs as predicted and the
 /// larger ones are refused.
 std::string fault_of(const TrainingCase& c, int64_t limit) {
-  TrainingPlan plan = plan_on_meta(testing::rehearsal_of(c));
+  RehearsedPlan plan = plan_on_meta(testing::rehearsal_of(c));
   try {
     memory::AccountStats measured = testing::train(c, memory::arena_planner(plan.plan), limit);
     if (measured.peak_reserved != plan.predicted.peak_reserved)

@@ -53,7 +53,7 @@ std::string difference(const TrainingCase& c, const memory::MakePlanner& planner
 
 void report(const TrainingCase& c, const Options& options) {
   std::vector<double> trace_seconds, pack_seconds;
-  TrainingPlan planned;
+  RehearsedPlan planned;
   for (int i = 0; i < options.repeats; ++i) {
     planned = plan_on_meta(testing::rehearsal_of(c));
     trace_seconds.push_back(planned.trace_seconds);

@@ -19,7 +19,7 @@ struct Variant {
   TrainingShape shape;
   RecomputeOptions recompute;
   bool fits = true;  ///< within the bytes that it was planned for; where not, it needs least
-  TrainingPlan plan;
+  RehearsedPlan plan;
   double seconds = 0;           ///< of a step, by the roofline
   std::optional<double> bound;  ///< that no plan within the bytes can go below, of "off"'s seconds
   std::optional<int64_t> dropped;  ///< values

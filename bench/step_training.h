@@ -180,7 +180,7 @@ class StepTraining {
       recompute = std::move(choice.recompute);
       return account_of(choice.memory, choice.arena);
     }
-    const TrainingPlan plan =
+    const RehearsedPlan plan =
         plan_on_meta([&](const std::function<void()>& held) { rehearse(rehearsal, held); });
     return account_of(plan.predicted, plan.plan);
   }

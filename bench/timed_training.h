@@ -124,7 +124,7 @@ class TimedTraining {
   /// `plan` is of a rehearsal with the same shape and the same `recompute`. Takes the arena's
   /// bytes; pages are touched as steps first write to them.
   TimedTraining(const TrainingShape& shape, const RecomputeOptions& recompute,
-                const TrainingPlan& plan)
+                const RehearsedPlan& plan)
       : account_(std::make_shared<memory::Account>(
             Device::cpu(), std::make_unique<memory::HostSource>(plan.predicted.peak_reserved),
             memory::arena_planner(plan.plan))),

@@ -77,6 +77,8 @@ class Module {
   Tensor tensor(std::string_view name) const;
   /// The child, at any depth, of that name; throws `ValueError` with the nearest one otherwise.
   Module& module(std::string_view name);
+  /// Whether every parameter has its values.
+  bool has_all_values() const;
   /// Throws `ValueError` naming the first parameter that has no values yet.
   void require_values() const;
   /// Elements of all parameters.
@@ -169,7 +171,6 @@ class Module {
   [[noreturn]] void refuse_as_bypassed() const;
   void refuse_as_folded() const;
   void set_frozen(std::string_view prefix, bool frozen);
-  bool has_all_values() const;
   void require_new_name(const std::string& name) const;
 
   std::string name_;

@@ -7,7 +7,7 @@
 #include "brim/memory/out_of_memory.h"
 #include "brim/memory/plan/batch.h"
 #include "brim/train/parts.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 namespace brim {
 namespace {

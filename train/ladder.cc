@@ -9,7 +9,7 @@
 #include "brim/base/bytes.h"
 #include "brim/train/predicted_time.h"
 #include "brim/train/recompute_plan.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 namespace brim {
 namespace {

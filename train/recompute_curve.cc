@@ -7,7 +7,7 @@
 
 #include "brim/base/bytes.h"
 #include "brim/train/made_again.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 namespace brim {
 namespace {

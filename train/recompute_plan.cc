@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "brim/train/made_again.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 namespace brim {
 namespace {
@@ -127,7 +127,7 @@ class Choosing {
     }
     choice.plan = std::move(plan);
     setup.rehearsal.trainer.recompute = choice.recompute;
-    const TrainingPlan packed = plan_under(
+    const RehearsedPlan packed = plan_under(
         setup.planner, [&](const auto& state_is_held) { rehearse(setup.rehearsal, state_is_held); },
         {.capacity = limit_});
     choice.memory = packed.predicted;

@@ -13,7 +13,7 @@
 #include "brim/memory/host_memory.h"
 #include "brim/train/op_runs.h"
 #include "brim/train/recorded_calls.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 namespace brim {
 namespace {

@@ -1,6 +1,6 @@
 // A training run without a byte: the updates and evaluations that `Trainer::run` would make, on the
 // meta device, as far as they differ from each other in what they ask of memory. Hand `rehearse` to
-// `measure_on_meta` or `plan_on_meta` (step_memory.h, training_plan.h). For a loop of your own,
+// `measure_on_meta` or `plan_on_meta` (step_memory.h, rehearsed_plan.h). For a loop of your own,
 // write its steps in a function of your own; these two take any.
 #pragma once
 

@@ -139,7 +139,7 @@ ReplanReport Replanning::plan(const std::string& why, const std::string& asked) 
 void Replanning::move_to(const std::string& planner, int64_t micro_batch) {
   if (planner != "arena") return account_->replan(memory::planner_named(planner));
   const RehearsalOptions training = rehearsal(micro_batch);
-  TrainingPlan planned =
+  RehearsedPlan planned =
       plan_on_meta([&](const auto& state_is_held) { rehearse(training, state_is_held); },
                    {.identity = identity(micro_batch)});
   account_->replan(memory::arena_planner(planned.plan, {.device = account_->device()}));

@@ -50,7 +50,7 @@ struct TrainStepOptions {
   /// update, so only by `run`; not with `clip.norm`. What fails before the first parameter was
   /// updated is undone as ever. After it nothing can be: `run` then throws `TornUpdate`. So the
   /// step's bytes must be reserved before it begins: train under `memory::arena_planner` with a
-  /// plan of this step (train/training_plan.h), rehearsed with the same option.
+  /// plan of this step (train/rehearsed_plan.h), rehearsed with the same option.
   bool fused_update = false;
   /// float16 or bfloat16: forward runs in mixed precision (ops/autocast.h).
   Dtype precision = Dtype::float32;

@@ -3,7 +3,7 @@
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
 # Major.minor.patch. Before 1.0 a new minor version may break programs, so both are in the soname.
-BRIM_VERSION = "0.1.0"
+BRIM_VERSION = "0.2.0"
 BRIM_SONAME = "libbrim.so." + BRIM_VERSION.rpartition(".")[0]
 
 def _is_own(linker_input):

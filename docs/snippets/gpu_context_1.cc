@@ -54,7 +54,7 @@ void check_card() {
 
 // [engines]
 /// Plans a training on a GPU that is here, with the fastest engines for its convolutions.
-TrainingPlan plan_with_fastest_engines(Device gpu, int64_t budget, const MetaProgram& training) {
+RehearsedPlan plan_with_fastest_engines(Device gpu, int64_t budget, const MetaProgram& training) {
   set_cudnn_benchmark(true);
   take_up_engines(gpu);  // those that were found before
   StandInScope plans_for(stand_in_for(gpu));
@@ -77,7 +77,7 @@ void check_engines() {
     state_is_held();
     conv2d(x, weight, {}, {.padding = 1});
   };
-  TrainingPlan plan = plan_with_fastest_engines(Device::cuda(), int64_t{1} << 30, convolve);
+  RehearsedPlan plan = plan_with_fastest_engines(Device::cuda(), int64_t{1} << 30, convolve);
   check(plan.predicted.peak_live > 0, "the plan has the tensors of the convolution");
 }
 

@@ -22,7 +22,7 @@ double seconds_of(const std::function<void()>& work) {
 }
 
 // Two passes, as the second may hold more: a planner's state settles within that.
-TrainingPlan plan_inference(const TrainFlags& flags, const TrainData& data) {
+RehearsedPlan plan_inference(const TrainFlags& flags, const TrainData& data) {
   const MetaProgram program = [&](const std::function<void()>& state_is_held) {
     auto model = nn::make_model(flags.model, model_options(flags, data, Device::meta()));
     model->eval();
@@ -70,7 +70,7 @@ class Inference {
 
   InputOptions input_;
   data::SyntheticBatch images_;
-  TrainingPlan plan_;
+  RehearsedPlan plan_;
   std::shared_ptr<memory::Account> account_;
   memory::AccountScope scope_;
   std::unique_ptr<nn::Module> model_;

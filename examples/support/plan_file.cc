@@ -31,7 +31,7 @@ Lines read_lines(const std::string& path) {
 
 }  // namespace
 
-void save_plan(const std::string& path, const TrainingPlan& plan,
+void save_plan(const std::string& path, const RehearsedPlan& plan,
                const std::optional<KeptChoice>& choice, const std::string& engines) {
   std::string lines = memory::to_json(*plan.plan) + "\n" + memory::to_json(plan.trace) + "\n";
   if (choice) lines += to_text(*choice);
@@ -39,10 +39,10 @@ void save_plan(const std::string& path, const TrainingPlan& plan,
   io::write_file(path, lines + engines, kTag);
 }
 
-TrainingPlan load_plan(const std::string& path, const std::string& identity) {
+RehearsedPlan load_plan(const std::string& path, const std::string& identity) {
   const Lines lines = read_lines(path);
   try {
-    TrainingPlan result;
+    RehearsedPlan result;
     memory::Plan plan = memory::plan_from_json(lines.line(0), identity);
     result.trace = memory::trace_from_json(lines.line(1));
     result.predicted = memory_of(plan);

@@ -14,12 +14,12 @@ namespace brim::examples {
 
 /// Writes them as JSON, a line each, whole or not at all; `engines` is "" or two lines
 /// (train/engine_file.h). Throws `FileError`.
-void save_plan(const std::string& path, const TrainingPlan& plan,
+void save_plan(const std::string& path, const RehearsedPlan& plan,
                const std::optional<KeptChoice>& choice, const std::string& engines = "");
 
 /// What is in the file, without seconds. Throws `FileError` naming the file and what is wrong with
 /// it: not a plan, cut short, of another version, the answer to another question than `identity`.
-TrainingPlan load_plan(const std::string& path, const std::string& identity);
+RehearsedPlan load_plan(const std::string& path, const std::string& identity);
 
 /// The choice in the file; none where there is none, or that for another question. Throws
 /// `FileError` where it is damaged.

@@ -1,6 +1,6 @@
 // What `plan` tells of a planned training: a table for people, one JSON object for programs, a page
 // for a browser, and the packing problem as CSV. In a program of your own read the trace and the
-// plan of `plan_on_meta` (train/training_plan.h), `memory::peak_of` and `memory::html_page`.
+// plan of `plan_on_meta` (train/rehearsed_plan.h), `memory::peak_of` and `memory::html_page`.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ void add_output_flags(App& app, PlanOutputs& outputs);
 void check_outputs(const PlanOutputs& outputs);
 
 struct PlanResult {
-  TrainingPlan training;
+  RehearsedPlan training;
   std::map<std::string, StepMemory> planners;  ///< what a run under each would hold
   std::optional<LadderResult> ladder;          ///< where the flags have a budget
   double relative_time = 1;                    ///< predicted, of everything kept

@@ -45,7 +45,7 @@ std::string identity_of(const TrainFlags& flags, const TrainData& data, int64_t 
 MemoryPlan find_plan(const TrainFlags& flags, const TrainData& data) {
   if (flags.plan.empty()) return predict_memory(flags, data, flags.batch);
   try {
-    TrainingPlan kept = load_plan(flags.plan, identity_of(flags, data, flags.batch));
+    RehearsedPlan kept = load_plan(flags.plan, identity_of(flags, data, flags.batch));
     return {.from = "file", .predicted = kept.predicted, .training = std::move(kept)};
   } catch (const FileError& error) {
     std::cerr << "train: " << shown(error.what()) << "; planning again" << std::endl;
@@ -178,7 +178,7 @@ double relative_time(const TrainFlags& flags, const TrainData& data) {
 MemoryPlan predict_memory(const TrainFlags& flags, const TrainData& data, int64_t batch) {
   RehearsalOptions options = rehearsal_of(flags, data, batch);
   auto program = [&](const auto& state_is_held) { rehearse(options, state_is_held); };
-  TrainingPlan training =
+  RehearsedPlan training =
       plan_under(flags.planner, program,
                  {.identity = identity_of(flags, data, batch), .capacity = flags.limit()});
   return {.predicted = training.predicted, .training = std::move(training)};

@@ -2,7 +2,7 @@
 // budget chooses of it: batch, recomputation, offload. Each prediction runs a few steps and
 // evaluations on the meta device, and the search for a batch makes several. What is said where
 // nothing fits is in refusal.h. For a prediction without the flags and events of `train` use
-// train/training_plan.h.
+// train/rehearsed_plan.h.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct MemoryPlan {
   StepMemory predicted;
   /// For another planner than the arena it has no plan. A trace it has where it was rehearsed, and
   /// for `--trace` and `--save-plan`.
-  TrainingPlan training;
+  RehearsedPlan training;
   /// Makes the planner that the flags name.
   memory::MakePlanner planner(const TrainFlags& flags) const;
 };

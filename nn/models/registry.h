@@ -21,8 +21,8 @@ struct ModelOptions {
   int64_t classes = 1000;
   /// Of the initial values. Without one there are none, for a model that is loaded from a file.
   std::optional<uint64_t> seed = 0;
-  Dtype dtype = creation_options().dtype;  ///< float32, unless a scope says otherwise
-  Device device = Device::cpu();
+  Dtype dtype = creation_options().dtype;     ///< float32, unless a scope says otherwise
+  Device device = creation_options().device;  ///< the CPU, unless a scope says otherwise
   std::optional<double> dropout;    ///< instead of the model's own, where it has one
   bool zero_init_residual = false;  ///< of ResNets: residual branches start at 0
   ModelSizes sizes;                 ///< of what is not as usual: a pruned model's

@@ -51,7 +51,7 @@ TEST_CASE("algorithm flags: are for a GPU") {
 TEST_CASE("algorithm flags: a plan's file has the engines, with and without a choice before them") {
   const TrainFlags flags = parsed("--model resnet20 --batch 2", Device::cpu());
   const TrainData data = open_data(flags);
-  const TrainingPlan plan = predict_memory(flags, data, flags.batch).training;
+  const RehearsedPlan plan = predict_memory(flags, data, flags.batch).training;
   const std::string engines = to_text({{"a", {.engine = 3, .knobs = {{1, 2}}}}}, "a GPU");
   TempFolder folder;
   const std::string path = folder.path() + "/plan";

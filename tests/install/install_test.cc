@@ -97,7 +97,7 @@ TEST_CASE("install: the README's commands build programs, with pkg-config and wi
                          home.path() + "/brim/lib/pkgconfig\n");
 
   CHECK(home.output(blocks[1] + "./hello").starts_with(kHello));
-  CHECK(home.output("ldd hello").find(home.path() + "/brim/lib/libbrim.so.0.1") !=
+  CHECK(home.output("ldd hello").find(home.path() + "/brim/lib/libbrim.so.0.2") !=
         std::string::npos);
   const std::string pkg_config = "export PKG_CONFIG_PATH=~/brim/lib/pkgconfig\n";
   CHECK(home.output(pkg_config + blocks[2] + "./hello_static").starts_with(kHello));
@@ -126,12 +126,12 @@ target_include_directories(my_op_test PRIVATE brim_docs)
 target_link_libraries(my_op_test brim::testing)
 )");
   const std::string configure = "cmake -B build -DCMAKE_PREFIX_PATH=$HOME/prefix -DWANTED=";
-  for (const char* other : {"0.0", "0.2", "1.0"}) {
+  for (const char* other : {"0.1", "0.3", "1.0"}) {
     Finished refused = home.run(configure + other);
     CHECK(refused.code != 0);
-    CHECK(refused.err.find("version: 0.1") != std::string::npos);
+    CHECK(refused.err.find("version: 0.2") != std::string::npos);
   }
-  std::string built = home.output(configure + "0.1.0\ncmake --build build\nbuild/hello\n" +
+  std::string built = home.output(configure + "0.2.0\ncmake --build build\nbuild/hello\n" +
                                   "ldd build/hello\nbuild/my_op_test");
   CHECK(built.find(kHello) != std::string::npos);
   CHECK(built.find("libbrim") == std::string::npos);
@@ -162,7 +162,7 @@ TEST_CASE("install: --static names what the archive stands on, and the tree can 
   for (const char* flag : {"-lbrim", "-lfmt", "-fopenmp", "-ldnnl", "-lpng", "-ljpeg"})
     CHECK(flags.find(flag) != std::string::npos);
   CHECK(home.output(moved + "--libs brim").find("-ldnnl") == std::string::npos);
-  CHECK(home.output(moved + "--modversion brim") == "0.1.0\n");
+  CHECK(home.output(moved + "--modversion brim") == "0.2.0\n");
   CHECK(home.output(moved + "--cflags brim").find("second") != std::string::npos);
 }
 

@@ -8,7 +8,7 @@
 #include "brim/tests/recompute/modes.h"
 #include "brim/tests/recompute/observed_training.h"
 #include "brim/tests/support/instrumented.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 namespace brim::testing {
 namespace {
@@ -22,7 +22,7 @@ ObservedTraining observe_under(const std::string& planner, const ZooTraining& tr
   TrainingSetup setup = setup_of(training, planner);
   setup.rehearsal.trainer.recompute = mode.recompute;
   setup.rehearsal.trainer.offload = mode.offload;
-  const TrainingPlan plan = plan_under(
+  const RehearsedPlan plan = plan_under(
       planner, [&](const auto& state_is_held) { rehearse(setup.rehearsal, state_is_held); });
   ObserveOptions options{
       .recompute = mode.recompute, .offload = mode.offload, .cap = plan.predicted.peak_reserved};

@@ -11,7 +11,7 @@
 #include "brim/memory/out_of_memory.h"
 #include "brim/tests/support/instrumented.h"
 #include "brim/tests/train/planned_training.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 using namespace brim;
 using namespace brim::testing;

@@ -106,7 +106,7 @@ TEST_CASE("a training on a GPU holds what the meta device says, standing for it"
   for (const char* optimizer : {"sgd", "adamw"}) {
     const TrainingCase c = case_on(gpu, optimizer);
     StandInScope scope(stand_in_for(gpu));
-    const TrainingPlan planned = plan_on_meta(rehearsal_of(c));
+    const RehearsedPlan planned = plan_on_meta(rehearsal_of(c));
     const memory::AccountStats measured =
         train(c, memory::arena_planner(planned.plan, {.device = gpu}));
     CHECK(measured.peak_reserved == planned.predicted.peak_reserved);
@@ -135,7 +135,7 @@ TEST_CASE(
     const CublasLtTrouble trouble(troubles);
     const TrainingCase c = case_on(gpu, "sgd").with_batch(++batch);
     const int64_t before = count_slow();
-    const TrainingPlan planned = plan_on_meta(rehearsal_of(c));
+    const RehearsedPlan planned = plan_on_meta(rehearsal_of(c));
     const memory::AccountStats measured =
         train(c, memory::arena_planner(planned.plan, {.device = gpu}));
     CHECK(measured.peak_reserved == planned.predicted.peak_reserved);

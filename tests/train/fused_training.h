@@ -15,7 +15,7 @@
 #include "brim/optim/sgd.h"
 #include "brim/tests/train/small_net.h"
 #include "brim/train/train_step.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 namespace brim::testing {
 
@@ -154,7 +154,7 @@ struct Run {
   std::map<std::string, Tensor> factors;  ///< by parameter
 };
 
-inline TrainingPlan plan_of(const Case& c) {
+inline RehearsedPlan plan_of(const Case& c) {
   return plan_on_meta([&](const auto& state_is_held) {
     Run run(c, Device::meta());
     state_is_held();
@@ -170,7 +170,7 @@ struct Planned {
                                                   std::make_unique<memory::HostSource>(),
                                                   memory::arena_planner(plan.plan))),
         scope(account) {}
-  TrainingPlan plan;
+  RehearsedPlan plan;
   std::shared_ptr<memory::Account> account;
   memory::AccountScope scope;
 };

@@ -45,7 +45,7 @@ double update_stored(Run& run) {
 }
 
 template <class Update>
-TrainingPlan plan_of(const Case& c, const Update& update) {
+RehearsedPlan plan_of(const Case& c, const Update& update) {
   return plan_on_meta([&](const auto& state_is_held) {
     Run run(c, Device::meta());
     state_is_held();

@@ -15,7 +15,7 @@
 #include "brim/tests/train/small_net.h"
 #include "brim/train/checkpoint.h"
 #include "brim/train/train_step.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 using namespace brim;
 using namespace brim::testing;
@@ -236,7 +236,7 @@ TEST_CASE("the part that overflowed runs again in the bytes that were planned fo
     }
     return step.skipped();
   };
-  const TrainingPlan planned = plan_on_meta([&](const auto&) { program(Device::meta(), 2, -1); });
+  const RehearsedPlan planned = plan_on_meta([&](const auto&) { program(Device::meta(), 2, -1); });
   for (int bad : {-1, 0, 1, 2}) {
     CAPTURE(bad);
     auto account = std::make_shared<memory::Account>(

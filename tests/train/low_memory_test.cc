@@ -70,11 +70,11 @@ RehearsalOptions rehearsal_for(const TrainingCase& c, const Low& low) {
   return rehearsal;
 }
 
-TrainingPlan plan_of(const RehearsalOptions& rehearsal, const std::string& planner = "arena") {
+RehearsedPlan plan_of(const RehearsalOptions& rehearsal, const std::string& planner = "arena") {
   return plan_under(planner, [&](const auto& held) { rehearse(rehearsal, held); });
 }
 
-memory::MakePlanner planner_for(const TrainingPlan& plan, const std::string& planner) {
+memory::MakePlanner planner_for(const RehearsedPlan& plan, const std::string& planner) {
   return plan.plan ? memory::arena_planner(plan.plan) : memory::planner_named(planner);
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("each holds what was predicted, under every planner") {
         CAPTURE(optimizer);
         CAPTURE(planner);
         const TrainingCase c = case_of(low, optimizer);
-        const TrainingPlan plan = plan_of(rehearsal_for(c, low), planner);
+        const RehearsedPlan plan = plan_of(rehearsal_for(c, low), planner);
         const Trained trained = train_as(c, options_of(c, low), planner_for(plan, planner));
         CHECK(trained.stats.peak_reserved == plan.predicted.peak_reserved);
         CHECK(trained.stats.peak_live == plan.predicted.peak_live);
@@ -315,14 +315,14 @@ TEST_CASE(
     CHECK(rung->is_proposed_only);
     CHECK(rung->memory.peak_reserved < asked);
     // Run as the rung sets it up.
-    const TrainingPlan plan = plan_of(rung->setup.rehearsal);
+    const RehearsedPlan plan = plan_of(rung->setup.rehearsal);
     CHECK(plan.predicted.peak_reserved == rung->memory.peak_reserved);
     Low low{.name = name};
     if (std::string(name) == "gradients") low.gradients = Dtype::bfloat16;
     if (std::string(name) != "gradients") low.state = Dtype::bfloat16;
     if (std::string(name) == "parameters") low.parameters = low.precision = Dtype::bfloat16;
     const TrainingCase run = case_of(low);
-    const TrainingPlan own = plan_of(rehearsal_for(run, low));
+    const RehearsedPlan own = plan_of(rehearsal_for(run, low));
     const Trained trained = train_as(run, options_of(run, low), planner_for(own, "arena"));
     CHECK(trained.stats.peak_reserved == rung->memory.peak_reserved);
     CHECK(trained.stats.mismatches == 0);

@@ -43,7 +43,7 @@ Predicted predict(const TrainingCase& c, const TrainerOptions& options,
                   const std::string& planner) {
   RehearsalOptions rehearsal = rehearsal_options(c);
   rehearsal.trainer = options;
-  TrainingPlan plan = plan_under(planner, [&](const auto& held) { rehearse(rehearsal, held); });
+  RehearsedPlan plan = plan_under(planner, [&](const auto& held) { rehearse(rehearsal, held); });
   return {plan.predicted,
           planner == "arena" ? memory::arena_planner(plan.plan) : memory::planner_named(planner)};
 }

@@ -84,7 +84,7 @@ TEST_CASE("mixed precision holds what was predicted, and recomputation keeps its
         CAPTURE(recompute.name);
         CAPTURE(planner);
         const RehearsalOptions rehearsal = rehearsal_for(c, precision, recompute);
-        const TrainingPlan plan =
+        const RehearsedPlan plan =
             plan_under(planner, [&](const auto& held) { rehearse(rehearsal, held); });
         const Trained with = train_for(
             c, precision, recompute,

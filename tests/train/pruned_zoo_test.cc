@@ -40,7 +40,7 @@ nn::ModelSizes sizes_after(nn::Module& model, const TrainingCase& c,
 }
 
 void check_trains_as_planned(const TrainingCase& c, double flops) {
-  const TrainingPlan plan = plan_under("arena", rehearsal_of(c));
+  const RehearsedPlan plan = plan_under("arena", rehearsal_of(c));
   const Trained trained = train_as(c, trainer_options(c), memory::arena_planner(plan.plan));
   CHECK(trained.losses.size() == 3);
   CHECK(trained.stats.peak_reserved == plan.predicted.peak_reserved);

@@ -307,14 +307,14 @@ TEST_CASE("pruning: what masks take is planned") {
       .size = 16,
       .batch = images,
       .updates = 3};
-  const TrainingPlan plan =
+  const RehearsedPlan plan =
       plan_under("arena", [&](const auto& held) { rehearse(rehearsal, held); });
   RehearsalOptions without = rehearsal;
   without.make_model = [] {
     return std::shared_ptr<nn::Module>(
         nn::make_model("resnet20", {.classes = 4, .device = Device::meta()}));
   };
-  const TrainingPlan unmasked =
+  const RehearsedPlan unmasked =
       plan_under("arena", [&](const auto& held) { rehearse(without, held); });
   CHECK(plan.predicted.peak_live > unmasked.predicted.peak_live + 260'000);  // a byte a weight
 

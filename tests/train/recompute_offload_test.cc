@@ -81,7 +81,7 @@ TEST_CASE("a plan that offloads fits, is no slower, and changes no number") {
     CHECK(choice.plan.host_peak > 0);
     CHECK(choice.plan.extra_seconds <= without.plan.extra_seconds);
     setup.rehearsal.trainer.recompute = choice.recompute;
-    TrainingPlan plan =
+    RehearsedPlan plan =
         plan_under("arena", [&](const auto& held) { rehearse(setup.rehearsal, held); });
     CHECK(plan.predicted.peak_reserved == choice.memory.peak_reserved);
     const Trained with = train_with(kCase, choice.recompute, memory::arena_planner(plan.plan),

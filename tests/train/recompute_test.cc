@@ -33,7 +33,7 @@ TEST_CASE("planned, free and segmented recomputation give the same bits, as pred
     auto check_same = [&](const RecomputeOptions& recompute) {
       CAPTURE(recompute.name);
       setup.rehearsal.trainer.recompute = recompute;
-      TrainingPlan plan =
+      RehearsedPlan plan =
           plan_under("arena", [&](const auto& held) { rehearse(setup.rehearsal, held); });
       Trained with =
           train_with(c, recompute, memory::arena_planner(plan.plan), plan.predicted.peak_reserved);
@@ -56,7 +56,7 @@ TEST_CASE("free recomputation makes large results again by rows alone, with the 
     CAPTURE(c.name());
     TrainingSetup setup = setup_of(c);
     setup.rehearsal.trainer.recompute = free_recomputation();
-    const TrainingPlan plan =
+    const RehearsedPlan plan =
         plan_under("arena", [&](const auto& held) { rehearse(setup.rehearsal, held); });
     int64_t most = 0;
     for (const memory::TraceBuffer& buffer : plan.trace.buffers)
@@ -94,7 +94,7 @@ TEST_CASE("a plan for a budget stays within it") {
       CHECK(choice.dropped > 0);
       TrainingSetup chosen = setup;
       chosen.rehearsal.trainer.recompute = choice.recompute;
-      TrainingPlan plan =
+      RehearsedPlan plan =
           plan_under("arena", [&](const auto& held) { rehearse(chosen.rehearsal, held); });
       Trained with = train_with(c, choice.recompute, memory::arena_planner(plan.plan), limit);
       CHECK(with.losses == kept.losses);

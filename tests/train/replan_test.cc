@@ -10,7 +10,7 @@
 #include "brim/optim/sgd.h"
 #include "brim/tests/train/small_net.h"
 #include "brim/train/train_step.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 using namespace brim;
 using namespace brim::testing;

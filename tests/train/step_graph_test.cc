@@ -312,7 +312,7 @@ Looped train_looped(Device real, const std::function<void(const Tensor& loss)>& 
       .updates = 4};
   rehearsal.loss = [&](nn::Module& model, int64_t) { return loss_of(model, Device::meta()); };
   const StandInScope stand_in(stand_in_for(real));
-  const TrainingPlan plan =
+  const RehearsedPlan plan =
       plan_on_meta([&](const std::function<void()>& held) { rehearse(rehearsal, held); });
   auto account = std::make_shared<memory::Account>(real, source_of({.device = real}, 64 << 20),
                                                    memory::arena_planner(plan.plan));

@@ -12,7 +12,7 @@
 #include "brim/tests/support/formula_numbers.h"
 #include "brim/train/recompute_plan.h"
 #include "brim/train/train_step.h"
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 using namespace brim;
 
@@ -103,7 +103,7 @@ struct Trained {
 };
 
 // Four updates under the arena, capped at what was predicted.
-Trained train_pixels(const RehearsalOptions& options, const TrainingPlan& plan) {
+Trained train_pixels(const RehearsalOptions& options, const RehearsedPlan& plan) {
   auto account = std::make_shared<memory::Account>(
       Device::cpu(), std::make_unique<memory::HostSource>(plan.predicted.peak_reserved),
       memory::arena_planner(plan.plan));
@@ -136,7 +136,7 @@ TEST_CASE("unet: planned with a loss of its own, it holds what was predicted, wi
   auto plan_of = [](const RehearsalOptions& options) {
     return plan_on_meta([&](const auto& state_is_held) { rehearse(options, state_is_held); });
   };
-  const TrainingPlan keeping = plan_of(setup.rehearsal);
+  const RehearsedPlan keeping = plan_of(setup.rehearsal);
   const Trained kept = train_pixels(setup.rehearsal, keeping);
   CHECK(kept.stats.peak_reserved == keeping.predicted.peak_reserved);
   CHECK(kept.stats.mismatches == 0);
@@ -148,7 +148,7 @@ TEST_CASE("unet: planned with a loss of its own, it holds what was predicted, wi
     CHECK(choice.dropped > 0);
     RehearsalOptions options = setup.rehearsal;
     options.trainer.recompute = choice.recompute;
-    const TrainingPlan dropping = plan_of(options);
+    const RehearsedPlan dropping = plan_of(options);
     CHECK(dropping.predicted.peak_reserved <= limit);
     const Trained dropped = train_pixels(options, dropping);
     CHECK(dropped.losses == kept.losses);

@@ -1,6 +1,6 @@
 // What is predicted is what happens, to the byte: for every planner, for first, steady and smaller
 // steps and for evaluations; and a budget of exactly that is enough.
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 #include <doctest/doctest.h>
 
@@ -41,7 +41,7 @@ constexpr int64_t kUnit = memory::kAlignment;
 TEST_CASE("the arena is as high as the largest live sum, and the run holds exactly that") {
   for (const TrainingCase& c : small_cases()) {
     CAPTURE(c.name());
-    TrainingPlan planned = plan_on_meta(rehearsal_of(c));
+    RehearsedPlan planned = plan_on_meta(rehearsal_of(c));
     CHECK(planned.plan->arena_bytes == planned.plan->lower_bound);
     CHECK(planned.plan->lower_bound == planned.trace.peak_live());
     CHECK(planned.predicted.peak_reserved == planned.plan->arena_bytes);
@@ -56,7 +56,7 @@ TEST_CASE("the arena is as high as the largest live sum, and the run holds exact
 
 // The placement alone is another: see tests/memory/same_threads_test.cc.
 TEST_CASE("threads keep their bytes from one buffer to the next, in an arena of the same size") {
-  const TrainingPlan planned = plan_on_meta(rehearsal_of({"resnet20", 32, 32}));
+  const RehearsedPlan planned = plan_on_meta(rehearsal_of({"resnet20", 32, 32}));
   const auto between = [](const memory::Plan& plan) {
     int64_t bytes = 0;
     for (const memory::PlannedProgram& program : plan.programs) {
@@ -95,14 +95,14 @@ TEST_CASE("the direct and the caching planner hold what the meta device says, to
 
 TEST_CASE("under each planner by its name: a plan for the arena, bytes for the others") {
   const MetaProgram program = rehearsal_of({.model = "resnet20"});
-  TrainingPlan arena = plan_under("arena", program, {.identity = "this one"});
+  RehearsedPlan arena = plan_under("arena", program, {.identity = "this one"});
   REQUIRE(arena.plan != nullptr);
   CHECK(arena.plan->identity == "this one");
   CHECK(arena.predicted.peak_reserved == arena.plan->arena_bytes);
   for (const char* planner : {"caching", "direct"}) {
     CAPTURE(planner);
     const StepMemory all = measure_on_meta(memory::planner_named(planner), program);
-    TrainingPlan other = plan_under(planner, program);
+    RehearsedPlan other = plan_under(planner, program);
     CHECK(other.plan == nullptr);
     CHECK(other.predicted.peak_reserved == all.peak_reserved);
     CHECK(other.predicted.peak_live == all.peak_live);
@@ -119,7 +119,7 @@ TEST_CASE("under each planner by its name: a plan for the arena, bytes for the o
 TEST_CASE("a budget of the predicted peak is enough; with one unit less nothing begins") {
   for (const TrainingCase& c : {TrainingCase{"resnet20"}, TrainingCase{"mobilenet_v2"}}) {
     CAPTURE(c.name());
-    TrainingPlan planned = plan_on_meta(rehearsal_of(c));
+    RehearsedPlan planned = plan_on_meta(rehearsal_of(c));
     int64_t peak = planned.predicted.peak_reserved;
     auto make = memory::arena_planner(planned.plan);
     CHECK(train(c, make, peak).peak_reserved == peak);
@@ -149,7 +149,7 @@ TEST_CASE("steps of several micro-steps: planned once, however often they come")
           state_is_held);
     };
   };
-  TrainingPlan few = plan_on_meta(program(14)), many = plan_on_meta(program(42));
+  RehearsedPlan few = plan_on_meta(program(14)), many = plan_on_meta(program(42));
   CHECK(few.plan->arena_bytes == few.plan->lower_bound);
   CHECK(few.plan->arena_bytes == many.plan->arena_bytes);
   auto requests = [](const memory::Plan& plan) {
@@ -175,7 +175,7 @@ TEST_CASE("a thousand steps follow the plan and reserve nothing more" *
         return cross_entropy((*model)(zeros({2, 8, 8, 3}, {.device = device})), labels);
       });
   };
-  TrainingPlan planned = plan_on_meta([&](const auto&) { program(Device::meta(), 2); });
+  RehearsedPlan planned = plan_on_meta([&](const auto&) { program(Device::meta(), 2); });
   auto account = std::make_shared<memory::Account>(
       Device::cpu(), std::make_unique<memory::HostSource>(), memory::arena_planner(planned.plan));
   memory::AccountScope scope(account);
@@ -194,7 +194,7 @@ TEST_CASE("the same program gives the same plan") {
 
 TEST_CASE("a plan for another batch is followed as far as it goes, and never lies") {
   TrainingCase small{"resnet20", 32, 4}, large{"resnet20", 32, 8};
-  TrainingPlan planned = plan_on_meta(rehearsal_of(small));
+  RehearsedPlan planned = plan_on_meta(rehearsal_of(small));
   memory::AccountStats stats = train(large, memory::arena_planner(planned.plan));
   CHECK(stats.mismatches > 0);
   CHECK(stats.peak_reserved > planned.predicted.peak_reserved);

@@ -1,4 +1,4 @@
-#include "brim/train/training_plan.h"
+#include "brim/train/rehearsed_plan.h"
 
 #include <chrono>
 
@@ -32,8 +32,8 @@ memory::Trace trace_on_meta(const MetaProgram& program) {
   return trace;
 }
 
-TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions& options) {
-  TrainingPlan result;
+RehearsedPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions& options) {
+  RehearsedPlan result;
   auto start = std::chrono::steady_clock::now();
   result.trace = trace_on_meta(program);
   result.trace_seconds = seconds_since(start);
@@ -45,11 +45,11 @@ TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions&
   return result;
 }
 
-TrainingPlan plan_under(const std::string& planner, const MetaProgram& program,
+RehearsedPlan plan_under(const std::string& planner, const MetaProgram& program,
                         const PlanUnderOptions& options) {
   if (planner == "arena") return plan_on_meta(program, {.identity = options.identity});
   const memory::MakePlanner make = memory::planner_named(planner);
-  TrainingPlan result;
+  RehearsedPlan result;
   try {
     result.predicted = measure_on_meta(make, program, {.capacity = options.capacity});
   } catch (const memory::OutOfMemory&) {

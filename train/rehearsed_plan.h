@@ -14,7 +14,7 @@
 
 namespace brim {
 
-struct TrainingPlan {
+struct RehearsedPlan {
   // Empty for a planner without a plan, but for what is predicted.
   memory::Trace trace;
   std::shared_ptr<const memory::Plan> plan;
@@ -27,7 +27,7 @@ memory::Trace trace_on_meta(const MetaProgram& program);
 
 /// `program` as of `measure_on_meta`. `threads` of the options is not read: a plan for the CPU is
 /// for those that kernels have now, one for a GPU for none.
-TrainingPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions& options = {});
+RehearsedPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions& options = {});
 
 struct PlanUnderOptions {
   std::string identity = {};  ///< of the plan
@@ -38,7 +38,7 @@ struct PlanUnderOptions {
 /// What `program` will hold under the planner of that name: for "arena" `plan_on_meta`, for
 /// "caching" and "direct" `predicted` alone, and where they run out of the capacity what they would
 /// hold without a limit. Throws `ValueError` for other names.
-TrainingPlan plan_under(const std::string& planner, const MetaProgram& program,
+RehearsedPlan plan_under(const std::string& planner, const MetaProgram& program,
                         const PlanUnderOptions& options = {});
 
 /// What a run under the plan will hold.

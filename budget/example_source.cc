@@ -1,0 +1,71 @@
+#include "brim/budget/example_source.h"
+
+#include <algorithm>
+
+#include "brim/base/error.h"
+#include "brim/data/permutation.h"
+
+namespace brim {
+namespace {
+
+constexpr const char* kTag = "array source";
+
+int64_t bytes_of(std::span<const std::byte> array) { return static_cast<int64_t>(array.size()); }
+
+}  // namespace
+
+ArraySource::ArraySource(const std::vector<BatchTensor>& described, int64_t batch,
+                         std::vector<std::span<const std::byte>> arrays, uint64_t seed)
+    : batch_(batch), arrays_(std::move(arrays)), seed_(seed), rows_(arrays_.size()) {
+  expect<ValueError>(arrays_.size() == described.size() && !described.empty(), kTag,
+                     "expected an array for each of {} tensors, got {}", described.size(),
+                     arrays_.size());
+  expect<ValueError>(batch > 0, kTag, "expected a batch of at least 1, got {}", batch);
+  for (size_t i = 0; i < described.size(); ++i) {
+    const int64_t each = described[i].example_bytes(), all = bytes_of(arrays_[i]);
+    expect<ValueError>(each > 0 && all % each == 0, kTag,
+                       "expected whole examples of {} bytes in '{}', got {} bytes", each,
+                       described[i].name, all);
+    if (i == 0) examples_ = all / each;
+    expect<ValueError>(all / each == examples_, kTag, "'{}' has {} examples, and '{}' {}",
+                       described[i].name, all / each, described[0].name, examples_);
+    example_bytes_.push_back(each);
+  }
+  expect<ValueError>(examples_ >= batch, kTag,
+                     "expected at least the {} examples of a batch, got {}", batch, examples_);
+  start_epoch(0);
+}
+
+void ArraySource::start_epoch(int64_t epoch) {
+  given_ = 0;
+  const data::Permutation shuffled(examples_,
+                                   derive(RandomKey{seed_}, static_cast<uint64_t>(epoch)));
+  order_.resize(static_cast<size_t>(examples_));
+  for (int64_t i = 0; i < examples_; ++i) order_[static_cast<size_t>(i)] = shuffled[i];
+}
+
+std::optional<HostExamples> ArraySource::next() {
+  if (given_ + batch_ > examples_) return {};
+  HostExamples given{.examples = batch_};
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const auto each = static_cast<size_t>(example_bytes_[i]);
+    rows_[i].clear();
+    for (int64_t k = 0; k < batch_; ++k) {
+      const auto row = static_cast<size_t>(order_[static_cast<size_t>(given_ + k)]);
+      std::ranges::copy(arrays_[i].subspan(row * each, each), std::back_inserter(rows_[i]));
+    }
+    given.tensors.emplace_back(rows_[i]);
+  }
+  given_ += batch_;
+  return given;
+}
+
+std::optional<HostExamples> ImageSource::next() {
+  slot_.reset();
+  slot_ = loader_.next();
+  if (!slot_ || static_cast<int64_t>(slot_->labels().size()) < loader_.options().batch) return {};
+  return HostExamples{.examples = static_cast<int64_t>(slot_->labels().size()),
+                      .tensors = {std::as_bytes(slot_->pixels()), std::as_bytes(slot_->labels())}};
+}
+
+}  // namespace brim

@@ -1,0 +1,116 @@
+#include "brim/budget/plan_training.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <limits>
+#include <optional>
+
+#include "brim/base/bytes.h"
+
+namespace brim {
+namespace {
+
+constexpr const char* kTag = "plan_training";
+
+void require_whole(const Recipe& recipe, const Budget& budget) {
+  expect<ValueError>(recipe.model && recipe.optimizer && recipe.loss && !recipe.batch.empty(), kTag,
+                     "expected a recipe with model, optimizer, batch and loss");
+  expect<ValueError>(budget.bytes > 0, kTag, "expected a budget of at least 1 byte, got {}",
+                     budget.bytes);
+  expect<ValueError>(budget.batch > 0, kTag, "expected a batch of at least 1 example, got {}",
+                     budget.batch);
+  expect<ValueError>(budget.micro_batch >= 0 && budget.micro_batch <= budget.batch, kTag,
+                     "expected a micro-batch from 1 to the {} examples of a batch, got {}",
+                     budget.batch, budget.micro_batch);
+}
+
+RehearsalOptions rehearsal_of(const std::shared_ptr<const Recipe>& recipe, const Budget& budget) {
+  // Epochs are all alike: two updates of each are looked at.
+  constexpr int64_t kMany = 1000;
+  RehearsalOptions rehearsal{
+      .make_model = [recipe] { return recipe->model(); },
+      .make_updating = [recipe](nn::Module& model) { return Updating{recipe->optimizer(model)}; },
+      .trainer = {.steps = kMany,
+                  .seed = recipe->seed,
+                  .clip = recipe->clip,
+                  .precision = recipe->precision},
+      .batch = budget.micro_batch > 0 ? budget.micro_batch : budget.batch,
+      .updates = kMany,
+      .effective_batch = budget.batch,
+      .loss =
+          [recipe](nn::Module& model, int64_t examples) {
+            return recipe->loss(model, make_batch(*recipe, {0, examples}, Device::meta(), nullptr));
+          }};
+  return rehearsal;
+}
+
+std::string text_of(const Rung& rung) { return fmt::format("{}", fmt::join(rung.remedies, ", ")); }
+
+}  // namespace
+
+std::string TrainingPlan::why_not() const {
+  if (fits()) return "";
+  const Rung* least = nullptr;
+  std::string offers;
+  for (const Rung& rung : ladder_.considered) {
+    if (rung.fits)
+      offers += fmt::format("{}{} ({})", offers.empty() ? "" : "; ", text_of(rung),
+                            format_bytes(rung.memory.peak_reserved));
+    if (least == nullptr || rung.memory.peak_reserved < least->memory.peak_reserved) least = &rung;
+  }
+  const std::string cure =
+      !offers.empty() ? "what would fit: " + offers
+      : least->remedies.empty()
+          ? fmt::format("nothing needs less than that")
+          : fmt::format("least is needed with {}: {} ({} bytes)", text_of(*least),
+                        format_bytes(least->memory.peak_reserved), least->memory.peak_reserved);
+  return fmt::format(
+      "a step of {} examples takes {} ({} bytes), more than the budget of {} ({} "
+      "bytes); {}",
+      batch(), format_bytes(predicted().peak_reserved), predicted().peak_reserved,
+      format_bytes(budget_.bytes), budget_.bytes, cure);
+}
+
+Training TrainingPlan::begin() const {
+  expect<ValueError>(fits(), kTag, "the training does not fit: {}", why_not());
+  return Training::make(recipe_, rung().setup.rehearsal, plan_, budget_.bytes);
+}
+
+Training TrainingPlan::train(ExampleSource& source, const EpochOptions& options) const {
+  Training training = begin();
+  int64_t updates = 0;
+  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    source.start_epoch(epoch);
+    const int64_t before = updates;
+    while (std::optional<HostExamples> batch = source.next()) {
+      const double loss = training.update(*batch, options.schedule.rate(updates));
+      ++updates;
+      if (options.on_update) options.on_update(updates, loss);
+    }
+    expect<ValueError>(updates > before, kTag,
+                       "epoch {} of the source ended before it gave a batch of {} examples",
+                       epoch + 1, this->batch());
+  }
+  return training;
+}
+
+TrainingPlan plan_training(Recipe recipe, const Budget& budget) {
+  require_whole(recipe, budget);
+  TrainingPlan plan;
+  plan.recipe_ = std::make_shared<const Recipe>(std::move(recipe));
+  plan.budget_ = budget;
+  plan.ladder_ = standard_ladder().climb({rehearsal_of(plan.recipe_, budget), "arena"},
+                                         {.limit = budget.bytes});
+  if (!plan.fits()) return plan;
+  const RehearsalOptions& chosen = plan.rung().setup.rehearsal;
+  const RehearsedPlan rehearsed = plan_under(
+      "arena", [&](const std::function<void()>& state_is_held) { rehearse(chosen, state_is_held); },
+      {.identity = plan_identity(chosen), .capacity = budget.bytes});
+  check(rehearsed.predicted.peak_reserved == plan.predicted().peak_reserved,
+        "the plan of what was chosen holds what was considered");
+  plan.plan_ = rehearsed.plan;
+  return plan;
+}
+
+}  // namespace brim

@@ -1,0 +1,148 @@
+#include "brim/budget/training.h"
+
+#include <fmt/format.h>
+
+#include "brim/core/transfer.h"
+#include "brim/memory/arena_planner.h"
+#include "brim/memory/source.h"
+#include "brim/nn/creation.h"
+#include "brim/nn/init.h"
+#include "brim/train/parts.h"
+
+namespace brim {
+namespace {
+
+constexpr const char* kTag = "training";
+
+/// "conv1.weight [64,7,7,3], ...": what two calls of a recipe have to agree in.
+std::vector<std::string> shapes_of(const nn::Module& model) {
+  std::vector<std::string> shapes;
+  for (const auto& [name, tensor] : model.named_parameters())
+    shapes.push_back(fmt::format("parameter {} {}", name, to_string(tensor.shape())));
+  for (const auto& [name, tensor] : model.named_buffers())
+    shapes.push_back(fmt::format("buffer {} {}", name, to_string(tensor.shape())));
+  return shapes;
+}
+
+void require_same_model(const nn::Module& planned, const nn::Module& made) {
+  const std::vector<std::string> before = shapes_of(planned), now = shapes_of(made);
+  for (size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
+    const std::string was = i < before.size() ? before[i] : "nothing more",
+                      is = i < now.size() ? now[i] : "nothing more";
+    expect<ValueError>(was == is, kTag,
+                       "the recipe makes another model than when it was planned: {}, where there "
+                       "was {}",
+                       is, was);
+  }
+}
+
+std::shared_ptr<nn::Module> make_model(const Recipe& recipe, Device device) {
+  nn::CreationScope on_device({.device = device});
+  std::shared_ptr<nn::Module> model = recipe.model();
+  expect<ValueError>(model != nullptr, kTag, "the recipe made no model");
+  for (const auto& [name, tensor] : model->named_parameters())
+    expect<DeviceError>(tensor.device() == device, kTag,
+                        "the recipe made parameter '{}' on {} instead of {}: leave the device to "
+                        "nn::CreationScope",
+                        name, tensor.device(), device);
+  return model;
+}
+
+}  // namespace
+
+Batch make_batch(const Recipe& recipe, const Part& part, Device device, const HostExamples* from) {
+  memory::CategoryScope category(memory::Category::input);
+  memory::SiteScope site({.op = "batch"});
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < recipe.batch.size(); ++i) {
+    const BatchTensor& described = recipe.batch[i];
+    Shape shape{part.count};
+    for (const int64_t size : described.shape) shape.push_back(size);
+    tensors.push_back(empty(shape, {.dtype = described.dtype, .device = device}));
+    if (from != nullptr)
+      copy_from_host(tensors.back(),
+                     from->tensors[i].data() + part.first * described.example_bytes());
+  }
+  return {recipe.batch, std::move(tensors)};
+}
+
+struct Training::Parts {
+  Parts(std::shared_ptr<const Recipe> recipe, const RehearsalOptions& rehearsal,
+        std::shared_ptr<memory::Account> account)
+      : recipe(std::move(recipe)), rehearsal(rehearsal), account(std::move(account)) {}
+
+  const std::shared_ptr<const Recipe> recipe;
+  const RehearsalOptions rehearsal;
+  const std::shared_ptr<memory::Account> account;
+  memory::AccountScope scope{account};
+  std::shared_ptr<nn::Module> model;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::optional<TrainStep> step;
+};
+
+Training::Training(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Training::~Training() = default;
+Training::Training(Training&&) noexcept = default;
+
+Training Training::make(std::shared_ptr<const Recipe> recipe, const RehearsalOptions& rehearsal,
+                        std::shared_ptr<const memory::Plan> plan, int64_t bytes) {
+  const std::shared_ptr<nn::Module> planned = model_on_meta(rehearsal);
+  const Device device = Device::cpu();
+  auto account = std::make_shared<memory::Account>(
+      device, std::make_unique<memory::HostSource>(bytes), memory::arena_planner(std::move(plan)));
+  auto parts = std::make_unique<Parts>(std::move(recipe), rehearsal, std::move(account));
+  parts->model = make_model(*parts->recipe, device);
+  require_same_model(*planned, *parts->model);
+  if (!parts->model->has_all_values()) nn::initialize(*parts->model, parts->recipe->seed);
+  parts->optimizer = parts->recipe->optimizer(*parts->model);
+  parts->step.emplace(*parts->model, *parts->optimizer, step_options(rehearsal.trainer, nullptr));
+  return Training(std::move(parts));
+}
+
+double Training::update(const HostExamples& batch, double rate) {
+  const RehearsalOptions& planned = parts_->rehearsal;
+  const std::vector<BatchTensor>& described = parts_->recipe->batch;
+  const int64_t all = planned.update_images();
+  expect<ValueError>(batch.examples == all, kTag, "expected the {} examples of an update, got {}",
+                     all, batch.examples);
+  expect<ValueError>(batch.tensors.size() == described.size(), kTag,
+                     "expected the recipe's {} tensors, got {}", described.size(),
+                     batch.tensors.size());
+  for (size_t i = 0; i < described.size(); ++i)
+    expect<ValueError>(
+        static_cast<int64_t>(batch.tensors[i].size()) == all * described[i].example_bytes(), kTag,
+        "expected {} bytes of '{}' for {} examples, got {}", all * described[i].example_bytes(),
+        described[i].name, all, batch.tensors[i].size());
+
+  auto loss_of = [&](const Part& part) {
+    return [this, &batch, part] {
+      return parts_->recipe->loss(*parts_->model,
+                                  make_batch(*parts_->recipe, part, Device::cpu(), &batch));
+    };
+  };
+  const std::vector<Part> micro_batches = parts_of(all, planned.batch);
+  auto options_of = [&](const Part& part) {
+    return MicroStepOptions{.weight = static_cast<double>(part.count) / static_cast<double>(all),
+                            .first_sample = static_cast<uint64_t>(part.first),
+                            .samples = part.count,
+                            .update_samples = all,
+                            .factors = takes_factors(planned.trainer, planned.batch, all)};
+  };
+  TrainStep& step = *parts_->step;
+  if (micro_batches.size() == 1)
+    return step.run(rate, loss_of(micro_batches[0]), options_of(micro_batches[0]));
+  double loss = 0;
+  step.begin();
+  for (const Part& part : micro_batches)
+    loss += options_of(part).weight * step.micro_step(loss_of(part), options_of(part));
+  step.prepare(rate);
+  step.commit();
+  return loss;
+}
+
+nn::Module& Training::model() { return *parts_->model; }
+optim::Optimizer& Training::optimizer() { return *parts_->optimizer; }
+TrainStep& Training::step() { return *parts_->step; }
+memory::AccountStats Training::memory() const { return parts_->account->stats(); }
+
+}  // namespace brim

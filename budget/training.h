@@ -1,0 +1,55 @@
+// A training within its plan: the account that holds the plan's bytes, and on it model, optimizer
+// and step. `TrainingPlan::begin` makes one, for a loop of your own; `TrainingPlan::train` hands it
+// over when it is done, with the model that was trained.
+//
+//   Training training = plan.begin();
+//   while (std::optional<HostExamples> batch = source.next()) training.update(*batch, rate);
+//
+// While it lives, new tensors of this thread are on its account; of two, the one that began last
+// ends first.
+#pragma once
+
+#include <memory>
+
+#include "brim/budget/example_source.h"
+#include "brim/budget/recipe.h"
+#include "brim/memory/account.h"
+#include "brim/train/parts.h"
+#include "brim/train/rehearsal.h"
+#include "brim/train/train_step.h"
+
+namespace brim {
+
+class Training {
+ public:
+  ~Training();
+  Training(Training&&) noexcept;
+  Training& operator=(Training&&) = delete;
+
+  /// One update of so many examples as the plan is for, in its micro-batches; returns the mean
+  /// loss. Throws `ValueError` for a batch that is not as the recipe says, and what `TrainStep`
+  /// throws; the training is then as it was.
+  double update(const HostExamples& batch, double rate);
+
+  nn::Module& model();
+  optim::Optimizer& optimizer();
+  TrainStep& step();
+  /// What it holds, and has held at the most.
+  memory::AccountStats memory() const;
+
+ private:
+  friend class TrainingPlan;
+  struct Parts;
+  explicit Training(std::unique_ptr<Parts> parts);
+  /// `plan` is of `rehearsal`, and takes no more than `bytes`.
+  static Training make(std::shared_ptr<const Recipe> recipe, const RehearsalOptions& rehearsal,
+                       std::shared_ptr<const memory::Plan> plan, int64_t bytes);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+/// A batch of the recipe's tensors on the device, with values where `from` has some: the examples
+/// of `part`. Of category input.
+Batch make_batch(const Recipe& recipe, const Part& part, Device device, const HostExamples* from);
+
+}  // namespace brim
