@@ -151,7 +151,7 @@ const std::vector<Entry>& entries() {
       trained(densenet("densenet121", kDenseNet121), adamw(1e-3)),
       trained({"inception_v3", inception_v3}, for_inception()),
       trained({"alexnet", alexnet}, adamw(3e-4)),
-      trained(vgg("vgg16", kVgg16), adamw(1e-4)),
+      trained(vgg("vgg16", kVgg16), sgd(0.01)),
       trained(vgg("vgg16_bn", kVgg16Bn), adamw(5e-5)),
   };
   return all;
