@@ -1,8 +1,8 @@
-// All that a program needs to train: tensors, ops, layers, models by name, data, optimizers, the one
-// call that plans a training for a budget, the trainer. Programs that care for compile time include
-// the headers that they use instead. Not in it, among others: the classes of models (nn/models/),
-// device and dtype of new modules (nn/creation.h), the number of threads (base/parallel.h), what
-// only ops and kernels use.
+// All that a program needs to train: tensors, ops, layers, models by name, data, optimizers, the
+// one call that plans a training for a budget, the trainer. Programs that care for compile time
+// include the headers that they use instead. Not in it, among others: the classes of models
+// (nn/models/), device and dtype of new modules (nn/creation.h), the number of threads
+// (base/parallel.h), what only ops and kernels use.
 #pragma once
 
 #include "brim/autograd/backward.h"
@@ -45,7 +45,7 @@
 #include "brim/train/numerics.h"
 #include "brim/train/profile_report.h"
 #include "brim/train/rehearsal.h"
+#include "brim/train/rehearsed_plan.h"
 #include "brim/train/step_memory.h"
 #include "brim/train/train_step.h"
 #include "brim/train/trainer.h"
-#include "brim/train/rehearsed_plan.h"

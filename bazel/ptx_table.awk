@@ -71,12 +71,19 @@ name == "" { next }
   block_of[substr($1, 1, length($1) - 1)] = blocks
   ended = 0
 }
-# The labels of a jump by a table.
+# The labels of a jump by a table, on one line or several.
 /\.branchtargets/ {
+  listed = $1
+  sub(/:$/, "", listed)
+  targets[listed] = ""
+  sub(/.*\.branchtargets/, "")
+}
+listed != "" {
   list = $0
-  sub(/.*\.branchtargets/, "", list)
   gsub(/[,;]/, " ", list)
-  targets[substr($1, 1, length($1) - 1)] = list
+  targets[listed] = targets[listed] " " list
+  if (/;/) listed = ""
+  next
 }
 /[ \t](bra|brx\.idx)(\.uni)?[ \t]/ {
   target = $NF

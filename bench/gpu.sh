@@ -51,7 +51,8 @@ bars: `run` ends with the same table, and its file has them as `bars`: name, mea
 met, missed or not measured, with a `why`. --json FILE writes the files as one. What is missed makes
 no part fail, but wrong bytes, other losses and a batch that is not refused do.
 
-Exit: 0, also where parts were skipped; 1 where one failed or nothing could be run.
+Exit: 0, also where parts were skipped; 1 where one failed or nothing could be run; 2 for flags that
+are none.
 
   bench/gpu.sh pack /tmp/brim-gpu
   brim-gpu/gpu.sh run gpu.json
@@ -78,6 +79,7 @@ pack() {
   (( $# == 1 )) || fail "pack wants a FOLDER; see --help"
   local folder="$1" flags=() bin label
   local labels=(//examples:train //bench:gpu_probe //tests/gpu:gpu_tests)
+  while [[ "$folder" == */ ]]; do folder="${folder%/}"; done
   [[ ! -e "$folder" || -z "$(ls -A "$folder")" ]] || fail "$folder is not empty"
   [[ ! -e "$folder.tar.xz" ]] || fail "$folder.tar.xz is there already"
   mkdir -p "$folder"/{bin,lib,root}

@@ -109,9 +109,9 @@ def smi(*arguments, limit=60):
     return None if finished.why() else finished.output
 
 
-def gpus():
+def gpus(limit=60):
     """A dict of SMI_FIELDS for each GPU; none where there is no nvidia-smi."""
-    text = smi(f"--query-gpu={','.join(SMI_FIELDS)}", "--format=csv,noheader,nounits")
+    text = smi(f"--query-gpu={','.join(SMI_FIELDS)}", "--format=csv,noheader,nounits", limit=limit)
     rows = [[field.strip() for field in line.split(",")] for line in (text or "").splitlines()]
     return [dict(zip(SMI_FIELDS, row)) for row in rows if len(row) == len(SMI_FIELDS)]
 
@@ -202,8 +202,8 @@ print(json.dumps(found))
 """
 
 
-def library_versions():
-    finished = run_program([sys.executable, "-c", VERSIONS], 60)
+def library_versions(limit):
+    finished = run_program([sys.executable, "-c", VERSIONS], limit)
     try:
         return json.loads(finished.output.strip().splitlines()[-1])
     except (ValueError, IndexError):
@@ -219,10 +219,12 @@ def packed():
         return dict(line.rstrip("\n").split(" ", 1) for line in file if " " in line)
 
 
-def describe_machine(_deadline):
-    facts = {"gpus": gpus(), **library_versions(), "library_path": os.environ.get("BRIM_LIBRARY_PATH", ""),
+def describe_machine(deadline):
+    def left():
+        return max(deadline - time.monotonic(), 1)
+    facts = {"gpus": gpus(left()), **library_versions(left()), "library_path": os.environ.get("BRIM_LIBRARY_PATH", ""),
              "packed": packed(),
              "libc": os.confstr("CS_GNU_LIBC_VERSION"), "cores": os.cpu_count()}
-    header = smi() or ""
+    header = smi(limit=left()) or ""
     cuda = re.search(r"CUDA Version: *([0-9.]+)", header)
     return {**facts, "cuda": cuda.group(1) if cuda else None}

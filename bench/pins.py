@@ -85,15 +85,16 @@ def read_events(path):
 
 
 def read_plan(path):
-    """The question that a plan answers, and a hash of the rest; nothing where none was kept."""
+    """The question that a plan answers, and a hash of its offsets and of the buffers that they are for; nothing
+    where none was kept. Where in the sources a buffer was asked for does not count: that is what moves."""
     if not os.path.exists(path):
         return None
     with open(path) as file:
-        text = file.read()
-    head = json.loads(text.split("\n", 1)[0])
-    identity = head.get("identity", "")
-    for written in identity, *([head["checksum"]] if "checksum" in head else []):
-        text = text.replace(json.dumps(written), "")
+        plan, trace = (json.loads(line) for line in file.read().splitlines()[:2])
+    identity = plan.pop("identity", "")
+    kept = {"plan": {key: value for key, value in plan.items() if key not in ("sites", "checksum")},
+            "buffers": [buffer[:2] + buffer[3:] for buffer in trace["buffers"]], "sections": trace["sections"]}
+    text = json.dumps(kept, sort_keys=True)
     return {"identity": identity, "hash": hashlib.sha256(text.encode()).hexdigest()}
 
 
@@ -106,7 +107,7 @@ def do_run(train, commands, data, threads):
             words = command.replace("DATA", data).replace("FILE", os.path.join(folder, "file")).split()
             if "--save-plan" in words:
                 plan = os.path.join(folder, "file")
-            elif "--plan" not in words and "arena" in words or "--planner" not in words and "--plan" not in words:
+            elif "--planner" not in words and "--plan" not in words:
                 words += ["--save-plan", plan]
             finished = subprocess.run(
                 [train, *words, "--json", events, "--op-times", "nominal", "--threads", str(threads), "--seed", "3",

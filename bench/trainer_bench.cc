@@ -76,6 +76,7 @@ void compare_planned(const Options& o) {
       .tensors = {std::as_bytes(std::span(batch.pixels)), std::as_bytes(std::span(batch.labels))}};
   Training training = plan_training(recipe, {.bytes = int64_t{8} << 30, .batch = o.batch}).begin();
   auto run_bare = [&] {
+    memory::AccountScope scope(training.account());
     for (int64_t i = 0; i < o.steps; ++i)
       training.step().run(1e-3,
                           [&] {

@@ -1,7 +1,5 @@
 #include "brim/budget/example_source.h"
 
-#include <algorithm>
-
 #include "brim/base/error.h"
 #include "brim/data/permutation.h"
 
@@ -52,7 +50,8 @@ std::optional<HostExamples> ArraySource::next() {
     rows_[i].clear();
     for (int64_t k = 0; k < batch_; ++k) {
       const auto row = static_cast<size_t>(order_[static_cast<size_t>(given_ + k)]);
-      std::ranges::copy(arrays_[i].subspan(row * each, each), std::back_inserter(rows_[i]));
+      const std::span<const std::byte> example = arrays_[i].subspan(row * each, each);
+      rows_[i].insert(rows_[i].end(), example.begin(), example.end());
     }
     given.tensors.emplace_back(rows_[i]);
   }

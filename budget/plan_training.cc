@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <limits>
 #include <optional>
+#include <set>
 
 #include "brim/base/bytes.h"
 
@@ -16,6 +16,13 @@ constexpr const char* kTag = "plan_training";
 void require_whole(const Recipe& recipe, const Budget& budget) {
   expect<ValueError>(recipe.model && recipe.optimizer && recipe.loss && !recipe.batch.empty(), kTag,
                      "expected a recipe with model, optimizer, batch and loss");
+  std::set<std::string> names;
+  for (const BatchTensor& tensor : recipe.batch)
+    expect<ValueError>(names.insert(tensor.name).second, kTag,
+                       "two tensors of the batch are called '{}'", tensor.name);
+  expect<ValueError>(
+      recipe.precision != Dtype::float16, kTag,
+      "float16 wants its loss scaled, as Trainer does; expected float32 or bfloat16");
   expect<ValueError>(budget.bytes > 0, kTag, "expected a budget of at least 1 byte, got {}",
                      budget.bytes);
   expect<ValueError>(budget.batch > 0, kTag, "expected a batch of at least 1 example, got {}",
@@ -29,12 +36,16 @@ RehearsalOptions rehearsal_of(const std::shared_ptr<const Recipe>& recipe, const
   // Epochs are all alike: two updates of each are looked at.
   constexpr int64_t kMany = 1000;
   RehearsalOptions rehearsal{
-      .make_model = [recipe] { return recipe->model(); },
-      .make_updating = [recipe](nn::Module& model) { return Updating{recipe->optimizer(model)}; },
+      .make_model = [recipe] { return make_model(*recipe); },
+      .make_updating =
+          [recipe](nn::Module& model) { return Updating{make_optimizer(*recipe, model)}; },
       .trainer = {.steps = kMany,
                   .seed = recipe->seed,
                   .clip = recipe->clip,
-                  .precision = recipe->precision},
+                  .fused_update = recipe->fused_update,
+                  .precision = recipe->precision,
+                  .gradients = recipe->gradients},
+      .parameters = recipe->parameters,
       .batch = budget.micro_batch > 0 ? budget.micro_batch : budget.batch,
       .updates = kMany,
       .effective_batch = budget.batch,
@@ -74,10 +85,15 @@ std::string TrainingPlan::why_not() const {
 
 Training TrainingPlan::begin() const {
   expect<ValueError>(fits(), kTag, "the training does not fit: {}", why_not());
+  const std::string now = plan_identity(rung().setup.rehearsal);
+  expect<ValueError>(now == plan_->identity, kTag,
+                     "this was planned for '{}', and here it would be '{}': plan again",
+                     plan_->identity, now);
   return Training::make(recipe_, rung().setup.rehearsal, plan_, budget_.bytes);
 }
 
 Training TrainingPlan::train(ExampleSource& source, const EpochOptions& options) const {
+  expect<ValueError>(options.epochs > 0, kTag, "expected at least 1 epoch, got {}", options.epochs);
   Training training = begin();
   int64_t updates = 0;
   for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {

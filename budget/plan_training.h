@@ -5,8 +5,8 @@
 //   std::puts(plan.table().c_str());  // what was considered: bytes, time, verdict
 //   if (plan.fits()) Training trained = plan.train(photos, {.epochs = 20});
 //
-// Remedies that leave every number as it is (recomputation, offload) are chosen where they are
-// needed; those that change numbers (micro-batches, precision) are proposed in the table. Not to
+// Recomputation, which leaves every number as it is, is chosen where it is needed; what changes
+// numbers, or cannot be undone, is proposed in the table, for budget and recipe to ask for. Not to
 // fit is an ordinary answer. On the CPU so far; for images with evaluation, checkpoints and
 // replanning there is `Trainer` (train/trainer.h).
 #pragma once
@@ -57,11 +57,12 @@ class TrainingPlan {
   const StepMemory& predicted() const { return rung().memory; }
 
   /// Takes the plan's bytes and makes model, optimizer and step. Throws `ValueError` where the plan
-  /// does not fit, with `why_not`, and where the recipe makes another model than when it was
-  /// planned; `memory::OutOfMemory` where the machine does not have the bytes.
+  /// does not fit, with `why_not`, where the recipe makes another model than when it was planned,
+  /// or kernels would now take other scratch (another number of threads); `memory::OutOfMemory`
+  /// where the machine does not have the bytes.
   Training begin() const;
-  /// Trains. Throws as `begin` and `Training::update` do, and `ValueError` for a source whose epoch
-  /// has no whole batch.
+  /// Trains. Throws as `begin` and `Training::update` do, and `ValueError` for fewer epochs than
+  /// one and a source whose epoch has no whole batch.
   Training train(ExampleSource& source, const EpochOptions& options = {}) const;
 
  private:
@@ -77,8 +78,9 @@ class TrainingPlan {
 };
 
 /// Plans without a byte. Throws `ValueError` for a budget or a batch below 1, a micro-batch beyond
-/// the batch, and a recipe that lacks something; what the recipe's functions throw, as for a loss
-/// that reads values, of which there are none.
+/// the batch, a recipe that lacks something or names two tensors alike, and float16, which wants
+/// its loss scaled; what the recipe's functions throw, as for a loss that reads values, of which
+/// there are none.
 TrainingPlan plan_training(Recipe recipe, const Budget& budget);
 
 }  // namespace brim

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "brim/nn/creation.h"
 #include "brim/ops/cross_entropy.h"
 #include "brim/train/input.h"
 
@@ -22,6 +23,27 @@ std::vector<BatchTensor> image_batch(int size) {
 
 Tensor classification_loss(nn::Module& model, const Batch& batch) {
   return cross_entropy(model(prepare_input(batch["images"], {})), batch["labels"]);
+}
+
+std::shared_ptr<nn::Module> make_model(const Recipe& recipe) {
+  std::shared_ptr<nn::Module> model = recipe.model();
+  expect<ValueError>(model != nullptr, "recipe", "its function for the model made none");
+  const Device device = nn::creation_options().device;
+  auto require_on_device = [&](const nn::NamedTensor& named) {
+    expect<DeviceError>(named.tensor.device() == device, "recipe",
+                        "made '{}' of its model on {} instead of {}: make the model inside of the "
+                        "function, and leave the device to nn::CreationScope",
+                        named.name, named.tensor.device(), device);
+  };
+  for (const nn::NamedTensor& named : model->named_parameters()) require_on_device(named);
+  for (const nn::NamedTensor& named : model->named_buffers()) require_on_device(named);
+  return model;
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe, nn::Module& model) {
+  std::unique_ptr<optim::Optimizer> optimizer = recipe.optimizer(model);
+  expect<ValueError>(optimizer != nullptr, "recipe", "its function for the optimizer made none");
+  return optimizer;
 }
 
 }  // namespace brim

@@ -10,8 +10,9 @@
 //       .loss = [](nn::Module& m, const Batch& b) { return mse_loss(m(b["x"]), b["y"]); },
 //   };
 //
-// `plan_training` (budget/plan_training.h) calls all of it without bytes, and a `Training` on the
-// device, so it must do the same every time: shapes may depend on nothing but the recipe.
+// `plan_training` (budget/plan_training.h) calls model, optimizer and loss without bytes, and a
+// `Training` with them, so they must do the same every time: shapes may depend on nothing but the
+// recipe, and neither may values (those of a file come by `values`).
 #pragma once
 
 #include <functional>
@@ -61,14 +62,29 @@ Tensor classification_loss(nn::Module& model, const Batch& batch);
 struct Recipe {
   std::function<std::shared_ptr<nn::Module>()> model;
   std::function<std::unique_ptr<optim::Optimizer>(nn::Module&)> optimizer;
+  /// Gives the model its values where a training begins, from a file say; by default those that
+  /// the model made itself, or its modules' initial values. What it allocates is not counted.
+  std::function<void(nn::Module&)> values = {};
   std::vector<BatchTensor> batch = image_batch();
   /// A scalar: the mean over the examples of the batch.
   std::function<Tensor(nn::Module&, const Batch&)> loss = classification_loss;
   /// Of the initial values of a model that has none, and of the numbers that ops draw.
   uint64_t seed = 0;
   optim::ClipOptions clip = {};
-  /// bfloat16: products in halves, parameters in float32 (`TrainStepOptions::precision`).
+  /// float32 or bfloat16: products in halves, parameters in float32
+  /// (`TrainStepOptions::precision`).
   Dtype precision = Dtype::float32;
+  /// As `TrainStepOptions::gradients`, and what parameters are kept in (`RehearsalOptions`):
+  /// float32 or bfloat16.
+  Dtype gradients = Dtype::float32, parameters = Dtype::float32;
+  /// As `TrainStepOptions::fused_update`: for updates in one part, which cannot be undone then.
+  bool fused_update = false;
 };
+
+/// The recipe's model on the device of the `nn::CreationScope`, and its optimizer. Throw
+/// `ValueError` where there is none, `DeviceError` where a parameter or a buffer is on another
+/// device.
+std::shared_ptr<nn::Module> make_model(const Recipe& recipe);
+std::unique_ptr<optim::Optimizer> make_optimizer(const Recipe& recipe, nn::Module& model);
 
 }  // namespace brim

@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "brim/core/transfer.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/memory/source.h"
+#include "brim/memory/staging_scope.h"
 #include "brim/nn/creation.h"
 #include "brim/nn/init.h"
 #include "brim/train/parts.h"
+#include "brim/train/run_update.h"
 
 namespace brim {
 namespace {
@@ -36,16 +41,19 @@ void require_same_model(const nn::Module& planned, const nn::Module& made) {
   }
 }
 
-std::shared_ptr<nn::Module> make_model(const Recipe& recipe, Device device) {
-  nn::CreationScope on_device({.device = device});
-  std::shared_ptr<nn::Module> model = recipe.model();
-  expect<ValueError>(model != nullptr, kTag, "the recipe made no model");
-  for (const auto& [name, tensor] : model->named_parameters())
-    expect<DeviceError>(tensor.device() == device, kTag,
-                        "the recipe made parameter '{}' on {} instead of {}: leave the device to "
-                        "nn::CreationScope",
-                        name, tensor.device(), device);
-  return model;
+/// On the account in force, but for what it takes to find values.
+void give_values(const Recipe& recipe, nn::Module& model) {
+  if (recipe.values) {
+    memory::StagingScope not_counted;
+    recipe.values(model);
+  }
+  const std::vector<nn::NamedTensor> parameters = model.named_parameters();
+  if (model.has_all_values()) return;
+  const bool has_some = std::ranges::any_of(
+      parameters, [](const nn::NamedTensor& named) { return nn::has_values(named.tensor); });
+  // Of all or of none: what was given would be lost.
+  if (has_some) model.require_values();
+  nn::initialize(model, recipe.seed);
 }
 
 }  // namespace
@@ -74,7 +82,6 @@ struct Training::Parts {
   const std::shared_ptr<const Recipe> recipe;
   const RehearsalOptions rehearsal;
   const std::shared_ptr<memory::Account> account;
-  memory::AccountScope scope{account};
   std::shared_ptr<nn::Module> model;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::optional<TrainStep> step;
@@ -91,10 +98,15 @@ Training Training::make(std::shared_ptr<const Recipe> recipe, const RehearsalOpt
   auto account = std::make_shared<memory::Account>(
       device, std::make_unique<memory::HostSource>(bytes), memory::arena_planner(std::move(plan)));
   auto parts = std::make_unique<Parts>(std::move(recipe), rehearsal, std::move(account));
-  parts->model = make_model(*parts->recipe, device);
+  memory::AccountScope scope(parts->account);
+  {
+    nn::CreationScope on_device({.dtype = rehearsal.parameters, .device = device});
+    parts->model = make_model(*parts->recipe);
+  }
+  if (is_low_precision(rehearsal.parameters)) parts->model->to(rehearsal.parameters);
   require_same_model(*planned, *parts->model);
-  if (!parts->model->has_all_values()) nn::initialize(*parts->model, parts->recipe->seed);
-  parts->optimizer = parts->recipe->optimizer(*parts->model);
+  give_values(*parts->recipe, *parts->model);
+  parts->optimizer = make_optimizer(*parts->recipe, *parts->model);
   parts->step.emplace(*parts->model, *parts->optimizer, step_options(rehearsal.trainer, nullptr));
   return Training(std::move(parts));
 }
@@ -120,7 +132,6 @@ double Training::update(const HostExamples& batch, double rate) {
                                   make_batch(*parts_->recipe, part, Device::cpu(), &batch));
     };
   };
-  const std::vector<Part> micro_batches = parts_of(all, planned.batch);
   auto options_of = [&](const Part& part) {
     return MicroStepOptions{.weight = static_cast<double>(part.count) / static_cast<double>(all),
                             .first_sample = static_cast<uint64_t>(part.first),
@@ -128,21 +139,16 @@ double Training::update(const HostExamples& batch, double rate) {
                             .update_samples = all,
                             .factors = takes_factors(planned.trainer, planned.batch, all)};
   };
-  TrainStep& step = *parts_->step;
-  if (micro_batches.size() == 1)
-    return step.run(rate, loss_of(micro_batches[0]), options_of(micro_batches[0]));
+  memory::AccountScope scope(parts_->account);
   double loss = 0;
-  step.begin();
-  for (const Part& part : micro_batches)
-    loss += options_of(part).weight * step.micro_step(loss_of(part), options_of(part));
-  step.prepare(rate);
-  step.commit();
+  run_update(*parts_->step, rate, parts_of(all, planned.batch), loss_of, options_of,
+             [&](const Part& part, double mean) { loss += options_of(part).weight * mean; });
   return loss;
 }
 
 nn::Module& Training::model() { return *parts_->model; }
 optim::Optimizer& Training::optimizer() { return *parts_->optimizer; }
 TrainStep& Training::step() { return *parts_->step; }
-memory::AccountStats Training::memory() const { return parts_->account->stats(); }
+const std::shared_ptr<memory::Account>& Training::account() const { return parts_->account; }
 
 }  // namespace brim

@@ -5,8 +5,8 @@
 //   Training training = plan.begin();
 //   while (std::optional<HostExamples> batch = source.next()) training.update(*batch, rate);
 //
-// While it lives, new tensors of this thread are on its account; of two, the one that began last
-// ends first.
+// What runs beside `update`, an evaluation say, is on the training's account within a
+// `memory::AccountScope` of it.
 #pragma once
 
 #include <memory>
@@ -34,8 +34,8 @@ class Training {
   nn::Module& model();
   optim::Optimizer& optimizer();
   TrainStep& step();
-  /// What it holds, and has held at the most.
-  memory::AccountStats memory() const;
+  /// What it holds, and has held at the most (`stats`).
+  const std::shared_ptr<memory::Account>& account() const;
 
  private:
   friend class TrainingPlan;

@@ -75,11 +75,15 @@ CheckedImages check_images(const Dataset& dataset, int workers) {
   return {std::move(check.bad), contents.value()};
 }
 
-uint64_t names_checksum(const Dataset& dataset) {
+uint64_t names_checksum(const Dataset& dataset, std::string_view folder) {
   io::Checksum sum;
   for (const std::string& name : dataset.class_names()) sum.add(name);
   for (int64_t i = 0; i < dataset.size(); ++i) {
-    sum.add(dataset.describe(i));
+    const std::string name = dataset.describe(i);
+    std::string_view rest = name;
+    if (rest.starts_with(folder)) rest.remove_prefix(folder.size());
+    while (!folder.empty() && rest.starts_with('/')) rest.remove_prefix(1);
+    sum.add(rest);
     add_number(sum, dataset.label(i));
   }
   return sum.value();

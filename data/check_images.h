@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "brim/data/dataset.h"
@@ -29,6 +30,7 @@ CheckedImages check_images(const Dataset& dataset, int workers);
 
 /// Changes with what the images are called, their labels and their order, and with the names of
 /// the classes: a number that is the same where nobody added, removed or renamed one. Reads none.
-uint64_t names_checksum(const Dataset& dataset);
+/// `folder` that names begin with does not count: the same files may lie elsewhere.
+uint64_t names_checksum(const Dataset& dataset, std::string_view folder = "");
 
 }  // namespace brim::data

@@ -152,12 +152,12 @@ void infer_image(const std::string& path, const std::vector<Guess>& guesses, boo
 }
 
 /// A file that cannot be read does not keep the others from their answers.
-void infer_images(const InferFlags& f, nn::LoadedModel& model, const Recipe& recipe, bool talk,
-                  Events& events) {
+void infer_images(const InferFlags& f, nn::LoadedModel& model, const Preparation& preparation,
+                  bool talk, Events& events) {
   size_t failed = 0;
   for (const std::string& path : f.images) {
     try {
-      infer_image(path, classify(model, recipe, path), talk, events);
+      infer_image(path, classify(model, preparation, path), talk, events);
     } catch (const FileError& error) {
       if (f.images.size() == 1) throw;
       ++failed;
@@ -183,14 +183,17 @@ void infer(const InferFlags& f) {
                      model.classes);
   if (talk && !model.prefix.empty())
     std::cout << shown(said_of_prefix(f.weights, model.prefix)) << std::endl;
-  Recipe recipe = recipe_of(model.card, f.size);
-  recipe.exif = f.exif.value_or(recipe.exif);
+  Preparation preparation = preparation_of(model.card, f.size);
+  preparation.exif = f.exif.value_or(preparation.exif);
   if (!f.quiet)
-    recipe.note = [](const std::string& fault) { std::cerr << "infer: " << shown(fault) << '\n'; };
-  if (!f.keeps_norms) nn::fold_batch_norms(*model.module, {1, recipe.size, recipe.size, 3});
+    preparation.note = [](const std::string& fault) {
+      std::cerr << "infer: " << shown(fault) << '\n';
+    };
+  if (!f.keeps_norms)
+    nn::fold_batch_norms(*model.module, {1, preparation.size, preparation.size, 3});
   const autograd::InPlaceScope in_place(true);
   if (!f.input.empty()) infer_array(f, model, talk, events);
-  infer_images(f, model, recipe, talk, events);
+  infer_images(f, model, preparation, talk, events);
   keep_engines(device);
 }
 

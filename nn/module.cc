@@ -21,17 +21,17 @@ Tensor empty_in_role(const Tensor& like, const TensorOptions& options) {
   return tensor;
 }
 
-// Parameters start at version 0, and every write raises it.
-bool has_values(const Tensor& tensor) {
-  return tensor.storage()->version() > 0 || tensor.device().is_meta() || tensor.numel() == 0;
-}
-
 TensorOptions options_of(const Shape& shape, bool is_parameter) {
   const TensorOptions& options = creation_options();
   return {.dtype = slot_dtype(options.dtype, shape, is_parameter), .device = options.device};
 }
 
 }  // namespace
+
+// Parameters start at version 0, and every write raises it.
+bool has_values(const Tensor& tensor) {
+  return tensor.storage()->version() > 0 || tensor.device().is_meta() || tensor.numel() == 0;
+}
 
 bool is_at_or_below(std::string_view name, std::string_view prefix) {
   if (prefix.empty()) return true;

@@ -42,6 +42,9 @@ struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
+/// Whether a parameter was written to; on the meta device always.
+bool has_values(const Tensor& tensor);
+
 struct NamedModule {
   std::string name;
   Module& module;

@@ -64,7 +64,7 @@ class Recorder final : public autograd::OpObserver {
     runs_of_step_.push_back(runs_.current());
     auto call = numbers_.find(event.node);
     if (event.phase != autograd::Phase::backward || call == numbers_.end())
-      return;  // of a checkpoint within: a part of what comes next
+      return;                 // of a checkpoint within: a part of what comes next
     if (event.factored >= 0)  // nobody makes it
       recorded_.calls[static_cast<size_t>(call->second)].new_gradients -=
           bytes_of(event.node->inputs[static_cast<size_t>(event.factored)]);

@@ -16,6 +16,7 @@
 #include "brim/train/evaluate.h"
 #include "brim/train/parts.h"
 #include "brim/train/precision_scope.h"
+#include "brim/train/run_update.h"
 #include "brim/train/scale_penalty.h"
 #include "brim/train/train_step.h"
 #include "brim/train/training_loss.h"
@@ -83,15 +84,8 @@ class Rehearsal {
           .update_samples = images,
           .factors = takes_factors(options_.trainer, options_.batch, options_.update_images())};
     };
-    const std::vector<Part> parts = different_parts(images);
-    if (parts.size() == 1) {
-      step_.run(0, loss_of(parts[0]), options_of(parts[0]));
-      return;
-    }
-    step_.begin();
-    for (const Part& part : parts) step_.micro_step(loss_of(part), options_of(part));
-    step_.prepare(0);
-    step_.commit();
+    run_update(step_, /*rate=*/0, different_parts(images), loss_of, options_of,
+               [](const Part&, double) {});
   }
 
   // All parts between the second and the last are like the second.

@@ -26,7 +26,7 @@ struct RehearsalOptions {
   /// Called while new modules are on the meta device, and of type `parameters` (nn/creation.h).
   std::function<std::shared_ptr<nn::Module>()> make_model;
   std::function<Updating(nn::Module&)> make_updating;
-  TrainerOptions trainer;   ///< `ema` and `micro_batch` are not looked at
+  TrainerOptions trainer;  ///< `ema` and `micro_batch` are not looked at
   /// bfloat16: a model that was made in another type all the same is converted, and both are
   /// counted while it is.
   Dtype parameters = Dtype::float32;

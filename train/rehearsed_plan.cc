@@ -46,7 +46,7 @@ RehearsedPlan plan_on_meta(const MetaProgram& program, const memory::PlanOptions
 }
 
 RehearsedPlan plan_under(const std::string& planner, const MetaProgram& program,
-                        const PlanUnderOptions& options) {
+                         const PlanUnderOptions& options) {
   if (planner == "arena") return plan_on_meta(program, {.identity = options.identity});
   const memory::MakePlanner make = memory::planner_named(planner);
   RehearsedPlan result;

@@ -39,7 +39,7 @@ struct PlanUnderOptions {
 /// "caching" and "direct" `predicted` alone, and where they run out of the capacity what they would
 /// hold without a limit. Throws `ValueError` for other names.
 RehearsedPlan plan_under(const std::string& planner, const MetaProgram& program,
-                        const PlanUnderOptions& options = {});
+                         const PlanUnderOptions& options = {});
 
 /// What a run under the plan will hold.
 StepMemory memory_of(const memory::Plan& plan);

@@ -8,8 +8,8 @@
 
 #include "brim/memory/account.h"
 #include "brim/train/live_rehearsal.h"
-#include "brim/train/remedies.h"
 #include "brim/train/rehearsed_plan.h"
+#include "brim/train/remedies.h"
 
 namespace brim {
 

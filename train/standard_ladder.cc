@@ -16,9 +16,6 @@ RecomputeMeans means_of(const TrainingSetup& setup) {
 }
 
 // An arena wastes nothing and reserves what it needs once.
-// Of a training with a loss of its own.
-constexpr const char* kUnknownInput = "what the model's input is like is not known";
-
 class UseArena final : public Remedy {
  public:
   std::string name() const override { return "planner"; }
@@ -36,7 +33,7 @@ class InputAsBytes final : public Remedy {
   std::string name() const override { return "input as uint8"; }
   bool changes_numbers() const override { return false; }
   Offer offer(const TrainingSetup& setup, int64_t) const override {
-    if (setup.rehearsal.loss) return {{}, kUnknownInput};
+    if (setup.rehearsal.loss) return {{}, "what is in a batch is for its loss to say"};
     if (setup.rehearsal.trainer.input.as_bytes) return {{}, "images are bytes already"};
     TrainingSetup changed = setup;
     changed.rehearsal.trainer.input.as_bytes = true;
@@ -266,7 +263,7 @@ class PruneChannels final : public Remedy {
   bool changes_numbers() const override { return true; }
   bool changes_model() const override { return true; }
   Offer offer(const TrainingSetup& setup, int64_t limit) const override {
-    if (setup.rehearsal.loss) return {{}, kUnknownInput};
+    if (setup.rehearsal.loss) return {{}, "what the model's input is like is not known"};
     try {
       return offer_smaller(setup, limit);
     } catch (const ShapeError& error) {

@@ -15,6 +15,7 @@
 #include "brim/train/parts.h"
 #include "brim/train/precision_scope.h"
 #include "brim/train/profile.h"
+#include "brim/train/run_update.h"
 #include "brim/train/scale_penalty.h"
 #include "brim/train/upload.h"
 
@@ -372,16 +373,12 @@ double Trainer::update(const HostBatch& batch, double rate) {
 
 // The sum of their losses.
 double Trainer::run_parts(const HostBatch& batch, double rate, double weight) {
-  const std::vector<Part> parts = parts_of(batch.count(), micro_batch_);
-  if (parts.size() == 1)
-    return step_.run(rate, loss_of(batch, parts[0], weight), part_options(batch, parts[0], weight));
   double sum = 0;
-  step_.begin();
-  for (const Part& part : parts)
-    if (!step_.is_lost())
-      sum += step_.micro_step(loss_of(batch, part, weight), part_options(batch, part, weight));
-  step_.prepare(rate);
-  step_.commit();
+  run_update(
+      step_, rate, parts_of(batch.count(), micro_batch_),
+      [&](const Part& part) { return loss_of(batch, part, weight); },
+      [&](const Part& part) { return part_options(batch, part, weight); },
+      [&](const Part&, double loss) { sum += loss; });
   return sum;
 }
 

@@ -50,7 +50,7 @@ int main() {
   Training trained = plan.train(source, {.epochs = 5,
                                          .schedule = optim::ConstantSchedule{.rate = 0.01},
                                          .on_update = [&](int64_t, double loss) { last = loss; }});
-  const int64_t held = trained.memory().peak_reserved;
+  const int64_t held = trained.account()->stats().peak_reserved;
   std::printf("held %s, loss %.3f\n", format_bytes(held).c_str(), last);
   check(held == plan.predicted().peak_reserved, "to the byte");
   // [/plan]

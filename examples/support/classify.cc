@@ -17,21 +17,21 @@ namespace brim::examples {
 namespace {
 
 // As many pixels as a person would cut from the larger one: 224 of 256.
-int resize_for(int size, const Recipe& like) {
+int resize_for(int size, const Preparation& like) {
   return static_cast<int>(int64_t{size} * like.resize / like.size);
 }
 
-Tensor prepared(const Recipe& recipe, const std::string& path) {
-  data::Augment augment{.resize = recipe.resize};
+Tensor prepared(const Preparation& preparation, const std::string& path) {
+  data::Augment augment{.resize = preparation.resize};
   data::Image image =
       data::decode_image(data::read_file(path, data::ImageFolderOptions{}.max_file_bytes), path,
-                         {.target = data::decode_target(recipe.size, augment),
-                          .exif = recipe.exif,
-                          .note = recipe.note});
-  Tensor pixels = empty({1, recipe.size, recipe.size, 3}, {.dtype = Dtype::uint8});
-  data::center_crop(image, recipe.size, recipe.resize, pixels.data<uint8_t>());
+                         {.target = data::decode_target(preparation.size, augment),
+                          .exif = preparation.exif,
+                          .note = preparation.note});
+  Tensor pixels = empty({1, preparation.size, preparation.size, 3}, {.dtype = Dtype::uint8});
+  data::center_crop(image, preparation.size, preparation.resize, pixels.data<uint8_t>());
   pixels.storage()->note_write("classify");
-  return prepare_input(pixels, {.mean = recipe.mean, .deviation = recipe.deviation});
+  return prepare_input(pixels, {.mean = preparation.mean, .deviation = preparation.deviation});
 }
 
 std::string name_of(const nn::ModelCard& card, int64_t index) {
@@ -41,21 +41,21 @@ std::string name_of(const nn::ModelCard& card, int64_t index) {
 
 }  // namespace
 
-Recipe recipe_of(const nn::ModelCard& card, int size) {
-  Recipe recipe;
+Preparation preparation_of(const nn::ModelCard& card, int size) {
+  Preparation preparation;
   if (card.size > 0) {
-    recipe.size = card.size;
-    recipe.resize = std::max(card.size, card.resize);
+    preparation.size = card.size;
+    preparation.resize = std::max(card.size, card.resize);
   }
   if (size > 0) {
-    recipe.resize = resize_for(size, recipe);
-    recipe.size = size;
+    preparation.resize = resize_for(size, preparation);
+    preparation.size = size;
   }
-  recipe.exif = card.exif.value_or(true);
+  preparation.exif = card.exif.value_or(true);
   InputOptions imagenet;
-  recipe.mean = card.mean.empty() ? imagenet.mean : card.mean;
-  recipe.deviation = card.deviation.empty() ? imagenet.deviation : card.deviation;
-  return recipe;
+  preparation.mean = card.mean.empty() ? imagenet.mean : card.mean;
+  preparation.deviation = card.deviation.empty() ? imagenet.deviation : card.deviation;
+  return preparation;
 }
 
 Tensor logits_of(nn::Module& model, const Tensor& x, int64_t classes, int64_t batch,
@@ -77,9 +77,9 @@ Tensor logits_of(nn::Module& model, const Tensor& x, int64_t classes, int64_t ba
   return logits;
 }
 
-std::vector<Guess> classify(nn::LoadedModel& model, const Recipe& recipe, const std::string& path,
-                            size_t count) {
-  Tensor logits = logits_of(*model.module, prepared(recipe, path), model.classes, 1, path);
+std::vector<Guess> classify(nn::LoadedModel& model, const Preparation& preparation,
+                            const std::string& path, size_t count) {
+  Tensor logits = logits_of(*model.module, prepared(preparation, path), model.classes, 1, path);
   std::vector<double> chances =
       softmax(convert_to(logits, {.dtype = Dtype::float64})).to_vector<double>();
   std::vector<size_t> order(chances.size());

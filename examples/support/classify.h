@@ -13,7 +13,7 @@
 namespace brim::examples {
 
 /// What an image goes through before the model sees it.
-struct Recipe {
+struct Preparation {
   int size = 224, resize = 256;
   bool exif = true;  ///< turned the way up that it says
   std::vector<float> mean, deviation;
@@ -22,7 +22,7 @@ struct Recipe {
 };
 
 /// The card's; `size`, where it is not 0, instead of the card's, with the same share cut away.
-Recipe recipe_of(const nn::ModelCard& card, int size);
+Preparation preparation_of(const nn::ModelCard& card, int size);
 
 /// x [N,H,W,3], floating, prepared already, to logits [N,classes] in float32; `batch` images at
 /// once. Throws `ShapeError` or `DtypeError` for another x, under `name`.
@@ -37,7 +37,7 @@ struct Guess {
 
 /// The likeliest `count` classes of the image at `path`, likeliest first. Throws `FileError` where
 /// it cannot be read.
-std::vector<Guess> classify(nn::LoadedModel& model, const Recipe& recipe, const std::string& path,
-                            size_t count = 5);
+std::vector<Guess> classify(nn::LoadedModel& model, const Preparation& preparation,
+                            const std::string& path, size_t count = 5);
 
 }  // namespace brim::examples

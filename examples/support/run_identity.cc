@@ -69,8 +69,10 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
   return settings;
 }
 
-constexpr const char *kTraining = "training set", *kValidation = "validation set",
-                     *kContents = "contents of images";
+constexpr const char *kTraining = "list of training images",
+                     *kValidation = "list of validation images", *kContents = "contents of images";
+// Of checkpoints of before names were told without their folder.
+constexpr const char *kOldTraining = "training set", *kOldValidation = "validation set";
 
 /// Names may be bytes that are no text.
 std::string said(const std::vector<std::string>& names) {
@@ -83,15 +85,15 @@ std::string said(const std::vector<std::string>& names) {
   return text;
 }
 
-std::string said(const data::Dataset& set) {
-  return fmt::format("{} images, their names {:016x}", set.size(), data::names_checksum(set));
+std::string said(const data::Dataset& set, const std::string& folder) {
+  return fmt::format("{}, their names {:016x}", set.size(), data::names_checksum(set, folder));
 }
 
 /// What the files of a data set are known by again.
 std::vector<Setting> settings_of_files(const TrainFlags& flags, const TrainData& data) {
   std::vector<Setting> settings{{kListOfClasses, said(data.train_set->class_names())},
-                                {kTraining, said(*data.train_set)},
-                                {kValidation, said(*data.val_set)}};
+                                {kTraining, said(*data.train_set, flags.data)},
+                                {kValidation, said(*data.val_set, flags.data)}};
   if (!data.contents.empty()) settings.push_back({kContents, data.contents});
   // Checkpoints of before pictures were turned have none.
   if (data.format == data::DatasetFormat::image_folder && flags.exif.value_or(true))
@@ -121,7 +123,7 @@ io::Metadata numbers_identity(const TrainFlags& flags, const TrainData& data) {
 }
 
 std::set<std::string> identity_of_files() {
-  return {kListOfClasses, kTraining, kValidation, kContents};
+  return {kListOfClasses, kTraining, kValidation, kContents, kOldTraining, kOldValidation};
 }
 
 bool know_files(const io::Metadata& one, const io::Metadata& other) {

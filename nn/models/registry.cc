@@ -56,7 +56,7 @@ TrainingRecipe for_cifar() {
 
 /// Its last maps are one pixel up to 106.
 TrainingRecipe for_inception() {
-  TrainingRecipe recipe = adamw(1e-3);
+  TrainingRecipe recipe = adamw(6e-3);
   recipe.size = 299;
   recipe.drawn_size = 112;
   return recipe;

@@ -110,7 +110,8 @@ __global__ void reduce_kernel(R reduction, ReducePlan plan, typename R::State* p
 }
 
 /// As `reduce_kernel`, with kPack columns for each thread along x: the same cuts of the units, and
-/// so the same bits.
+/// so the same bits. A multiprocessor has room for a second block, whose loads are under way while
+/// the first adds.
 template <class R>
 __global__ void __launch_bounds__(ReducePlan::kThreads, 2)
     reduce_packs_kernel(R reduction, ReducePlan plan, typename R::State* partial) {

@@ -51,6 +51,8 @@ def flag(name, default=None):
     return words[words.index(name) + 1] if name in words else default
 if spoiled.get("exit"):
     sys.exit("train: spoiled" if spoiled["exit"] == 1 else spoiled["exit"])
+if spoiled.get("hang"):
+    time.sleep(1000)
 if not flag("--json"):
     sys.exit()
 mib, recompute, budget = 1 << 20, flag("--recompute", "free"), flag("--budget")
@@ -267,6 +269,16 @@ TEST_CASE("gpu.sh: tests that pass, fail, hang, crash or are missing") {
   CHECK(!machine.run("--only test --limit 2", 1).contains("memcheck tests/ops/good_test.cc"));
 }
 
+TEST_CASE("gpu.sh: a test program that does not start costs the tests alone") {
+  const Machine machine({});
+  machine.add_gpu();
+  machine.program("bin/gpu_tests", "echo 'gpu_tests: libfmt.so.9 is not here'; exit 127");
+  const auto parts = machine.run("--only bytes --only 'test list'", 1);
+  CHECK(parts.at("test list")["status"] == "failed");
+  CHECK(parts.at("test list")["why"] == "gpu_tests: exit code 127");
+  CHECK(parts.at("bytes resnet50 f16 batch 256")["status"] == "passed");
+}
+
 TEST_CASE("gpu.sh: trainings that do as they should, beside PyTorch") {
   const Machine machine({});
   machine.add_gpu();
@@ -373,6 +385,16 @@ TEST_CASE("gpu.sh: a part that the total limit cuts is not one that failed") {
   const auto parts = machine.run("--total-limit 3 --only test", 0);
   const std::string why = parts.at("test tests/ops/hanging_test.cc")["why"];
   CHECK(why.starts_with("the total limit was reached"));
+}
+
+TEST_CASE("gpu.sh: what was found before the total limit came is a failure") {
+  const Machine machine({});
+  machine.add_gpu(
+      {{"--planner caching", {{"losses", {1, 2, 3}}}}, {"--planner direct", {{"hang", true}}}});
+  const auto parts = machine.run("--total-limit 12 --only 'same resnet50'", 1);
+  CHECK(parts.at("same resnet50")["status"] == "failed");
+  CHECK(parts.at("same resnet50")["why"].get<std::string>().find("caching: 3 losses differ") !=
+        std::string::npos);
 }
 
 TEST_CASE("gpu.sh: pack gathers programs, tests and what they read") {

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "brim/base/parallel.h"
 #include "brim/base/random.h"
 #include "brim/data/shapes.h"
 #include "brim/nn/layers.h"
@@ -115,7 +116,7 @@ std::vector<double> train(const Recipe& recipe, const TrainingPlan& plan) {
                                            CHECK(update == static_cast<int64_t>(losses.size()) + 1);
                                            losses.push_back(loss);
                                          }});
-  const memory::AccountStats held = trained.memory();
+  const memory::AccountStats held = trained.account()->stats();
   CHECK(held.peak_reserved == plan.predicted().peak_reserved);
   CHECK(held.peak_live == plan.predicted().peak_live);
   CHECK(held.mismatches == 0);
@@ -223,13 +224,13 @@ TEST_CASE("plan_training: classifiers of images are the default") {
                                            ++updates;
                                          }});
   CHECK(updates == 3);
-  CHECK(trained.memory().peak_reserved == plan.predicted().peak_reserved);
+  CHECK(trained.account()->stats().peak_reserved == plan.predicted().peak_reserved);
 }
 
 TEST_CASE("plan_training: random models, batches and budgets hold what was predicted or offer it") {
   RandomStream random(RandomKey{53});
-  int fitted = 0, refused = 0;
-  for (int i = 0; i < 12; ++i) {
+  int fitted = 0, refused = 0, accepted = 0;
+  for (int i = 0; i < 16; ++i) {
     const std::vector<Recipe> recipes{regression(), segmentation(16), classifier("resnet20", 16),
                                       classifier("mobilenet_v3_small", 32)};
     const Recipe& recipe = recipes[random.below(recipes.size())];
@@ -249,10 +250,23 @@ TEST_CASE("plan_training: random models, batches and budgets hold what was predi
     } else {
       CHECK(plan.predicted().peak_reserved > budget.bytes);
       ++refused;
+      // Where it offers micro-batches, they run.
+      const std::string why = plan.why_not(), words = " micro-batches of ";
+      const bool offers = why.find("what would fit: ") != std::string::npos;
+      CHECK_MESSAGE((offers || why.find("least is needed with ") != std::string::npos), why);
+      const size_t at = why.find(words);
+      if (!offers || at == std::string::npos) continue;
+      Budget offered = budget;
+      offered.micro_batch = std::stoll(why.substr(at + words.size()));
+      const TrainingPlan taken = plan_training(recipe, offered);
+      REQUIRE_MESSAGE(taken.fits(), why);
+      train(recipe, taken);
+      ++accepted;
     }
   }
   CHECK(fitted > 2);
   CHECK(refused > 0);
+  CHECK(accepted > 0);
 }
 
 TEST_CASE("plan_training: wrong recipes, budgets and batches are named") {
@@ -267,6 +281,20 @@ TEST_CASE("plan_training: wrong recipes, budgets and batches are named") {
   check_refused(good, {.bytes = kMiB, .batch = 4, .micro_batch = 5},
                 "expected a micro-batch from 1 to the 4 examples of a batch, got 5");
   Recipe wrong = good;
+  wrong.model = [] { return std::shared_ptr<nn::Module>(); };
+  check_refused(wrong, budget, "its function for the model made none");
+  wrong.model = [made = std::make_shared<TwoInputs>()] { return made; };
+  check_refused(wrong, budget, "made 'size.weight' of its model on cpu instead of meta");
+  wrong = good;
+  wrong.optimizer = [](nn::Module&) { return std::unique_ptr<optim::Optimizer>(); };
+  check_refused(wrong, budget, "its function for the optimizer made none");
+  wrong = good;
+  wrong.batch.push_back({"sizes", {3}});
+  check_refused(wrong, budget, "two tensors of the batch are called 'sizes'");
+  wrong = good;
+  wrong.precision = Dtype::float16;
+  check_refused(wrong, budget, "float16 wants its loss scaled");
+  wrong = good;
   wrong.loss = [](nn::Module&, const Batch& batch) { return batch["prize"]; };
   check_refused(wrong, budget, "no tensor is called 'prize'; there are: sizes, places, price");
   wrong = good;
@@ -304,9 +332,105 @@ TEST_CASE("plan_training: wrong recipes, budgets and batches are named") {
   CHECK(std::isfinite(training.update({4, of(32, 64, 16)}, 0.1)));
   CHECK(training.step().updates() == 1);
 
+  const int threads = num_threads();
+  set_num_threads(threads + 1);
+  CHECK_THROWS_WITH_AS(plan.begin(), doctest::Contains(": plan again"), ValueError);
+  set_num_threads(threads);
+
   RandomSource none(good, 4, 0);
+  CHECK_THROWS_WITH(plan.train(none, {.epochs = 0}),
+                    doctest::Contains("expected at least 1 epoch, got 0"));
   CHECK_THROWS_WITH(plan.train(none),
                     doctest::Contains("epoch 1 of the source ended before it gave a batch"));
+}
+
+TEST_CASE("plan_training: what a table proposes can be asked for, and holds what was predicted") {
+  const Budget budget{.bytes = 1024 * kMiB, .batch = 8};
+  Recipe recipe = segmentation();
+  const int64_t as_it_is = plan_training(recipe, budget).predicted().peak_reserved;
+  recipe.precision = Dtype::bfloat16;
+  train(recipe, budget);
+  CHECK(plan_training(recipe, budget).predicted().peak_reserved < as_it_is);
+  recipe.gradients = Dtype::bfloat16;
+  train(recipe, budget);
+  recipe.parameters = Dtype::bfloat16;
+  train(recipe, budget);
+  Recipe fused = segmentation();
+  fused.fused_update = true;
+  train(fused, budget);
+}
+
+TEST_CASE("plan_training: parts of different sizes; an update that fails leaves all as it was") {
+  Recipe recipe = segmentation(16);
+  train(recipe, {.bytes = 1024 * kMiB, .batch = 10, .micro_batch = 4});
+
+  auto fails_in = std::make_shared<int>(0);
+  recipe.loss = [fails_in](nn::Module& model, const Batch& batch) {
+    if (*fails_in > 0 && --*fails_in == 0) raise<ValueError>("test", "the loss failed");
+    return cross_entropy(model(batch["images"]), batch["masks"]);
+  };
+  const TrainingPlan plan =
+      plan_training(recipe, {.bytes = 1024 * kMiB, .batch = 10, .micro_batch = 4});
+  RandomSource source(recipe, 10, 100);
+  auto losses_of = [&](int failing) {
+    Training training = plan.begin();
+    const std::optional<HostExamples> batch = source.next();
+    std::vector<double> losses;
+    for (int i = 0; i < 3; ++i) {
+      if (i == 1 && failing > 0) {
+        *fails_in = failing;
+        const int64_t live = training.account()->stats().live;
+        CHECK_THROWS_WITH_AS(training.update(*batch, 0.01), doctest::Contains("the loss failed"),
+                             ValueError);
+        CHECK(training.account()->stats().live == live);
+      }
+      losses.push_back(training.update(*batch, 0.01));
+    }
+    return losses;
+  };
+  const std::vector<double> whole = losses_of(0);
+  CHECK(losses_of(2) == whole);
+  CHECK(losses_of(3) == whole);
+}
+
+TEST_CASE("plan_training: two trainings at a time are each on their own account") {
+  const Recipe recipe = regression();
+  const TrainingPlan small = plan_training(recipe, {.bytes = kMiB, .batch = 8}),
+                     large = plan_training(recipe, {.bytes = 2 * kMiB, .batch = 64});
+  RandomSource eight(recipe, 8, 9), many(recipe, 64, 9);
+  std::optional<Training> first = small.begin();
+  std::optional<Training> second = large.begin();
+  const HostExamples few = *eight.next(), more = *many.next();
+  for (int i = 0; i < 3; ++i) {
+    first->update(few, 0.01);
+    second->update(more, 0.01);
+  }
+  CHECK(first->account()->stats().peak_reserved == small.predicted().peak_reserved);
+  first.reset();  // before the other
+  second->update(more, 0.01);
+  CHECK(second->account()->stats().peak_reserved == large.predicted().peak_reserved);
+  CHECK(second->account()->stats().mismatches == 0);
+}
+
+TEST_CASE("plan_training: a model's values are its own, those of a file, or initial ones") {
+  const Budget budget{.bytes = kMiB, .batch = 4};
+  Recipe recipe = regression();
+  auto first_weight = [&] {
+    return plan_training(recipe, budget)
+        .begin()
+        .model()
+        .tensor("size.weight")
+        .to_vector<float>()[0];
+  };
+  const float initial = first_weight();
+  recipe.seed = 1;
+  CHECK(first_weight() != initial);
+  recipe.values = [](nn::Module& model) {
+    for (const nn::NamedTensor& named : model.named_parameters()) fill(named.tensor, 0.25);
+  };
+  CHECK(first_weight() == 0.25f);
+  recipe.values = [](nn::Module& model) { fill(model.tensor("size.weight"), 0.25); };
+  CHECK_THROWS_WITH_AS(first_weight(), doctest::Contains(" has no values yet"), ValueError);
 }
 
 TEST_CASE("array source: arrays that do not go together are refused") {

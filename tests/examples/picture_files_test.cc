@@ -158,10 +158,10 @@ TEST_CASE("a checkpoint knows its classes and its pictures") {
   for (const char* split : {"train/", "val/"})
     rename(split + std::string("eel"), split + std::string("cat"));
   rename("train/cat/1.jpg", "train/cat/11.jpg");
-  check_refused("a", "", "its training set is \"8 images, their names ");
+  check_refused("a", "", "its list of training images is \"8, their names ");
   rename("train/cat/11.jpg", "train/cat/1.jpg");
   rename("val/cat/1.jpg", "val/cat/11.jpg");
-  check_refused("a", "", "its validation set is ");
+  check_refused("a", "", "its list of validation images is ");
   rename("val/cat/11.jpg", "val/cat/1.jpg");
   place.folder.write("train/cat/1.jpg", jpeg_picture(77));
   CHECK(train(arguments("a") + "--resume").code == 0);

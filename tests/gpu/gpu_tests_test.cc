@@ -1,5 +1,5 @@
-// The program that bench/gpu.sh packs has the cases of every test of ops and of those beside them,
-// and runs those of one file.
+// The program that bench/gpu.sh packs has the cases of all ops and of the folders beside them, and
+// runs those of one file.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ const std::string kProgram = "tests/gpu/gpu_tests";
 
 }  // namespace
 
-TEST_CASE("gpu_tests: lists cases of every test that uses a GPU") {
+TEST_CASE("gpu_tests: lists cases of all ops, and of each folder beside them") {
   const Finished list = run_command(kProgram + " --list-test-cases --reporters=xml");
   CHECK(list.code == 0);
   std::vector<std::string> files{"tests/base/cuda_devices_test.cc",  "tests/core/cuda_test.cc",

@@ -20,7 +20,7 @@ using Lines = std::vector<std::string>;
 
 // The design's order. bazel/brim.bzl has it too, for what BUILD files may depend on.
 const Lines kLayers = {"base", "memory", "core", "io",     "autograd", "ops",
-                       "nn",   "optim",  "data", "shrink", "train", "budget"};
+                       "nn",   "optim",  "data", "shrink", "train",    "budget"};
 
 // Their headers cost seconds of compile time, and programs would have to install them.
 const std::regex kForbidden(

@@ -180,7 +180,8 @@ TEST_CASE("of a graph that stays the same a rehearsal tells the peaks, whatever 
     for (const char* planner : {"direct", "caching", "arena"}) {
       CAPTURE(planner);
       Replays rehearsed;
-      RehearsedPlan plan = plan_under(planner, [&](const auto& held) { rehearse(rehearsal, held); });
+      RehearsedPlan plan =
+          plan_under(planner, [&](const auto& held) { rehearse(rehearsal, held); });
       CHECK(rehearsed.count() > 0);
       CHECK(plan.predicted.peak_live <= budget);
       const memory::AccountStats stats =

@@ -14,8 +14,8 @@
 #include "brim/optim/adamw.h"
 #include "brim/optim/sgd.h"
 #include "brim/tests/train/small_net.h"
-#include "brim/train/train_step.h"
 #include "brim/train/rehearsed_plan.h"
+#include "brim/train/train_step.h"
 
 namespace brim::testing {
 

@@ -14,8 +14,8 @@
 #include "brim/tests/support/temp_folder.h"
 #include "brim/tests/train/small_net.h"
 #include "brim/train/checkpoint.h"
-#include "brim/train/train_step.h"
 #include "brim/train/rehearsed_plan.h"
+#include "brim/train/train_step.h"
 
 using namespace brim;
 using namespace brim::testing;

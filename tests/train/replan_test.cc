@@ -9,8 +9,8 @@
 #include "brim/nn/creation.h"
 #include "brim/optim/sgd.h"
 #include "brim/tests/train/small_net.h"
-#include "brim/train/train_step.h"
 #include "brim/train/rehearsed_plan.h"
+#include "brim/train/train_step.h"
 
 using namespace brim;
 using namespace brim::testing;

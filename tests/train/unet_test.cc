@@ -11,8 +11,8 @@
 #include "brim/tests/support/errors.h"
 #include "brim/tests/support/formula_numbers.h"
 #include "brim/train/recompute_plan.h"
-#include "brim/train/train_step.h"
 #include "brim/train/rehearsed_plan.h"
+#include "brim/train/train_step.h"
 
 using namespace brim;
 
