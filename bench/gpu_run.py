@@ -80,11 +80,17 @@ def test_part(run, file, tool=None):
                 (lambda deadline: run.test(filters, deadline)), beside=file.startswith(OPS))
 
 
-def first_parts(run, files):
-    """For eight minutes with a card that nobody knows: what fails early is told first."""
+def probing_parts(run, why_no_tests):
+    """What both lists begin with."""
     yield Part("machine", describe_machine)
     for step in PROBED:
         yield Part(f"probe {step}", lambda deadline, step=step: run.probe(step, deadline))
+    if why_no_tests:
+        yield Part("test list", lambda deadline: no_tests(why_no_tests))
+
+
+def first_parts(run, files):
+    """For eight minutes with a card that nobody knows: what fails early is told first."""
     for file in [file for file in files if file.startswith(LOW)] + [file for file in files if file.startswith(OPS)]:
         yield test_part(run, file)
     yield Part(f"agree {AGREE.name}", run.agree)
@@ -168,13 +174,10 @@ def main():
     begin = time.monotonic()
     run = Run(options)
     files, why_none = files_of_tests()
-    lists = {"first": list(first_parts(run, files)), "second": list(second_parts(run, files))}
-    if why_none:
-        lists["first"].append(Part("test list", lambda deadline: no_tests(why_none)))
-    probe = [part for part in lists["first"] if part.kind in ("machine", "probe")]
-    lists["second"] = probe + lists["second"]
-    every = [*lists["first"], *lists["second"][len(probe):]]
-    listed = lists.get(options.list, every)
+    probing = list(probing_parts(run, why_none))
+    first, second = list(first_parts(run, files)), list(second_parts(run, files))
+    every = probing + first + second
+    listed = probing + {"first": first, "second": second, "all": first + second}[options.list]
     report = {"what": "brim on a GPU",
               "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
               "packed": packed(), "all_parts": [part.name for part in every], "parts": []}

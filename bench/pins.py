@@ -103,7 +103,7 @@ def do_run(train, commands, data, threads):
     done = []
     with tempfile.TemporaryDirectory() as folder:
         for i, command in enumerate(commands):
-            events, plan, kept = (os.path.join(folder, f"{name}{i}") for name in ("events", "plan", "kept"))
+            events, plan = (os.path.join(folder, f"{name}{i}") for name in ("events", "plan"))
             words = command.replace("DATA", data).replace("FILE", os.path.join(folder, "file")).split()
             if "--save-plan" in words:
                 plan = os.path.join(folder, "file")
@@ -113,9 +113,9 @@ def do_run(train, commands, data, threads):
                 [train, *words, "--json", events, "--op-times", "nominal", "--threads", str(threads), "--seed", "3",
                  "--quiet"], capture_output=True, text=True,
                 env={**os.environ, "BRIM_CACHE_DIR": folder, "OMP_NUM_THREADS": str(threads)})
-            said = finished.stderr.replace(folder, "").replace(data, "").splitlines()[:1] if finished.returncode == 1 else []
-            done.append({"exit": finished.returncode, "said": said, "events": read_events(events),
-                         "plan": read_plan(plan)})
+            said = finished.stderr.replace(folder, "").replace(data, "").splitlines()[:1]
+            done.append({"exit": finished.returncode, "said": said if finished.returncode == 1 else [],
+                         "events": read_events(events), "plan": read_plan(plan)})
     return done
 
 

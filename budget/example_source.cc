@@ -1,7 +1,6 @@
 #include "brim/budget/example_source.h"
 
 #include "brim/base/error.h"
-#include "brim/data/permutation.h"
 
 namespace brim {
 namespace {
@@ -36,10 +35,7 @@ ArraySource::ArraySource(const std::vector<BatchTensor>& described, int64_t batc
 
 void ArraySource::start_epoch(int64_t epoch) {
   given_ = 0;
-  const data::Permutation shuffled(examples_,
-                                   derive(RandomKey{seed_}, static_cast<uint64_t>(epoch)));
-  order_.resize(static_cast<size_t>(examples_));
-  for (int64_t i = 0; i < examples_; ++i) order_[static_cast<size_t>(i)] = shuffled[i];
+  order_ = data::Permutation(examples_, derive(RandomKey{seed_}, static_cast<uint64_t>(epoch)));
 }
 
 std::optional<HostExamples> ArraySource::next() {
@@ -49,7 +45,7 @@ std::optional<HostExamples> ArraySource::next() {
     const auto each = static_cast<size_t>(example_bytes_[i]);
     rows_[i].clear();
     for (int64_t k = 0; k < batch_; ++k) {
-      const auto row = static_cast<size_t>(order_[static_cast<size_t>(given_ + k)]);
+      const auto row = static_cast<size_t>(order_[given_ + k]);
       const std::span<const std::byte> example = arrays_[i].subspan(row * each, each);
       rows_[i].insert(rows_[i].end(), example.begin(), example.end());
     }

@@ -10,6 +10,7 @@
 
 #include "brim/budget/recipe.h"
 #include "brim/data/loader.h"
+#include "brim/data/permutation.h"
 
 namespace brim {
 
@@ -45,7 +46,7 @@ class ArraySource final : public ExampleSource {
   int64_t batch_, examples_ = 0, given_ = 0;
   std::vector<std::span<const std::byte>> arrays_;
   uint64_t seed_;
-  std::vector<int64_t> order_;
+  data::Permutation order_{0, RandomKey{}};
   std::vector<std::vector<std::byte>> rows_;  // of the batch that was given last
 };
 

@@ -89,7 +89,7 @@ Training TrainingPlan::begin() const {
   expect<ValueError>(now == plan_->identity, kTag,
                      "this was planned for '{}', and here it would be '{}': plan again",
                      plan_->identity, now);
-  return Training::make(recipe_, rung().setup.rehearsal, plan_, budget_.bytes);
+  return Training::make(recipe_, rung().setup.rehearsal, plan_, budget_.bytes, tensors_);
 }
 
 Training TrainingPlan::train(ExampleSource& source, const EpochOptions& options) const {
@@ -126,6 +126,7 @@ TrainingPlan plan_training(Recipe recipe, const Budget& budget) {
   check(rehearsed.predicted.peak_reserved == plan.predicted().peak_reserved,
         "the plan of what was chosen holds what was considered");
   plan.plan_ = rehearsed.plan;
+  plan.tensors_ = tensors_of(*model_on_meta(chosen));
   return plan;
 }
 

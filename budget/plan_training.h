@@ -75,6 +75,7 @@ class TrainingPlan {
   Budget budget_;
   LadderResult ladder_;
   std::shared_ptr<const memory::Plan> plan_;  // null where it does not fit
+  std::vector<std::string> tensors_;          // of the model that it is for
 };
 
 /// Plans without a byte. Throws `ValueError` for a budget or a batch below 1, a micro-batch beyond

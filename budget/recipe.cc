@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "brim/nn/creation.h"
-#include "brim/ops/cross_entropy.h"
-#include "brim/train/input.h"
+#include "brim/train/training_loss.h"
 
 namespace brim {
 
@@ -22,7 +21,7 @@ std::vector<BatchTensor> image_batch(int size) {
 }
 
 Tensor classification_loss(nn::Module& model, const Batch& batch) {
-  return cross_entropy(model(prepare_input(batch["images"], {})), batch["labels"]);
+  return training_loss(model, {batch["images"], batch["labels"]}, {});
 }
 
 std::shared_ptr<nn::Module> make_model(const Recipe& recipe) {

@@ -56,7 +56,7 @@ class Batch {
 std::vector<BatchTensor> image_batch(int size = 224);
 
 /// Mean cross entropy of the model's logits for "images", normalised as for ImageNet, with
-/// "labels".
+/// "labels": `training_loss` (train/training_loss.h).
 Tensor classification_loss(nn::Module& model, const Batch& batch);
 
 struct Recipe {
@@ -68,7 +68,7 @@ struct Recipe {
   std::vector<BatchTensor> batch = image_batch();
   /// A scalar: the mean over the examples of the batch.
   std::function<Tensor(nn::Module&, const Batch&)> loss = classification_loss;
-  /// Of the initial values of a model that has none, and of the numbers that ops draw.
+  /// The seed for initial values, where the model has none, and for the numbers that ops draw.
   uint64_t seed = 0;
   optim::ClipOptions clip = {};
   /// float32 or bfloat16: products in halves, parameters in float32

@@ -19,18 +19,8 @@ namespace {
 
 constexpr const char* kTag = "training";
 
-/// "conv1.weight [64,7,7,3], ...": what two calls of a recipe have to agree in.
-std::vector<std::string> shapes_of(const nn::Module& model) {
-  std::vector<std::string> shapes;
-  for (const auto& [name, tensor] : model.named_parameters())
-    shapes.push_back(fmt::format("parameter {} {}", name, to_string(tensor.shape())));
-  for (const auto& [name, tensor] : model.named_buffers())
-    shapes.push_back(fmt::format("buffer {} {}", name, to_string(tensor.shape())));
-  return shapes;
-}
-
-void require_same_model(const nn::Module& planned, const nn::Module& made) {
-  const std::vector<std::string> before = shapes_of(planned), now = shapes_of(made);
+void require_same_model(const std::vector<std::string>& before, const nn::Module& made) {
+  const std::vector<std::string> now = tensors_of(made);
   for (size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
     const std::string was = i < before.size() ? before[i] : "nothing more",
                       is = i < now.size() ? now[i] : "nothing more";
@@ -51,12 +41,21 @@ void give_values(const Recipe& recipe, nn::Module& model) {
   if (model.has_all_values()) return;
   const bool has_some = std::ranges::any_of(
       parameters, [](const nn::NamedTensor& named) { return nn::has_values(named.tensor); });
-  // Of all or of none: what was given would be lost.
+  // Where some were given, initial values would overwrite them.
   if (has_some) model.require_values();
   nn::initialize(model, recipe.seed);
 }
 
 }  // namespace
+
+std::vector<std::string> tensors_of(const nn::Module& model) {
+  std::vector<std::string> tensors;
+  for (const auto& [name, tensor] : model.named_parameters())
+    tensors.push_back(fmt::format("parameter {} {}", name, to_string(tensor.shape())));
+  for (const auto& [name, tensor] : model.named_buffers())
+    tensors.push_back(fmt::format("buffer {} {}", name, to_string(tensor.shape())));
+  return tensors;
+}
 
 Batch make_batch(const Recipe& recipe, const Part& part, Device device, const HostExamples* from) {
   memory::CategoryScope category(memory::Category::input);
@@ -92,8 +91,8 @@ Training::~Training() = default;
 Training::Training(Training&&) noexcept = default;
 
 Training Training::make(std::shared_ptr<const Recipe> recipe, const RehearsalOptions& rehearsal,
-                        std::shared_ptr<const memory::Plan> plan, int64_t bytes) {
-  const std::shared_ptr<nn::Module> planned = model_on_meta(rehearsal);
+                        std::shared_ptr<const memory::Plan> plan, int64_t bytes,
+                        const std::vector<std::string>& planned) {
   const Device device = Device::cpu();
   auto account = std::make_shared<memory::Account>(
       device, std::make_unique<memory::HostSource>(bytes), memory::arena_planner(std::move(plan)));
@@ -104,7 +103,7 @@ Training Training::make(std::shared_ptr<const Recipe> recipe, const RehearsalOpt
     parts->model = make_model(*parts->recipe);
   }
   if (is_low_precision(rehearsal.parameters)) parts->model->to(rehearsal.parameters);
-  require_same_model(*planned, *parts->model);
+  require_same_model(planned, *parts->model);
   give_values(*parts->recipe, *parts->model);
   parts->optimizer = make_optimizer(*parts->recipe, *parts->model);
   parts->step.emplace(*parts->model, *parts->optimizer, step_options(rehearsal.trainer, nullptr));

@@ -41,12 +41,18 @@ class Training {
   friend class TrainingPlan;
   struct Parts;
   explicit Training(std::unique_ptr<Parts> parts);
-  /// `plan` is of `rehearsal`, and takes no more than `bytes`.
+  /// `plan` is of `rehearsal`, takes no more than `bytes`, and was made for a model of these
+  /// tensors
+  /// (`tensors_of`).
   static Training make(std::shared_ptr<const Recipe> recipe, const RehearsalOptions& rehearsal,
-                       std::shared_ptr<const memory::Plan> plan, int64_t bytes);
+                       std::shared_ptr<const memory::Plan> plan, int64_t bytes,
+                       const std::vector<std::string>& planned);
 
   std::unique_ptr<Parts> parts_;
 };
+
+/// "parameter conv1.weight [64,7,7,3]", ...: what two calls of a recipe have to agree in.
+std::vector<std::string> tensors_of(const nn::Module& model);
 
 /// A batch of the recipe's tensors on the device, with values where `from` has some: the examples
 /// of `part`. Of category input.

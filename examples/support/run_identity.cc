@@ -71,7 +71,7 @@ std::vector<Setting> settings_of(const TrainFlags& flags, const TrainData& data)
 
 constexpr const char *kTraining = "list of training images",
                      *kValidation = "list of validation images", *kContents = "contents of images";
-// Of checkpoints of before names were told without their folder.
+// Older checkpoints have these, whose names begin with the folder.
 constexpr const char *kOldTraining = "training set", *kOldValidation = "validation set";
 
 /// Names may be bytes that are no text.

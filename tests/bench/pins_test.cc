@@ -1,6 +1,8 @@
-// bench/pins.py compare: every number counts, to the last digit, and what may differ is named.
+// bench/pins.py: every number counts, to the last digit, and what may differ is named.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -31,6 +33,37 @@ Finished compare(const Json& before, const Json& after, const std::string& more 
 }
 
 }  // namespace
+
+TEST_CASE("pins: a plan's hash is of offsets and buffers, and not of where they were asked for") {
+  TempFolder folder;
+  auto recorded = [&](const std::string& offset, const std::string& line) {
+    const std::string train =
+        "#!/bin/bash\n"
+        "while (( $# )); do\n"
+        "  case $1 in --save-plan) plan=$2 ;; --json) events=$2 ;; esac\n  shift\n"
+        "done\n"
+        "echo '{\"event\":\"step\",\"loss\":1.5,\"images_per_second\":7}' >$events\n"
+        "echo '{\"identity\":\"batch 8\",\"kept\":[[64,2," +
+        offset + "]],\"sites\":[[" + line +
+        "]]}' >$plan\n"
+        "echo '{\"buffers\":[[64,\"parameters\"," +
+        line + ",0,9]],\"origins\":[[" + line + "]],\"sections\":[]}' >>$plan\n";
+    folder.write("train", std::vector<uint8_t>(train.begin(), train.end()));
+    const std::string program = folder.path() + "/train", out = folder.path() + "/out.json";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    const Finished run = run_command("bench/pins.py record " + out + " --train " + program +
+                                     " --runs 'resnet20 keeps all'");
+    CAPTURE(run.err);
+    REQUIRE(run.code == 0);
+    return Json::parse(std::ifstream(out)).at("resnet20 keeps all").at(0);
+  };
+  const Json one = recorded("128", "17");
+  CHECK(one["exit"] == 0);
+  CHECK(one["events"] == Json{{{"event", "step"}, {"loss", 1.5}}});
+  CHECK(one["plan"]["identity"] == "batch 8");
+  CHECK(recorded("128", "18") == one);
+  CHECK(recorded("192", "17")["plan"]["hash"] != one["plan"]["hash"]);
+}
 
 TEST_CASE("pins: the same record has no differences") {
   const Json record{{"resnet20", run(1.25, "batch 8")}};

@@ -6,106 +6,14 @@
 
 #include <cmath>
 
-#include "brim/base/parallel.h"
-#include "brim/base/random.h"
 #include "brim/data/shapes.h"
-#include "brim/nn/layers.h"
-#include "brim/nn/models/registry.h"
-#include "brim/nn/models/unet.h"
-#include "brim/ops/ops.h"
-#include "brim/optim/adamw.h"
-#include "brim/optim/sgd.h"
+#include "brim/tests/budget/recipes.h"
 #include "brim/tests/support/instrumented.h"
 
 using namespace brim;
+using namespace brim::testing;
 
 namespace {
-
-constexpr int64_t kMiB = 1 << 20;
-
-/// A model of two inputs: a price of sizes and of a place.
-struct TwoInputs final : nn::Module {
-  TwoInputs() {
-    register_modules({{"size", size}, {"place", place}, {"hidden", hidden}, {"price", price}});
-  }
-  Tensor forward(Tensor) override { raise<ValueError>("two inputs", "call predict"); }
-  Tensor predict(const Tensor& sizes, const Tensor& places) {
-    return price(relu(hidden(relu(add(size(sizes), place(places))))));
-  }
-
-  nn::Linear size{2, 64}, place{4, 64}, hidden{64, 64}, price{64, 1};
-};
-
-std::unique_ptr<optim::Optimizer> adamw(nn::Module& model) {
-  return std::make_unique<optim::AdamW>(model.named_parameters(), optim::AdamWOptions{});
-}
-
-Recipe regression() {
-  return {.model = [] { return std::make_shared<TwoInputs>(); },
-          .optimizer = adamw,
-          .batch = {{"sizes", {2}}, {"places", {4}}, {"price", {1}}},
-          .loss =
-              [](nn::Module& model, const Batch& batch) {
-                auto& net = static_cast<TwoInputs&>(model);
-                return mse_loss(net.predict(batch["sizes"], batch["places"]), batch["price"]);
-              }};
-}
-
-/// Scores of every pixel of grey images.
-Recipe segmentation(int64_t side = 32) {
-  return {.model =
-              [] {
-                return std::make_shared<nn::UNet>(
-                    nn::UNetOptions{.classes = 2, .in = 1, .channels = 8, .depth = 2});
-              },
-          .optimizer = adamw,
-          .batch = {{"images", {side, side, 1}}, {"masks", {side, side}, Dtype::int64}},
-          .loss =
-              [](nn::Module& model, const Batch& batch) {
-                return cross_entropy(model(batch["images"]), batch["masks"]);
-              }};
-}
-
-Recipe classifier(const std::string& name, int size) {
-  return {.model =
-              [name] { return std::shared_ptr<nn::Module>(nn::make_model(name, {.classes = 10})); },
-          .optimizer =
-              [](nn::Module& model) {
-                return std::make_unique<optim::Sgd>(model.named_parameters(),
-                                                    optim::SgdOptions{.momentum = 0.9});
-              },
-          .batch = image_batch(size)};
-}
-
-/// Random examples for any recipe: bytes of images, labels below 2, numbers in [-1, 1).
-class RandomSource final : public ExampleSource {
- public:
-  RandomSource(const Recipe& recipe, int64_t batch, int64_t batches)
-      : batch_(batch), batches_(batches) {
-    RandomStream random(RandomKey{7});
-    for (const BatchTensor& tensor : recipe.batch) {
-      auto& bytes = bytes_.emplace_back(static_cast<size_t>(batch * tensor.example_bytes()));
-      const size_t each = static_cast<size_t>(size_of(tensor.dtype));
-      for (size_t at = 0; at < bytes.size(); at += each) {
-        const auto write = [&](auto value) { std::memcpy(&bytes[at], &value, sizeof value); };
-        if (tensor.dtype == Dtype::float32) write(random.uniform(-1, 1));
-        if (tensor.dtype == Dtype::uint8) write(static_cast<uint8_t>(random.below(256)));
-        if (tensor.dtype == Dtype::int64) write(static_cast<int64_t>(random.below(2)));
-      }
-    }
-  }
-  void start_epoch(int64_t) override { given_ = 0; }
-  std::optional<HostExamples> next() override {
-    if (given_++ == batches_) return {};
-    HostExamples examples{.examples = batch_};
-    for (const auto& bytes : bytes_) examples.tensors.emplace_back(bytes);
-    return examples;
-  }
-
- private:
-  int64_t batch_, batches_, given_ = 0;
-  std::vector<std::vector<std::byte>> bytes_;
-};
 
 /// Trains two epochs of three updates under the plan, which has to hold what was predicted.
 std::vector<double> train(const Recipe& recipe, const TrainingPlan& plan) {
@@ -139,40 +47,6 @@ std::vector<double> train(const Recipe& recipe, const Budget& budget) {
 TEST_CASE("plan_training: a regression on two inputs holds what was predicted, and learns") {
   const std::vector<double> losses = train(regression(), {.bytes = 64 * kMiB, .batch = 32});
   CHECK(losses.back() < losses.front());
-}
-
-TEST_CASE("plan_training: arrays are given whole, each example once an epoch") {
-  const Recipe recipe = regression();
-  std::vector<float> sizes, places, prices;
-  for (int i = 0; i < 70; ++i) {
-    const float x = static_cast<float>(i) / 70;
-    sizes.insert(sizes.end(), {x, 1 - x});
-    places.insert(places.end(), {x, x, 0, 1});
-    prices.push_back(2 * x + 1);
-  }
-  ArraySource source(recipe.batch, 16,
-                     {std::as_bytes(std::span(sizes)), std::as_bytes(std::span(places)),
-                      std::as_bytes(std::span(prices))});
-  const TrainingPlan plan = plan_training(recipe, {.bytes = kMiB, .batch = 16});
-  std::vector<double> losses;
-  Training trained =
-      plan.train(source, {.epochs = 50,
-                          .schedule = optim::ConstantSchedule{.rate = 1e-2},
-                          .on_update = [&](int64_t, double loss) { losses.push_back(loss); }});
-  CHECK(losses.size() == 200);  // 70 examples are four batches
-  CHECK(losses.back() < 0.01);
-  std::vector<int> seen(70);
-  source.start_epoch(3);
-  while (auto batch = source.next()) {
-    const auto* price = reinterpret_cast<const float*>(batch->tensors[2].data());
-    const auto* size = reinterpret_cast<const float*>(batch->tensors[0].data());
-    for (int i = 0; i < 16; ++i) {
-      CHECK(price[i] == 2 * size[2 * i] + 1);
-      ++seen[static_cast<size_t>(std::lround(size[2 * i] * 70))];
-    }
-  }
-  CHECK(std::ranges::count(seen, 1) == 64);
-  CHECK(std::ranges::count(seen, 0) == 6);
 }
 
 TEST_CASE("plan_training: a smaller budget for a loss per pixel has the same losses") {
@@ -270,81 +144,6 @@ TEST_CASE("plan_training: random models, batches and budgets hold what was predi
   if (!testing::is_instrumented()) CHECK(accepted > 0);
 }
 
-TEST_CASE("plan_training: wrong recipes, budgets and batches are named") {
-  const Recipe good = regression();
-  const Budget budget{.bytes = kMiB, .batch = 4};
-  auto check_refused = [](const Recipe& recipe, const Budget& budget, const char* text) {
-    CHECK_THROWS_WITH(plan_training(recipe, budget), doctest::Contains(text));
-  };
-  check_refused({}, budget, "expected a recipe with model, optimizer, batch and loss");
-  check_refused(good, {.bytes = 0, .batch = 4}, "expected a budget of at least 1 byte, got 0");
-  check_refused(good, {.bytes = kMiB}, "expected a batch of at least 1 example, got 0");
-  check_refused(good, {.bytes = kMiB, .batch = 4, .micro_batch = 5},
-                "expected a micro-batch from 1 to the 4 examples of a batch, got 5");
-  Recipe wrong = good;
-  wrong.model = [] { return std::shared_ptr<nn::Module>(); };
-  check_refused(wrong, budget, "its function for the model made none");
-  wrong.model = [made = std::make_shared<TwoInputs>()] { return made; };
-  check_refused(wrong, budget, "made 'size.weight' of its model on cpu instead of meta");
-  wrong = good;
-  wrong.optimizer = [](nn::Module&) { return std::unique_ptr<optim::Optimizer>(); };
-  check_refused(wrong, budget, "its function for the optimizer made none");
-  wrong = good;
-  wrong.batch.push_back({"sizes", {3}});
-  check_refused(wrong, budget, "two tensors of the batch are called 'sizes'");
-  wrong = good;
-  wrong.precision = Dtype::float16;
-  check_refused(wrong, budget, "float16 wants its loss scaled");
-  wrong = good;
-  wrong.loss = [](nn::Module&, const Batch& batch) { return batch["prize"]; };
-  check_refused(wrong, budget, "no tensor is called 'prize'; there are: sizes, places, price");
-  wrong = good;
-  wrong.loss = [&](nn::Module& model, const Batch& batch) {
-    Tensor loss = good.loss(model, batch);
-    return loss.item<float>() > 1 ? loss : mul(loss, loss);
-  };
-  check_refused(wrong, budget, "meta");
-
-  auto calls = std::make_shared<int>(0);
-  wrong = good;
-  wrong.model = [calls]() -> std::shared_ptr<nn::Module> {
-    if (++*calls < 100) return std::make_shared<TwoInputs>();
-    return std::make_shared<nn::Linear>(2, 1);
-  };
-  const TrainingPlan changing = plan_training(wrong, budget);
-  *calls = 98;  // the next one is compared with it
-  CHECK_THROWS_WITH_AS(changing.begin(), doctest::Contains("the recipe makes another model"),
-                       ValueError);
-
-  const TrainingPlan plan = plan_training(good, budget);
-  Training training = plan.begin();
-  const std::vector<std::byte> bytes(1024);
-  auto of = [&](size_t first, size_t second, size_t third) {
-    return std::vector<std::span<const std::byte>>{std::span(bytes).first(first),
-                                                   std::span(bytes).first(second),
-                                                   std::span(bytes).first(third)};
-  };
-  CHECK_THROWS_WITH(training.update({3, of(24, 48, 12)}, 0.1),
-                    doctest::Contains("expected the 4 examples of an update, got 3"));
-  CHECK_THROWS_WITH(training.update({4, {}}, 0.1),
-                    doctest::Contains("expected the recipe's 3 tensors, got 0"));
-  CHECK_THROWS_WITH(training.update({4, of(32, 60, 16)}, 0.1),
-                    doctest::Contains("expected 64 bytes of 'places' for 4 examples, got 60"));
-  CHECK(std::isfinite(training.update({4, of(32, 64, 16)}, 0.1)));
-  CHECK(training.step().updates() == 1);
-
-  const int threads = num_threads();
-  set_num_threads(threads + 1);
-  CHECK_THROWS_WITH_AS(plan.begin(), doctest::Contains(": plan again"), ValueError);
-  set_num_threads(threads);
-
-  RandomSource none(good, 4, 0);
-  CHECK_THROWS_WITH(plan.train(none, {.epochs = 0}),
-                    doctest::Contains("expected at least 1 epoch, got 0"));
-  CHECK_THROWS_WITH(plan.train(none),
-                    doctest::Contains("epoch 1 of the source ended before it gave a batch"));
-}
-
 TEST_CASE("plan_training: what a table proposes can be asked for, and holds what was predicted") {
   const Budget budget{.bytes = 1024 * kMiB, .batch = 8};
   Recipe recipe = segmentation();
@@ -432,20 +231,4 @@ TEST_CASE("plan_training: a model's values are its own, those of a file, or init
   CHECK(first_weight() == 0.25f);
   recipe.values = [](nn::Module& model) { fill(model.tensor("size.weight"), 0.25); };
   CHECK_THROWS_WITH_AS(first_weight(), doctest::Contains(" has no values yet"), ValueError);
-}
-
-TEST_CASE("array source: arrays that do not go together are refused") {
-  const std::vector<BatchTensor> described{{"x", {2}}, {"y", {}}};
-  const std::vector<std::byte> bytes(64);
-  auto check_refused = [&](std::vector<size_t> sizes, int64_t batch, const char* text) {
-    std::vector<std::span<const std::byte>> arrays;
-    for (const size_t size : sizes) arrays.push_back(std::span(bytes).first(size));
-    CHECK_THROWS_WITH_AS(ArraySource(described, batch, arrays), doctest::Contains(text),
-                         ValueError);
-  };
-  check_refused({64}, 2, "expected an array for each of 2 tensors, got 1");
-  check_refused({60, 32}, 2, "expected whole examples of 8 bytes in 'x', got 60 bytes");
-  check_refused({64, 28}, 2, "'y' has 7 examples, and 'x' 8");
-  check_refused({64, 32}, 9, "expected at least the 9 examples of a batch, got 8");
-  check_refused({64, 32}, 0, "expected a batch of at least 1, got 0");
 }
