@@ -66,8 +66,9 @@ void context() {
   const cuda::Context& open = cuda::open_context(kGpu, [] {
     cuda::warm_up(kGpu, std::array{Dtype::float32, Dtype::float16});
   });
-  fmt::print("context of {}{}, {} kernels\n", format_bytes(open.bytes),
-             open.is_measured ? "" : " (nobody measured it)", open.kernels);
+  fmt::print("context of {}{}, {} kernels{}{}\n", format_bytes(open.bytes),
+             open.is_measured ? "" : " (nobody measured it)", open.kernels,
+             open.kernels_failure.empty() ? "" : ", not all: ", open.kernels_failure);
 }
 
 void mapping() {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "brim/base/cuda/context_parts.h"
 #include "brim/base/cuda/devices.h"
@@ -28,7 +29,9 @@ Context open(Device device, const std::function<void()>& warm_up) {
   Context context;
   try {
     check(cudaFree(nullptr), "cudaFree");  // opens the context
-    context.kernels = load_kernels(device);
+    LoadedKernels loaded = load_kernels(device);
+    context.kernels = loaded.count;
+    context.kernels_failure = std::move(loaded.failure);
     open_libraries(device);
     if (warm_up) leave_to_ops(warm_up);
   } catch (const AllocationError& error) {

@@ -16,6 +16,9 @@ struct Context {
   int64_t bytes = 0;
   bool is_measured = false;  ///< false where the driver's NVML is not there to ask
   int kernels = 0;           ///< of brim's own, which were loaded with it
+  /// What failed where not all could be: "cuFuncLoad: cudaErrorInvalidImage". They come as they
+  /// first run, and are beyond what was measured. "" where all are there.
+  std::string kernels_failure;
   /// What the GPU had free before it, where it was measured.
   int64_t free_before = 0;
 };

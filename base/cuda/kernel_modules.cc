@@ -30,19 +30,41 @@ ModuleCalls find_calls() {
   return table;
 }
 
+/// A call that failed, which is no error of anybody's: what it asked for comes later.
+struct NotLoaded {
+  std::string failure;
+};
+
+/// The driver's errors have the numbers of the runtime's.
+void require(int status, const char* call) {
+  if (status == cudaSuccess) return;
+  if (status == cudaErrorMemoryAllocation) check(status, call);
+  throw NotLoaded{fmt::format("{}: {}", call, cudaGetErrorName(static_cast<cudaError_t>(status)))};
+}
+
 std::vector<CUfunction> kernels_of(const KernelModule& file, const ModuleCalls& calls) {
   cudaFunction_t one = nullptr;
-  if (cudaGetFuncBySymbol(&one, file.kernel) != cudaSuccess) {
-    cudaGetLastError();  // no error of anybody's
-    return {};
-  }
+  const cudaError_t status = cudaGetFuncBySymbol(&one, file.kernel);
+  if (status != cudaSuccess) cudaGetLastError();  // the runtime forgets it
+  require(status, "cudaGetFuncBySymbol");
   CUmodule module = nullptr;
   unsigned count = 0;
-  if (calls.module_of(&module, one) != CUDA_SUCCESS || calls.count(&count, module) != CUDA_SUCCESS)
-    return {};
+  require(calls.module_of(&module, one), "cuFuncGetModule");
+  require(calls.count(&count, module), "cuModuleGetFunctionCount");
   std::vector<CUfunction> kernels(count);
-  if (calls.enumerate(kernels.data(), count, module) != CUDA_SUCCESS) return {};
+  require(calls.enumerate(kernels.data(), count, module), "cuModuleEnumerateFunctions");
   return kernels;
+}
+
+void load_file(const KernelModule& file, const ModuleCalls& calls, LoadedKernels& loaded) {
+  try {
+    for (CUfunction kernel : kernels_of(file, calls)) {
+      require(calls.load(kernel), "cuFuncLoad");
+      ++loaded.count;
+    }
+  } catch (const NotLoaded& error) {
+    if (loaded.failure.empty()) loaded.failure = error.failure;
+  }
 }
 
 }  // namespace
@@ -66,16 +88,12 @@ std::string kernels_to_compile(Device device) {
       device, major, minor, built_for);
 }
 
-int load_kernels(Device device) noexcept {
-  int loaded = 0;
-  try {
-    static const ModuleCalls calls = find_calls();
-    DeviceScope scope(device);
-    for (const KernelModule* file = KernelModule::first; file != nullptr; file = file->next)
-      for (CUfunction kernel : kernels_of(*file, calls))
-        loaded += calls.load(kernel) == CUDA_SUCCESS ? 1 : 0;
-  } catch (const std::exception&) {  // they are loaded when they first run
-  }
+LoadedKernels load_kernels(Device device) {
+  static const ModuleCalls calls = find_calls();
+  LoadedKernels loaded;
+  DeviceScope scope(device);
+  for (const KernelModule* file = KernelModule::first; file != nullptr; file = file->next)
+    load_file(*file, calls, loaded);
   return loaded;
 }
 

@@ -4,6 +4,8 @@
 // are not among them.
 #pragma once
 
+#include <string>
+
 #include "brim/base/device.h"
 
 namespace brim::cuda {
@@ -17,8 +19,15 @@ struct KernelModule {
   static inline const KernelModule* first = nullptr;
 };
 
-/// Loads the kernels of all files onto a GPU, which has a context. How many there are; fewer where
-/// the driver does not tell, or has no room: these are loaded when they first run, as ever.
-int load_kernels(Device device) noexcept;
+struct LoadedKernels {
+  int count = 0;
+  /// The first call that failed, and how: the kernels of its file come as they first run, and are
+  /// beyond what was measured. "" where all are there.
+  std::string failure;
+};
+
+/// Loads the kernels of all files onto a GPU, which has a context. Throws `AllocationError` for
+/// want of memory.
+LoadedKernels load_kernels(Device device);
 
 }  // namespace brim::cuda

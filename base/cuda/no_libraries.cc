@@ -26,9 +26,10 @@ CublasLt load_cublaslt() {
 }
 
 /// One of each file.
-int load_kernels(Device) noexcept {
-  int files = 0;
-  for (const KernelModule* file = KernelModule::first; file != nullptr; file = file->next) ++files;
+LoadedKernels load_kernels(Device) {
+  LoadedKernels files;
+  for (const KernelModule* file = KernelModule::first; file != nullptr; file = file->next)
+    ++files.count;
   return files;
 }
 

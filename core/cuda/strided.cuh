@@ -4,6 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
 
 #include "brim/base/cuda/launch.cuh"
 #include "brim/core/launch.h"
@@ -25,11 +28,12 @@ struct Offsets {
   int64_t of[N];
 };
 
-/// The merged axes of a `StridedLoop`, as a kernel's argument.
+/// The merged axes of a `StridedLoop`, as a kernel's argument; or a part of them.
 template <int N>
 struct DeviceLoop {
   int rank;
   int64_t count, sizes[Dims::kMax], steps[Dims::kMax][N];
+  Offsets<N> start{};
 
   explicit DeviceLoop(const StridedLoop<N>& loop) : rank(loop.rank()), count(loop.count()) {
     for (int axis = 0; axis < rank; ++axis) {
@@ -38,15 +42,30 @@ struct DeviceLoop {
     }
   }
 
-  __device__ Offsets<N> at(int64_t element) const {
-    Offsets<N> offsets{};
+  /// Its elements in two parts: halves of the longest axis.
+  std::pair<DeviceLoop, DeviceLoop> halves() const {
+    const auto axis = std::max_element(sizes, sizes + rank) - sizes;
+    const int64_t half = sizes[axis] / 2;
+    std::pair parts(*this, *this);
+    parts.first.sizes[axis] = half;
+    parts.second.sizes[axis] -= half;
+    parts.first.count = count / sizes[axis] * half;
+    parts.second.count = count - parts.first.count;
+    for (int k = 0; k < N; ++k) parts.second.start.of[k] += half * steps[axis][k];
+    return parts;
+  }
+
+  /// Below 2^32: a GPU divides by 64 bits in a hundred instructions, and by 32 in twenty.
+  __device__ Offsets<N> at(uint32_t element) const {
+    Offsets<N> offsets = start;
     for (int axis = rank - 1; axis >= 0; --axis) {
-      int64_t index = element;
+      uint32_t index = element;
       if (axis > 0) {
-        index = element % sizes[axis];
-        element /= sizes[axis];
+        const uint32_t size = static_cast<uint32_t>(sizes[axis]), rest = element / size;
+        index = element - rest * size;
+        element = rest;
       }
-      for (int k = 0; k < N; ++k) offsets.of[k] += index * steps[axis][k];
+      for (int k = 0; k < N; ++k) offsets.of[k] += int64_t{index} * steps[axis][k];
     }
     return offsets;
   }
@@ -61,8 +80,9 @@ bool is_contiguous(const StridedLoop<N>& loop) {
 
 template <int N, class Body>
 __global__ void strided_kernel(DeviceLoop<N> loop, Body body) {
-  int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  for (int64_t i = first; i < loop.count; i += int64_t{gridDim.x} * blockDim.x) body(loop.at(i));
+  const int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (int64_t i = first; i < loop.count; i += int64_t{gridDim.x} * blockDim.x)
+    body(loop.at(static_cast<uint32_t>(i)));
 }
 
 /// The elements of contiguous buffers: nothing is divided.
@@ -72,13 +92,23 @@ __global__ void flat_kernel(int64_t count, Body body) {
   for (int64_t i = first; i < count; i += int64_t{gridDim.x} * blockDim.x) body(Offsets<1>{{i}});
 }
 
+template <int N, class Body>
+void enqueue_parts(const KernelCall& call, const DeviceLoop<N>& loop, const Body& body,
+                   const char* kernel) {
+  if (loop.count > std::numeric_limits<uint32_t>::max()) {
+    const auto [first, second] = loop.halves();
+    enqueue_parts(call, first, body, kernel);
+    return enqueue_parts(call, second, body, kernel);
+  }
+  launch_kernel(kernel, strided_kernel<N, Body>, {blocks_for(loop.count), kThreads}, call.stream,
+                loop, body);
+}
+
 /// Enqueues `body(offsets)` for every element; `body` is copied to the device.
 template <int N, class Body>
 void for_each_element(const KernelCall& call, const StridedLoop<N>& loop, const Body& body,
                       const char* kernel) {
-  if (loop.count() == 0) return;
-  launch_kernel(kernel, strided_kernel<N, Body>, {blocks_for(loop.count()), kThreads}, call.stream,
-                DeviceLoop<N>(loop), body);
+  if (loop.count() > 0) enqueue_parts(call, DeviceLoop<N>(loop), body, kernel);
 }
 
 /// The same for the elements of contiguous buffers: `body` gets their numbers, below `count`.

@@ -39,7 +39,13 @@ std::vector<Dtype> types_of(const TrainFlags& flags) {
 PlannedGpu open_gpu(const TrainFlags& flags) {
   if (const std::string text = cuda::kernels_to_compile(flags.device); !text.empty())
     fmt::print(stderr, "{}\n", text);
-  cuda::open_context(flags.device, [&] { cuda::warm_up(flags.device, types_of(flags)); });
+  const cuda::Context& context =
+      cuda::open_context(flags.device, [&] { cuda::warm_up(flags.device, types_of(flags)); });
+  if (!context.kernels_failure.empty())
+    fmt::print(stderr,
+               "warning: some kernels are loaded only as they first run, beyond what is budgeted "
+               "({})\n",
+               context.kernels_failure);
   const memory::GpuMemory memory = memory::gpu_memory(flags.device, /*reserved=*/0);
   return {.bytes = memory.free + memory.context,
           .context = memory.context,

@@ -6,6 +6,7 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -61,7 +62,9 @@ TEST_CASE("kernel loads: packs of channels are read and written whole, in all fo
   }
   for (const char* pattern :
        {"reduce_packs_kernel<.*Statistics<", "reduce_packs_kernel<.*GradientSums<",
-        "reduce_packs_kernel<.*GlobalPool<"}) {
+        "reduce_packs_kernel<.*GlobalPool<", "weight_kernel<.*Pack<.*3, 1>",
+        "weight_kernel<.*Pack<.*3, 2>", "weight_kernel<.*Pack<.*5, 1>",
+        "weight_kernel<.*Pack<.*5, 2>"}) {
     CAPTURE(pattern);
     const std::vector<Kernel> kernels = kernels_like(pattern);
     CHECK(kernels.size() == 4);
@@ -94,4 +97,13 @@ TEST_CASE("kernel loads: no window is looked for by a division of 64 bits for ea
   const std::vector<Kernel> kernels = kernels_like("(Max|Avg|Adaptive|Global)Pool(Backward)?<");
   CHECK(kernels.size() > 60);
   for (const Kernel& kernel : kernels) CHECK_MESSAGE(kernel.divisions == 0, kernel.name);
+}
+
+TEST_CASE("kernel loads: strided loops and depthwise sums divide by 32 bits for each element") {
+  for (const auto& [pattern, least] :
+       {std::pair{"strided_kernel<", 150u}, std::pair{"weight_kernel<", 32u}}) {
+    const std::vector<Kernel> kernels = kernels_like(pattern);
+    CHECK(kernels.size() >= least);
+    for (const Kernel& kernel : kernels) CHECK_MESSAGE(kernel.divisions == 0, kernel.name);
+  }
 }

@@ -17,6 +17,11 @@ bool may_have_stack(const std::string& kernel) {
   return false;
 }
 
+/// 65,536 for at least two blocks: of 256 threads, or of 192 that each sum up a pack of channels.
+int most_registers(const std::string& kernel) {
+  return kernel.find("::weight_kernel<brim::cuda::Pack<") != std::string::npos ? 168 : 128;
+}
+
 }  // namespace
 
 TEST_CASE("kernel resources: registers of all kernels, without spills") {
@@ -33,8 +38,7 @@ TEST_CASE("kernel resources: registers of all kernels, without spills") {
     REQUIRE_MESSAGE(row, line);
     CHECK_MESSAGE(spilled == 0, line);
     CHECK_MESSAGE(stack <= (may_have_stack(line) ? 64 : 0), line);
-    // 65,536 registers for at least two blocks of 256 threads.
-    CHECK_MESSAGE(registers <= 128, line);
+    CHECK_MESSAGE(registers <= most_registers(line), line);
     CHECK(architecture.starts_with("sm_"));
     ++kernels;
   }

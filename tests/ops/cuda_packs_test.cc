@@ -10,6 +10,7 @@
 #include "brim/ops/adaptive_avg_pool2d.h"
 #include "brim/ops/avg_pool2d.h"
 #include "brim/ops/batch_norm.h"
+#include "brim/ops/conv2d.h"
 #include "brim/ops/global_avg_pool.h"
 #include "brim/ops/max_pool2d.h"
 #include "brim/ops/mul.h"
@@ -83,6 +84,35 @@ TEST_CASE("cuda packs: batch norm has the same bits wherever its images begin") 
         const auto one = [&](uint64_t key) { return drawn(channels, kept, key); };
         return batch_norm(x, one(2), one(3), one(4), mul(one(5), one(5)),
                           {.activation = activation, .training = training});
+      });
+    }
+}
+
+TEST_CASE("cuda packs: depthwise convolution has the same bits wherever its images begin") {
+  if (testing::skipped_on_cuda("packs")) return;
+  for (const int window : {3, 5})
+    for (const int stride : {1, 2}) {
+      CAPTURE(window);
+      CAPTURE(stride);
+      const auto gradient_of_weight = [=](Tensor x) {
+        const int channels = static_cast<int>(x.shape().back());
+        Tensor weight = drawn({channels, window, window, 1}, x.dtype(), 2);
+        weight.set_requires_grad(true);
+        const Tensor y =
+            conv2d(x, weight, {}, {.stride = stride, .padding = window / 2, .groups = channels});
+        backward(sum(mul(y, drawn(y.shape(), y.dtype(), 9))));
+        return convert_to(weight.grad(), {.dtype = x.dtype()});
+      };
+      for (const Shape& shape : {Shape{3, 20, 21, 24}, Shape{2, 5, 6, 264}, Shape{1, 9, 9, 8}})
+        for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::float16, Dtype::bfloat16}) {
+          CAPTURE(to_string(dtype));
+          const Tensor x = drawn(shape, dtype, 1);
+          CHECK(bit_difference(gradient_of_weight(x), gradient_of_weight(moved(x))) == "");
+        }
+      check_layer("data", [=](const Tensor& x) {
+        const int channels = static_cast<int>(x.shape().back());
+        return conv2d(x, drawn({channels, window, window, 1}, x.dtype(), 2), {},
+                      {.stride = stride, .padding = window / 2, .groups = channels});
       });
     }
 }
