@@ -31,6 +31,7 @@
 #include "brim/nn/weights.h"
 #include "brim/ops/ops.h"
 #include "brim/optim/adamw.h"
+#include "brim/optim/combined.h"
 #include "brim/optim/ema.h"
 #include "brim/optim/loss_scaler.h"
 #include "brim/optim/rate_rule.h"

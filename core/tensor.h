@@ -2,17 +2,22 @@
 // Tensor copies the handle; views share storage. Images are NHWC, convolution weights KRSC
 // (output, height, width, input), on every device.
 //
-// Arithmetic lives in ops/, gradients in autograd/; here is what a tensor is.
+// Here is what a tensor is; what computes is a function (`relu(x)`, ops/) or an operator (`a - b`),
+// with PyTorch's name and order of arguments, and gradients are autograd/'s. Four ops that often
+// end an expression can be written behind it too: `(x - y).mean()`.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "brim/base/device.h"
 #include "brim/base/random.h"
+#include "brim/core/axes.h"
 #include "brim/core/dtype.h"
 #include "brim/core/shape.h"
 #include "brim/core/storage.h"
@@ -72,10 +77,28 @@ class Tensor {
     require_scalar();
     return to_vector<T>().front();
   }
-  /// All elements in row-major order, converted. Throws `DeviceError` on the meta device, naming the
-  /// op that made the tensor.
+  /// All elements in row-major order, converted. Throws `DeviceError` on the meta device, naming
+  /// the op that made the tensor.
   template <class T>
   std::vector<T> to_vector() const;
+
+  /// `sum(x, axes, options)` and so on, of ops/.
+  Tensor sum(const Axes& axes = {}, ReduceOptions options = {},
+             std::source_location where = std::source_location::current()) const;
+  Tensor mean(const Axes& axes = {}, ReduceOptions options = {},
+              std::source_location where = std::source_location::current()) const;
+  Tensor argmax(const Axes& axes = {}, ReduceOptions options = {},
+                std::source_location where = std::source_location::current()) const;
+  Tensor reshape(const Shape& shape,
+                 std::source_location where = std::source_location::current()) const;
+
+  /// `if (x > 0)` asks many elements at once.
+  template <class T = void>
+  explicit operator bool() const {
+    static_assert(!std::is_void_v<T>,
+                  "a Tensor is neither true nor false: ask item<bool>() of one");
+    return false;
+  }
 
   /// A tensor of one's own over the same storage, unknown to the tape.
   Tensor detach() const;

@@ -14,8 +14,8 @@ int main() {
   double loss = 0;
   for (int i = 0; i < 200; ++i)
     loss = step.run(/*rate=*/0.02, [&] {
-      Tensor error = add(line(x), mul(y, full({}, -1)));
-      return mean(mul(error, error));
+      Tensor error = line(x) - y;
+      return mean(error * error);
     });
   std::printf("y = %.3f x + %.3f, loss %.1e\n", line.tensor("weight").item<double>(),
               line.tensor("bias").item<double>(), loss);

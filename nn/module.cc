@@ -26,6 +26,12 @@ TensorOptions options_of(const Shape& shape, bool is_parameter) {
   return {.dtype = slot_dtype(options.dtype, shape, is_parameter), .device = options.device};
 }
 
+[[noreturn]] void raise_no_parameters(std::string_view prefix,
+                                      const std::vector<std::string>& known) {
+  raise<ValueError>("module", "has no parameters at or below '{}'{}", prefix,
+                    did_you_mean(prefix, known));
+}
+
 }  // namespace
 
 // Parameters start at version 0, and every write raises it.
@@ -53,11 +59,31 @@ void Module::name_in_account() const {
   });
 }
 
-std::vector<NamedTensor> Module::named_parameters() const {
+Tensor Module::forward(Tensor x) { return forward(std::vector<Tensor>{std::move(x)}); }
+
+Tensor Module::forward(Tensor a, Tensor b) {
+  return forward(std::vector<Tensor>{std::move(a), std::move(b)});
+}
+
+Tensor Module::forward(Tensor a, Tensor b, Tensor c) {
+  return forward(std::vector<Tensor>{std::move(a), std::move(b), std::move(c)});
+}
+
+Tensor Module::forward(std::vector<Tensor> inputs) {
+  raise<ValueError>("module", "{}{} has no forward of {} tensor{}", kind(),
+                    name_.empty() ? "" : " '" + name_ + "'", inputs.size(),
+                    inputs.size() == 1 ? "" : "s");
+}
+
+std::vector<NamedTensor> Module::named_parameters(std::string_view prefix) const {
   std::vector<NamedTensor> parameters;
+  std::vector<std::string> known;
   for_each_slot([&](const std::string& name, const Slot& slot) {
-    if (slot.is_parameter) parameters.push_back({name, *slot.tensor});
+    if (!slot.is_parameter) return;
+    known.push_back(name);
+    if (is_at_or_below(name, prefix)) parameters.push_back({name, *slot.tensor});
   });
+  if (parameters.empty() && !prefix.empty()) raise_no_parameters(prefix, known);
   return parameters;
 }
 
@@ -168,9 +194,7 @@ void Module::set_frozen(std::string_view prefix, bool frozen) {
     parameter.tensor.set_requires_grad(!frozen);
     any = true;
   }
-  if (!any)
-    raise<ValueError>("module", "has no parameters at or below '{}'{}", prefix,
-                      did_you_mean(prefix, known));
+  if (!any) raise_no_parameters(prefix, known);
   for (const NamedModule& below : named_modules())
     if (is_at_or_below(below.name, prefix)) {
       below.module.frozen_ = frozen;

@@ -16,6 +16,8 @@
 //   nn::initialize(net, /*seed=*/1);
 //   Tensor logits = net(images);
 //
+// A model of several inputs has a `forward` of so many, and is called with them: `net(a, b)`.
+//
 // Children are plain members; those made at run time are handed over as `std::unique_ptr`.
 // Write forward with std::move: each intermediate is then freed as soon as the next op has it.
 #pragma once
@@ -64,15 +66,38 @@ class Module {
     if (bypassed_) return x;
     return call(where, [&] { return forward(std::move(x)); });
   }
-  virtual Tensor forward(Tensor x) = 0;
+  Tensor operator()(Tensor a, Tensor b, Where where = Where::current()) {
+    return call(where, [&] { return forward(std::move(a), std::move(b)); });
+  }
+  Tensor operator()(Tensor a, Tensor b, Tensor c, Where where = Where::current()) {
+    return call(where, [&] { return forward(std::move(a), std::move(b), std::move(c)); });
+  }
+  Tensor operator()(std::vector<Tensor> inputs, Where where = Where::current()) {
+    return call(where, [&] { return forward(std::move(inputs)); });
+  }
+  template <class T>
+  requires(!std::is_convertible_v<T, Tensor> &&
+           !std::is_convertible_v<T, std::vector<Tensor>>) Tensor
+  operator()(const T&) {
+    static_assert(std::is_convertible_v<T, Tensor>,
+                  "a module is called with tensors: of a batch, net(batch[\"images\"])");
+    return {};
+  }
+  /// Of these a model has that of its inputs; the others throw `ValueError`. More than three come
+  /// as a list: `net({a, b, c, d})`.
+  virtual Tensor forward(Tensor x);
+  virtual Tensor forward(Tensor a, Tensor b);
+  virtual Tensor forward(Tensor a, Tensor b, Tensor c);
+  virtual Tensor forward(std::vector<Tensor> inputs);
   /// The kind of layer, for people: "Conv2d".
   virtual std::string_view kind() const { return "Module"; }
 
   /// The name that the parent knows it by; "" for a root.
   const std::string& name() const { return name_; }
   /// In the order of registration, own ones before those of children; dotted names. Undefined
-  /// tensors (the bias of a convolution without one) are left out.
-  std::vector<NamedTensor> named_parameters() const;
+  /// tensors (the bias of a convolution without one) are left out. `prefix`: those at or below it;
+  /// throws `ValueError` with the nearest name where there are none.
+  std::vector<NamedTensor> named_parameters(std::string_view prefix = "") const;
   std::vector<NamedTensor> named_buffers() const;
   /// The module itself (named ""), then all below it that are not bypassed.
   std::vector<NamedModule> named_modules();

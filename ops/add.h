@@ -1,5 +1,5 @@
-// Elementwise sum of two tensors, with broadcasting. There is no operator + and no version for
-// numbers: write `full({}, 2)` for a 2. Inputs of any strides are read as they are, into a new
+// Elementwise sum of two tensors, with broadcasting. `a + b` and `a + 2` are written for it
+// (ops/operators.h). Inputs of any strides are read as they are, into a new
 // tensor. The shortcut of a residual block is cheaper as the `residual` of `batch_norm`, a bias as
 // that of `linear` or `conv2d`; to add in place, off the tape, there is `accumulate_into`.
 #pragma once

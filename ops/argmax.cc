@@ -39,8 +39,8 @@ class Argmax final : public autograd::Op {
 
 }  // namespace
 
-Tensor argmax(Tensor x, const std::vector<int>& axes, ReduceOptions options, Where where) {
-  return autograd::apply_one(std::make_shared<Argmax>(axes, options), {std::move(x)}, where);
+Tensor argmax(Tensor x, const Axes& axes, ReduceOptions options, Where where) {
+  return autograd::apply_one(std::make_shared<Argmax>(axes.list(), options), {std::move(x)}, where);
 }
 
 }  // namespace brim

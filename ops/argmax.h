@@ -14,7 +14,7 @@ namespace brim {
 /// count from the end when negative, and none means all. x of a floating dtype. Of equal values the
 /// first, of several NaN the first NaN, as in PyTorch. Throws `ShapeError` for an axis that is out
 /// of range or named twice, or for no elements along the axes.
-Tensor argmax(Tensor x, const std::vector<int>& axes = {}, ReduceOptions options = {},
+Tensor argmax(Tensor x, const Axes& axes = {}, ReduceOptions options = {},
               Where where = Where::current());
 
 }  // namespace brim

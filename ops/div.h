@@ -1,5 +1,5 @@
-// Elementwise quotient of two tensors, with broadcasting. There is no operator / and no version for
-// numbers: to divide by one, `mul` by `full({}, 1.0 / n)`, which saves less. Whole numbers are not
+// Elementwise quotient of two tensors, with broadcasting. `a / b` and `a / 2` are written for it
+// (ops/operators.h); `a * (1.0 / n)` is quicker. Whole numbers are not
 // divided. Division by 0 gives infinities or NaN, no error.
 #pragma once
 

@@ -49,8 +49,8 @@ void require_elements(const Shape& x, const Shape& reduced, const char* tag) {
                        "expected at least one element along axis {}, got {}", axis, x);
 }
 
-Tensor max(Tensor x, const std::vector<int>& axes, ReduceOptions options, Where where) {
-  return autograd::apply_one(std::make_shared<Max>(axes, options), {std::move(x)}, where);
+Tensor max(Tensor x, const Axes& axes, ReduceOptions options, Where where) {
+  return autograd::apply_one(std::make_shared<Max>(axes.list(), options), {std::move(x)}, where);
 }
 
 }  // namespace brim

@@ -17,7 +17,7 @@ namespace brim {
 /// (its `amax`, and its `max` over everything, share it out). Saves one int64 per element of y, the
 /// place of the winner. Throws `ShapeError` for an axis that is out of range or named twice, or for
 /// no elements along the axes.
-Tensor max(Tensor x, const std::vector<int>& axes = {}, ReduceOptions options = {},
+Tensor max(Tensor x, const Axes& axes = {}, ReduceOptions options = {},
            Where where = Where::current());
 
 /// Throws `ShapeError` under `tag` where x has no element along the axes that `reduced`, the result

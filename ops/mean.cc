@@ -48,8 +48,8 @@ class Mean final : public autograd::Op {
 
 }  // namespace
 
-Tensor mean(Tensor x, const std::vector<int>& axes, ReduceOptions options, Where where) {
-  return autograd::apply_one(std::make_shared<Mean>(axes, options), {std::move(x)}, where);
+Tensor mean(Tensor x, const Axes& axes, ReduceOptions options, Where where) {
+  return autograd::apply_one(std::make_shared<Mean>(axes.list(), options), {std::move(x)}, where);
 }
 
 }  // namespace brim

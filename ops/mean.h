@@ -13,7 +13,7 @@ namespace brim {
 /// means all. Floating dtypes; the mean over nothing is NaN. Accumulates as `sum` does and divides
 /// before it rounds, so float16 sums do not overflow. Saves nothing.
 /// Throws `ShapeError` for an axis that is out of range or named twice.
-Tensor mean(Tensor x, const std::vector<int>& axes = {}, ReduceOptions options = {},
+Tensor mean(Tensor x, const Axes& axes = {}, ReduceOptions options = {},
             Where where = Where::current());
 
 }  // namespace brim

@@ -1,5 +1,5 @@
 // Elementwise (Hadamard) product of two tensors, with broadcasting; the matrix product is `matmul`.
-// There is no operator * and no version for numbers: write `full({}, 2)` for a 2. An input stays in
+// `a * b` and `2 * a` are written for it (ops/operators.h). An input stays in
 // memory for the other's gradient, so two activations are both held, while scaling by a constant
 // holds the constant alone.
 #pragma once

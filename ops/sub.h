@@ -1,5 +1,5 @@
-// Elementwise difference of two tensors, with broadcasting. There is no operator - and no version
-// for numbers: write `full({}, 2)` for a 2. For the squared error of a regression use `mse_loss`,
+// Elementwise difference of two tensors, with broadcasting. `a - b` and `a - 2` are written
+// for it (ops/operators.h). For the squared error of a regression use `mse_loss`,
 // which does not store the difference.
 #pragma once
 

@@ -69,8 +69,8 @@ Shape squeezed_shape(const Shape& x, const std::vector<int>& axes, const char* t
   return shape;
 }
 
-Tensor sum(Tensor x, const std::vector<int>& axes, ReduceOptions options, Where where) {
-  return autograd::apply_one(std::make_shared<Sum>(axes, options), {std::move(x)}, where);
+Tensor sum(Tensor x, const Axes& axes, ReduceOptions options, Where where) {
+  return autograd::apply_one(std::make_shared<Sum>(axes.list(), options), {std::move(x)}, where);
 }
 
 }  // namespace brim

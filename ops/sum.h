@@ -6,19 +6,16 @@
 #include <vector>
 
 #include "brim/autograd/scope.h"
+#include "brim/core/axes.h"
 #include "brim/core/launch.h"
 
 namespace brim {
-
-struct ReduceOptions {
-  bool keepdim = false;  ///< keep the reduced axes, with size 1
-};
 
 /// y = the sum of x over `axes`, in any order; they count from the end when negative, and none
 /// means all. Floating dtypes; the sum over nothing is 0. float32 accumulates in blocks whose
 /// sums are added in double. Saves nothing.
 /// Throws `ShapeError` for an axis that is out of range or named twice.
-Tensor sum(Tensor x, const std::vector<int>& axes = {}, ReduceOptions options = {},
+Tensor sum(Tensor x, const Axes& axes = {}, ReduceOptions options = {},
            Where where = Where::current());
 
 /// The shape of x with size 1 along `axes` (all when empty); throws `ShapeError` under `tag`.

@@ -52,6 +52,15 @@ class AdamW final : public Optimizer {
   std::vector<Tensor> exp_avg_, exp_avg_sq_;
 };
 
+/// For the parameters of a model, or for some of them.
+inline std::unique_ptr<Optimizer> adamw(const nn::Module& model, const AdamWOptions& options = {}) {
+  return std::make_unique<AdamW>(model.named_parameters(), options);
+}
+inline std::unique_ptr<Optimizer> adamw(std::vector<nn::NamedTensor> parameters,
+                                        const AdamWOptions& options = {}) {
+  return std::make_unique<AdamW>(std::move(parameters), options);
+}
+
 }  // namespace brim::optim
 
 namespace brim::kernel {

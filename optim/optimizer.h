@@ -172,6 +172,7 @@ class Optimizer {
   const Tensor& scalars() const { return scalars_.buffer(); }
 
  private:
+  friend class Combined;  // calls its parts' updates, with numbers of its own
   struct Update {
     size_t parameter;
     Gradient gradient;

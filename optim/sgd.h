@@ -50,6 +50,15 @@ class Sgd final : public Optimizer {
   std::vector<Tensor> velocity_;  // empty without momentum
 };
 
+/// For the parameters of a model, or for some of them.
+inline std::unique_ptr<Optimizer> sgd(const nn::Module& model, const SgdOptions& options = {}) {
+  return std::make_unique<Sgd>(model.named_parameters(), options);
+}
+inline std::unique_ptr<Optimizer> sgd(std::vector<nn::NamedTensor> parameters,
+                                      const SgdOptions& options = {}) {
+  return std::make_unique<Sgd>(std::move(parameters), options);
+}
+
 }  // namespace brim::optim
 
 namespace brim::kernel {

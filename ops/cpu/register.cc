@@ -6,6 +6,7 @@ bool register_kernels() {
   static const bool done = [] {
     register_elementwise();
     register_where();
+    register_comparison();
     register_normalize();
     register_pad();
     register_sum();

@@ -11,6 +11,7 @@ bool register_kernels();
 
 void register_elementwise();
 void register_where();
+void register_comparison();
 void register_normalize();
 void register_pad();
 void register_sum();

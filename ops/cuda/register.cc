@@ -6,6 +6,7 @@ bool register_kernels() {
   static const bool done = [] {
     register_batch_norm();
     register_batch_norm_statistics();
+    register_comparison();
     register_conv2d();
     register_cross_entropy();
     register_elementwise();

@@ -11,6 +11,7 @@ bool register_kernels();
 
 void register_batch_norm();
 void register_batch_norm_statistics();
+void register_comparison();
 void register_conv2d();
 void register_cross_entropy();
 void register_elementwise();
