@@ -9,8 +9,8 @@
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/program.h"
 
 namespace {
 
@@ -97,14 +97,14 @@ void compare_planned(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  examples::App app("What the trainer adds to a step.", "trainer_bench");
+  apps::App app("What the trainer adds to a step.", "trainer_bench");
   Options options;
   app.add_option("--model", options.model).shows_default();
   app.add_option("--size", options.size).shows_default();
   app.add_option("--batch", options.batch).shows_default();
   app.add_option("--steps", options.steps).shows_default();
   app.add_option("--pairs", options.pairs).shows_default();
-  return examples::run_program(app, argc, argv, [&] {
+  return apps::run_program(app, argc, argv, [&] {
     compare(options);
     compare_planned(options);
   });

@@ -1,5 +1,7 @@
 #include "brim/budget/example_source.h"
 
+#include <algorithm>
+
 #include "brim/base/error.h"
 
 namespace brim {
@@ -39,26 +41,27 @@ void ArraySource::start_epoch(int64_t epoch) {
 }
 
 std::optional<HostExamples> ArraySource::next() {
-  if (given_ + batch_ > examples_) return {};
-  HostExamples given{.examples = batch_};
+  const int64_t count = std::min(batch_, examples_ - given_);
+  if (count == 0) return {};
+  HostExamples given{.examples = count};
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const auto each = static_cast<size_t>(example_bytes_[i]);
     rows_[i].clear();
-    for (int64_t k = 0; k < batch_; ++k) {
+    for (int64_t k = 0; k < count; ++k) {
       const auto row = static_cast<size_t>(order_[given_ + k]);
       const std::span<const std::byte> example = arrays_[i].subspan(row * each, each);
       rows_[i].insert(rows_[i].end(), example.begin(), example.end());
     }
     given.tensors.emplace_back(rows_[i]);
   }
-  given_ += batch_;
+  given_ += count;
   return given;
 }
 
 std::optional<HostExamples> ImageSource::next() {
   slot_.reset();
   slot_ = loader_.next();
-  if (!slot_ || static_cast<int64_t>(slot_->labels().size()) < loader_.options().batch) return {};
+  if (!slot_) return {};
   return HostExamples{.examples = static_cast<int64_t>(slot_->labels().size()),
                       .tensors = {std::as_bytes(slot_->pixels()), std::as_bytes(slot_->labels())}};
 }

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "brim/budget/recipe.h"
@@ -26,12 +28,13 @@ class ExampleSource {
   virtual ~ExampleSource() = default;
   /// From 0; every epoch may have another order, and the same one each time that it is begun.
   virtual void start_epoch(int64_t epoch) = 0;
-  /// As many examples as the training has in an update; nothing at the end of the epoch.
+  /// As many examples as the training has in an update, at the end of an epoch perhaps fewer, which
+  /// are evaluated and not trained on; then nothing.
   virtual std::optional<HostExamples> next() = 0;
 };
 
 /// Arrays that hold the elements of all examples, for each tensor of the recipe one; they must
-/// outlive it. Each epoch in a new order; what is left of an epoch for no whole batch is left out.
+/// outlive it. Each epoch in a new order.
 class ArraySource final : public ExampleSource {
  public:
   /// Throws `ValueError` for another number of arrays than of tensors, arrays of no whole number of
@@ -50,16 +53,17 @@ class ArraySource final : public ExampleSource {
   std::vector<std::vector<std::byte>> rows_;  // of the batch that was given last
 };
 
-/// Images and labels of a loader, which must outlive it; a smaller batch at the end of an epoch is
-/// left out.
+/// Images and labels, read ahead by a loader.
 class ImageSource final : public ExampleSource {
  public:
-  explicit ImageSource(data::Loader& loader) : loader_(loader) {}
+  /// Throws as `data::Loader`.
+  ImageSource(std::shared_ptr<const data::Dataset> images, const data::LoaderOptions& options)
+      : loader_(std::move(images), options) {}
   void start_epoch(int64_t epoch) override { loader_.start_epoch(epoch); }
   std::optional<HostExamples> next() override;
 
  private:
-  data::Loader& loader_;
+  data::Loader loader_;
   std::optional<data::Batch> slot_;
 };
 

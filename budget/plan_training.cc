@@ -7,6 +7,8 @@
 #include <set>
 
 #include "brim/base/bytes.h"
+#include "brim/budget/recipe_rehearsal.h"
+#include "brim/train/batch_tuning.h"
 
 namespace brim {
 namespace {
@@ -25,35 +27,28 @@ void require_whole(const Recipe& recipe, const Budget& budget) {
       "float16 wants its loss scaled, as Trainer does; expected float32 or bfloat16");
   expect<ValueError>(budget.bytes > 0, kTag, "expected a budget of at least 1 byte, got {}",
                      budget.bytes);
-  expect<ValueError>(budget.batch > 0, kTag, "expected a batch of at least 1 example, got {}",
+  expect<ValueError>(budget.batch >= 0, kTag,
+                     "expected a batch of at least 1 example, or 0 for the most that fit, got {}",
                      budget.batch);
+  expect<ValueError>(budget.most_batch > 0, kTag, "expected most_batch to be at least 1, got {}",
+                     budget.most_batch);
   expect<ValueError>(budget.micro_batch >= 0 && budget.micro_batch <= budget.batch, kTag,
                      "expected a micro-batch from 1 to the {} examples of a batch, got {}",
                      budget.batch, budget.micro_batch);
 }
 
-RehearsalOptions rehearsal_of(const std::shared_ptr<const Recipe>& recipe, const Budget& budget) {
-  // Epochs are all alike: two updates of each are looked at.
-  constexpr int64_t kMany = 1000;
-  RehearsalOptions rehearsal{
-      .make_model = [recipe] { return make_model(*recipe); },
-      .make_updating =
-          [recipe](nn::Module& model) { return Updating{make_optimizer(*recipe, model)}; },
-      .trainer = {.steps = kMany,
-                  .seed = recipe->seed,
-                  .clip = recipe->clip,
-                  .fused_update = recipe->fused_update,
-                  .precision = recipe->precision,
-                  .gradients = recipe->gradients},
-      .parameters = recipe->parameters,
-      .batch = budget.micro_batch > 0 ? budget.micro_batch : budget.batch,
-      .updates = kMany,
-      .effective_batch = budget.batch,
-      .loss =
-          [recipe](nn::Module& model, int64_t examples) {
-            return recipe->loss(model, make_batch(*recipe, {0, examples}, Device::meta(), nullptr));
-          }};
-  return rehearsal;
+/// Of the budget, or the most that fit with all kept; where none does, the least.
+int64_t batch_of(const std::shared_ptr<const Recipe>& recipe, const Budget& budget) {
+  if (budget.batch > 0) return budget.batch;
+  const TunedBatch tuned = tune_batch({.rehearsal =
+                                           [&](int64_t batch) {
+                                             Budget with = budget;
+                                             with.batch = batch;
+                                             return rehearsal_of(recipe, with);
+                                           },
+                                       .limit = budget.bytes,
+                                       .most = budget.most_batch});
+  return tuned.batch > 0 ? tuned.batch : tuned.least;
 }
 
 std::string text_of(const Rung& rung) { return fmt::format("{}", fmt::join(rung.remedies, ", ")); }
@@ -96,19 +91,31 @@ Training TrainingPlan::train(ExampleSource& source, const EpochOptions& options)
   expect<ValueError>(options.epochs > 0, kTag, "expected at least 1 epoch, got {}", options.epochs);
   Training training = begin();
   int64_t updates = 0;
-  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    source.start_epoch(epoch);
+  for (int64_t epoch = 1; epoch <= options.epochs; ++epoch) {
+    source.start_epoch(epoch - 1);
     const int64_t before = updates;
-    while (std::optional<HostExamples> batch = source.next()) {
+    for (std::optional<HostExamples> batch; (batch = whole_batch(source, epoch));) {
       const double loss = training.update(*batch, options.schedule.rate(updates));
       ++updates;
       if (options.on_update) options.on_update(updates, loss);
     }
     expect<ValueError>(updates > before, kTag,
-                       "epoch {} of the source ended before it gave a batch of {} examples",
-                       epoch + 1, this->batch());
+                       "epoch {} of the source ended before it gave a batch of {} examples", epoch,
+                       this->batch());
+    if (options.on_epoch) options.on_epoch(epoch, training);
   }
   return training;
+}
+
+std::optional<HostExamples> TrainingPlan::whole_batch(ExampleSource& source, int64_t epoch) const {
+  std::optional<HostExamples> batch = source.next();
+  if (!batch || batch->examples >= this->batch()) return batch;
+  const int64_t rest = batch->examples;
+  expect<ValueError>(!source.next(), kTag,
+                     "epoch {} of the source goes on behind a batch of {} examples, where {} were "
+                     "expected",
+                     epoch, rest, this->batch());
+  return {};
 }
 
 TrainingPlan plan_training(Recipe recipe, const Budget& budget) {
@@ -116,18 +123,35 @@ TrainingPlan plan_training(Recipe recipe, const Budget& budget) {
   TrainingPlan plan;
   plan.recipe_ = std::make_shared<const Recipe>(std::move(recipe));
   plan.budget_ = budget;
-  plan.ladder_ = standard_ladder().climb({rehearsal_of(plan.recipe_, budget), "arena"},
-                                         {.limit = budget.bytes});
-  if (!plan.fits()) return plan;
-  const RehearsalOptions& chosen = plan.rung().setup.rehearsal;
+  plan.budget_.batch = batch_of(plan.recipe_, budget);
+  plan.ladder_ =
+      standard_ladder().climb({rehearsal_of(plan.recipe_, plan.budget_), "arena"},
+                              {.limit = budget.bytes, .may_choose_all = budget.take_proposals});
+  plan.place_buffers();
+  return plan;
+}
+
+void TrainingPlan::place_buffers() {
+  if (!fits()) return;
+  const RehearsalOptions& chosen = rung().setup.rehearsal;
   const RehearsedPlan rehearsed = plan_under(
       "arena", [&](const std::function<void()>& state_is_held) { rehearse(chosen, state_is_held); },
-      {.identity = plan_identity(chosen), .capacity = budget.bytes});
-  check(rehearsed.predicted.peak_reserved == plan.predicted().peak_reserved,
+      {.identity = plan_identity(chosen), .capacity = budget_.bytes});
+  check(rehearsed.predicted.peak_reserved == predicted().peak_reserved,
         "the plan of what was chosen holds what was considered");
-  plan.plan_ = rehearsed.plan;
-  plan.tensors_ = tensors_of(*model_on_meta(chosen));
-  return plan;
+  plan_ = rehearsed.plan;
+  tensors_ = tensors_of(*model_on_meta(chosen));
+}
+
+TrainingPlan TrainingPlan::take(size_t line) const {
+  const std::vector<Rung>& lines = ladder_.considered;
+  expect<ValueError>(line < lines.size() && lines[line].fits, kTag,
+                     "expected a line of the table that fits, from 0 to {}, got {}",
+                     lines.size() - 1, line);
+  TrainingPlan taken = *this;
+  taken.ladder_.chosen = line;
+  taken.place_buffers();
+  return taken;
 }
 
 }  // namespace brim

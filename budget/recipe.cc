@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include "brim/nn/creation.h"
+#include "brim/ops/cast.h"
+#include "brim/ops/operators.h"
+#include "brim/train/input.h"
 #include "brim/train/training_loss.h"
 
 namespace brim {
@@ -22,6 +25,11 @@ std::vector<BatchTensor> image_batch(int size) {
 
 Tensor classification_loss(nn::Module& model, const Batch& batch) {
   return training_loss(model, {batch["images"], batch["labels"]}, {});
+}
+
+Tensor classification_score(nn::Module& model, const Batch& batch) {
+  const Tensor logits = model(prepare_input(batch["images"], {}));
+  return cast(logits.argmax(1) == batch["labels"], Dtype::float32);
 }
 
 std::shared_ptr<nn::Module> make_model(const Recipe& recipe) {

@@ -3,9 +3,7 @@
 //
 //   Recipe recipe{
 //       .model = [] { return std::make_shared<Net>(); },
-//       .optimizer = [](nn::Module& m) {
-//         return std::make_unique<optim::Sgd>(m.named_parameters(), optim::SgdOptions{});
-//       },
+//       .optimizer = [](nn::Module& m) { return optim::sgd(m, {.momentum = 0.9}); },
 //       .batch = {{"x", {8}}, {"y", {1}}},
 //       .loss = [](nn::Module& m, const Batch& b) { return mse_loss(m(b["x"]), b["y"]); },
 //   };
@@ -59,6 +57,9 @@ std::vector<BatchTensor> image_batch(int size = 224);
 /// "labels": `training_loss` (train/training_loss.h).
 Tensor classification_loss(nn::Module& model, const Batch& batch);
 
+/// 1 for each image whose label has the largest logit, else 0.
+Tensor classification_score(nn::Module& model, const Batch& batch);
+
 struct Recipe {
   std::function<std::shared_ptr<nn::Module>()> model;
   std::function<std::unique_ptr<optim::Optimizer>(nn::Module&)> optimizer;
@@ -68,6 +69,9 @@ struct Recipe {
   std::vector<BatchTensor> batch = image_batch();
   /// A scalar: the mean over the examples of the batch.
   std::function<Tensor(nn::Module&, const Batch&)> loss = classification_loss;
+  /// What `Training::evaluate` averages: a number for each example, [examples]. The plan then has
+  /// room for evaluations, between updates.
+  std::function<Tensor(nn::Module&, const Batch&)> score = {};
   /// The seed for initial values, where the model has none, and for the numbers that ops draw.
   uint64_t seed = 0;
   optim::ClipOptions clip = {};

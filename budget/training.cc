@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
+#include "brim/autograd/in_place.h"
+#include "brim/autograd/op.h"
 #include "brim/core/transfer.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/memory/source.h"
 #include "brim/memory/staging_scope.h"
 #include "brim/nn/creation.h"
+#include "brim/nn/eval_scope.h"
 #include "brim/nn/init.h"
 #include "brim/train/parts.h"
+#include "brim/train/precision_scope.h"
 #include "brim/train/run_update.h"
 
 namespace brim {
@@ -19,16 +24,23 @@ namespace {
 
 constexpr const char* kTag = "training";
 
-void require_same_model(const std::vector<std::string>& before, const nn::Module& made) {
-  const std::vector<std::string> now = tensors_of(made);
-  for (size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
-    const std::string was = i < before.size() ? before[i] : "nothing more",
-                      is = i < now.size() ? now[i] : "nothing more";
-    expect<ValueError>(was == is, kTag,
-                       "the recipe makes another model than when it was planned: {}, where there "
-                       "was {}",
-                       is, was);
+void require_as_described(const std::vector<BatchTensor>& described, const HostExamples& batch) {
+  expect<ValueError>(batch.tensors.size() == described.size(), kTag,
+                     "expected the recipe's {} tensors, got {}", described.size(),
+                     batch.tensors.size());
+  for (size_t i = 0; i < described.size(); ++i) {
+    const int64_t bytes = batch.examples * described[i].example_bytes();
+    expect<ValueError>(static_cast<int64_t>(batch.tensors[i].size()) == bytes, kTag,
+                       "expected {} bytes of '{}' for {} examples, got {}", bytes,
+                       described[i].name, batch.examples, batch.tensors[i].size());
   }
+}
+
+Tensor rows_of(const Tensor& tensor, int64_t first, int64_t count) {
+  Layout rows = tensor.layout();
+  rows.shape[0] = count;
+  rows.offset += first * rows.strides[0];
+  return {tensor.storage(), rows};
 }
 
 /// On the account in force, but for what it takes to find values.
@@ -57,20 +69,41 @@ std::vector<std::string> tensors_of(const nn::Module& model) {
   return tensors;
 }
 
-Batch make_batch(const Recipe& recipe, const Part& part, Device device, const HostExamples* from) {
+Batch make_batch(const Recipe& recipe, const Part& part, Device device, const HostExamples* from,
+                 int64_t padded) {
   memory::CategoryScope category(memory::Category::input);
   memory::SiteScope site({.op = "batch"});
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < recipe.batch.size(); ++i) {
     const BatchTensor& described = recipe.batch[i];
-    Shape shape{part.count};
+    Shape shape{std::max(part.count, padded)};
     for (const int64_t size : described.shape) shape.push_back(size);
     tensors.push_back(empty(shape, {.dtype = described.dtype, .device = device}));
-    if (from != nullptr)
-      copy_from_host(tensors.back(),
-                     from->tensors[i].data() + part.first * described.example_bytes());
+    if (from == nullptr) continue;
+    const std::byte* first = from->tensors[i].data() + part.first * described.example_bytes();
+    for (int64_t row = 0; row < shape[0]; row += part.count)
+      copy_from_host(rows_of(tensors.back(), row, std::min(part.count, shape[0] - row)), first);
   }
   return {recipe.batch, std::move(tensors)};
+}
+
+Tensor score_of(const Recipe& recipe, nn::Module& model, const Batch& batch) {
+  autograd::NoGradScope no_grad;
+  Tensor score = recipe.score(model, batch);
+  expect<ShapeError>(score.shape() == Shape{batch.examples()}, "score",
+                     "expected a number for each of {} examples, got {}", batch.examples(),
+                     score.shape());
+  return score;
+}
+
+std::string first_difference(const std::vector<std::string>& before,
+                             const std::vector<std::string>& now) {
+  for (size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
+    const std::string was = i < before.size() ? before[i] : "nothing more",
+                      is = i < now.size() ? now[i] : "nothing more";
+    if (was != is) return fmt::format("{}, where there was {}", is, was);
+  }
+  return "";
 }
 
 struct Training::Parts {
@@ -103,27 +136,21 @@ Training Training::make(std::shared_ptr<const Recipe> recipe, const RehearsalOpt
     parts->model = make_model(*parts->recipe);
   }
   if (is_low_precision(rehearsal.parameters)) parts->model->to(rehearsal.parameters);
-  require_same_model(planned, *parts->model);
+  const std::string difference = first_difference(planned, tensors_of(*parts->model));
+  expect<ValueError>(difference.empty(), kTag,
+                     "the recipe makes another model than when it was planned: {}", difference);
   give_values(*parts->recipe, *parts->model);
-  parts->optimizer = make_optimizer(*parts->recipe, *parts->model);
+  parts->optimizer = rehearsal.make_updating(*parts->model).optimizer;
   parts->step.emplace(*parts->model, *parts->optimizer, step_options(rehearsal.trainer, nullptr));
   return Training(std::move(parts));
 }
 
 double Training::update(const HostExamples& batch, double rate) {
   const RehearsalOptions& planned = parts_->rehearsal;
-  const std::vector<BatchTensor>& described = parts_->recipe->batch;
   const int64_t all = planned.update_images();
   expect<ValueError>(batch.examples == all, kTag, "expected the {} examples of an update, got {}",
                      all, batch.examples);
-  expect<ValueError>(batch.tensors.size() == described.size(), kTag,
-                     "expected the recipe's {} tensors, got {}", described.size(),
-                     batch.tensors.size());
-  for (size_t i = 0; i < described.size(); ++i)
-    expect<ValueError>(
-        static_cast<int64_t>(batch.tensors[i].size()) == all * described[i].example_bytes(), kTag,
-        "expected {} bytes of '{}' for {} examples, got {}", all * described[i].example_bytes(),
-        described[i].name, all, batch.tensors[i].size());
+  require_as_described(parts_->recipe->batch, batch);
 
   auto loss_of = [&](const Part& part) {
     return [this, &batch, part] {
@@ -143,6 +170,38 @@ double Training::update(const HostExamples& batch, double rate) {
   run_update(*parts_->step, rate, parts_of(all, planned.batch), loss_of, options_of,
              [&](const Part& part, double mean) { loss += options_of(part).weight * mean; });
   return loss;
+}
+
+double Training::evaluate(ExampleSource& source) {
+  const Recipe& recipe = *parts_->recipe;
+  expect<ValueError>(recipe.score != nullptr, kTag,
+                     "the recipe has no score to evaluate; of a classifier it may be "
+                     "classification_score");
+  memory::AccountScope scope(parts_->account);
+  nn::EvalScope eval(*parts_->model);
+  double sum = 0;
+  int64_t count = 0;
+  source.start_epoch(0);
+  while (std::optional<HostExamples> batch = source.next()) {
+    require_as_described(recipe.batch, *batch);
+    for (const Part& part : parts_of(batch->examples, parts_->rehearsal.batch))
+      sum += sum_of_scores(part, *batch);
+    count += batch->examples;
+  }
+  expect<ValueError>(count > 0, kTag, "the source has no examples to evaluate");
+  return sum / static_cast<double>(count);
+}
+
+double Training::sum_of_scores(const Part& part, const HostExamples& batch) {
+  const RehearsalOptions& planned = parts_->rehearsal;
+  autograd::InPlaceScope in_place(planned.trainer.in_place);
+  PrecisionScope precision(planned.trainer.precision);
+  memory::SectionScope section(parts_->account, {memory::SectionKind::evaluation, planned.batch});
+  const std::vector<double> scores =
+      score_of(*parts_->recipe, *parts_->model,
+               make_batch(*parts_->recipe, part, Device::cpu(), &batch, planned.batch))
+          .to_vector<double>();
+  return std::accumulate(scores.begin(), scores.begin() + part.count, 0.0);
 }
 
 nn::Module& Training::model() { return *parts_->model; }

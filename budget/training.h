@@ -31,6 +31,11 @@ class Training {
   /// throws; the training is then as it was.
   double update(const HostExamples& batch, double rate);
 
+  /// The mean of the recipe's `score` over an epoch of the source, its first one, in evaluation
+  /// mode and in parts as the plan has them. Throws `ValueError` for a recipe without a score, a
+  /// source without examples, and batches that are not as the recipe says.
+  double evaluate(ExampleSource& source);
+
   nn::Module& model();
   optim::Optimizer& optimizer();
   TrainStep& step();
@@ -39,6 +44,7 @@ class Training {
 
  private:
   friend class TrainingPlan;
+  double sum_of_scores(const Part& part, const HostExamples& batch);
   struct Parts;
   explicit Training(std::unique_ptr<Parts> parts);
   /// `plan` is of `rehearsal`, takes no more than `bytes`, and was made for a model of these
@@ -53,9 +59,17 @@ class Training {
 
 /// "parameter conv1.weight [64,7,7,3]", ...: what two calls of a recipe have to agree in.
 std::vector<std::string> tensors_of(const nn::Module& model);
+/// "parameter a [3], where there was parameter b [3]"; "" where they agree.
+std::string first_difference(const std::vector<std::string>& before,
+                             const std::vector<std::string>& now);
 
 /// A batch of the recipe's tensors on the device, with values where `from` has some: the examples
-/// of `part`. Of category input.
-Batch make_batch(const Recipe& recipe, const Part& part, Device device, const HostExamples* from);
+/// of `part`. `padded`: as many, where that is more; the last of them are then the first ones
+/// again. Of category input.
+Batch make_batch(const Recipe& recipe, const Part& part, Device device, const HostExamples* from,
+                 int64_t padded = 0);
+
+/// The recipe's score of a batch, without gradients. Throws `ShapeError` unless it is [examples].
+Tensor score_of(const Recipe& recipe, nn::Module& model, const Batch& batch);
 
 }  // namespace brim

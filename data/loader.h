@@ -60,7 +60,7 @@ struct LoaderOptions {
   bool drop_last = false;
   /// A dataset smaller than one batch: make the batch as small (evaluation), or refuse (training).
   bool clamp_batch = false;
-  Augment augment;
+  Augment augment = {};
   BadImage bad_image = BadImage::fail;
   /// Whom the slots are charged to, as input: for batches that go to a GPU an account of pinned
   /// memory (`memory::pinned_account`), from which copies run beside the host's work. Where it has

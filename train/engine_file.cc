@@ -5,8 +5,8 @@
 
 #include "brim/io/atomic_file.h"
 #include "brim/io/input_file.h"
+#include "brim/io/kept_json.h"
 #include "brim/ops/cuda/engine_kind.h"
-#include "brim/train/kept_json.h"
 
 namespace brim {
 namespace {

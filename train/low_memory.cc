@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "brim/memory/direct_planner.h"
+#include "brim/memory/staging_scope.h"
 
 namespace brim {
 namespace {
@@ -36,9 +37,12 @@ KeptTypes kept_types(const RehearsalOptions& rehearsal) {
 
 RehearsalOptions with_low_state(RehearsalOptions rehearsal) {
   rehearsal.make_updating = [make = std::move(rehearsal.make_updating)](nn::Module& model) {
+    // The wide one is charged to nobody, on the meta device or on the CPU.
     std::optional<memory::AccountScope> scope(std::in_place, separate_account());
+    std::optional<memory::StagingScope> staging(std::in_place);
     Updating updating = make(model);
     const std::unique_ptr<optim::Optimizer> wide = std::move(updating.optimizer);
+    staging.reset();
     scope.reset();
     updating.optimizer = wide->like(wide->parameters(), Dtype::bfloat16);
     if (updating.ema != nullptr)

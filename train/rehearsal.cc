@@ -50,7 +50,7 @@ class Rehearsal {
       // In a short run the last epoch ends before its smaller update.
       if (options_.last_update > 0 && left > options_.updates) update(options_.last_update);
       left -= options_.updates + (options_.last_update > 0 ? 1 : 0);
-      if (options_.evaluated > 0) evaluate();
+      if (options_.evaluated > 0 || options_.score) evaluate();
     }
   }
 
@@ -102,6 +102,10 @@ class Rehearsal {
     std::optional<optim::EmaScope> averaged;
     if (updating_.ema != nullptr) averaged.emplace(*updating_.ema);
     nn::EvalScope eval(*model_);
+    if (options_.score) {
+      for (int i = 0; i < 2; ++i) evaluate(options_.batch);
+      return;
+    }
     int64_t wanted = options_.evaluation_batch > 0 ? options_.evaluation_batch : options_.batch;
     int64_t batch = std::min(wanted, options_.evaluated);
     for (int64_t i = 0; i < std::min<int64_t>(options_.evaluated / batch, 2); ++i) evaluate(batch);
@@ -112,7 +116,10 @@ class Rehearsal {
     for (const Part& part : different_parts(images)) {
       memory::SectionScope section(memory::account(Device::meta()),
                                    {memory::SectionKind::evaluation, part.count});
-      evaluate_batch(*model_, upload(part.count), options_.trainer.input);
+      if (options_.score)
+        options_.score(*model_, part.count);
+      else
+        evaluate_batch(*model_, upload(part.count), options_.trainer.input);
     }
   }
 
@@ -150,6 +157,7 @@ RehearsalOptions RehearsalOptions::one_update(int64_t images) const {
   one.trainer.steps = one.updates = 1;
   one.effective_batch = images;
   one.last_update = one.evaluated = 0;
+  one.score = nullptr;
   return one;
 }
 
@@ -166,14 +174,15 @@ std::string plan_identity(const RehearsalOptions& options) {
       "{0}x{0}, batch {1}, {2} an update, {3} updates an epoch, {4} in a last one, {5} updates in "
       "all, {6} evaluated by {7}, {8} as {9}; clip norm {10}, value {11}, fused {12}, in place "
       "{13}, recompute {14}, offload {21}, mixup {15}, cutmix {16}, label smoothing {17}, class "
-      "weights {18}, precision {22}{23}{24}{25}; {19}, {20} threads, {28}{26}{27}",
+      "weights {18}, precision {22}{23}{24}{25}{26}; {19}, {20} threads, {29}{27}{28}",
       options.size, options.batch, options.update_images(), options.updates, options.last_update,
       t.steps, options.evaluated, options.evaluation_batch, to_string(t.input.dtype),
       t.input.as_bytes ? "bytes" : "numbers", t.clip.norm, t.clip.value, t.fused_update, t.in_place,
       t.recompute.name, t.mix.mixup, t.mix.cutmix, t.label_smoothing, t.class_weights.defined(),
       to_string(instructions()), num_threads(), offload_identity(t.offload), to_string(t.precision),
       identity_of("gradients", t.gradients), identity_of("parameters", options.parameters),
-      t.scale_penalty > 0 ? ", scale penalty" : "", algorithm_identity(),
+      t.scale_penalty > 0 ? ", scale penalty" : "", options.score ? ", scored" : "",
+      algorithm_identity(),
       takes_factors(t, options.batch, options.update_images()) ? ", gradients in factors" : "",
       library_version());
 }

@@ -41,8 +41,11 @@ struct RehearsalOptions {
   int64_t evaluation_batch = 0;
   /// The loss of so many images, where it is not `training_loss` of square ones: a class for every
   /// pixel, say. The model is on the meta device, and so must its batch be. `size`, and what
-  /// `trainer` says of input and loss, are then not looked at; there is no evaluation.
+  /// `trainer` says of input and loss, are then not looked at; evaluation is `score`.
   std::function<Tensor(nn::Module& model, int64_t images)> loss = {};
+  /// What an evaluation computes of so many images beside such a `loss`: after each epoch in parts
+  /// of `batch`, all whole.
+  std::function<void(nn::Module& model, int64_t images)> score = {};
   /// How long its ops take, for who chooses between ways of running it; nominal by default.
   OpTimes op_times = {};
 

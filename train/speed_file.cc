@@ -5,8 +5,8 @@
 
 #include "brim/base/instructions.h"
 #include "brim/base/parallel.h"
+#include "brim/io/kept_json.h"
 #include "brim/ops/library_version.h"
-#include "brim/train/kept_json.h"
 
 namespace brim {
 namespace {

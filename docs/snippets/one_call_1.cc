@@ -5,7 +5,9 @@
 #include "brim/base/bytes.h"
 #include "brim/budget/plan_training.h"
 #include "brim/nn/models/unet.h"
+#include "brim/ops/cast.h"
 #include "brim/ops/cross_entropy.h"
+#include "brim/ops/operators.h"
 #include "brim/optim/adamw.h"
 
 using namespace brim;
@@ -17,14 +19,16 @@ int main() {
           [] {
             return std::make_shared<nn::UNet>(nn::UNetOptions{.in = 1, .channels = 8, .depth = 2});
           },
-      .optimizer =
-          [](nn::Module& model) {
-            return std::make_unique<optim::AdamW>(model.named_parameters(), optim::AdamWOptions{});
-          },
+      .optimizer = [](nn::Module& model) { return optim::adamw(model); },
       .batch = {{"images", {32, 32, 1}}, {"masks", {32, 32}, Dtype::int64}},
       .loss =
           [](nn::Module& model, const Batch& batch) {
             return cross_entropy(model(batch["images"]), batch["masks"]);
+          },
+      .score =
+          [](nn::Module& model, const Batch& batch) {
+            const Tensor is_right = model(batch["images"]).argmax(-1) == batch["masks"];
+            return cast(is_right, Dtype::float32).mean({1, 2});
           }};
   // [/recipe]
 
@@ -40,7 +44,7 @@ int main() {
       }
 
   // [plan]
-  const TrainingPlan plan = plan_training(recipe, {.bytes = 5 << 20, .batch = 16});
+  const TrainingPlan plan = plan_training(recipe, {.bytes = 5 * MiB, .batch = 16});
   std::printf("%s", plan.table().c_str());
   if (!plan.fits()) return std::puts(plan.why_not().c_str()), 1;
 
@@ -54,11 +58,11 @@ int main() {
   std::printf("held %s, loss %.3f\n", format_bytes(held).c_str(), last);
   check(held == plan.predicted().peak_reserved, "to the byte");
   // [/plan]
-  check(held <= 5 << 20 && !plan.remedies().empty(), "a remedy was needed");
+  check(held <= 5 * MiB && !plan.remedies().empty(), "a remedy was needed");
   check(last < 0.2, "it learns");
 
   // [refused]
-  const TrainingPlan less = plan_training(recipe, {.bytes = 1 << 20, .batch = 16});
+  const TrainingPlan less = plan_training(recipe, {.bytes = 1 * MiB, .batch = 16});
   check(!less.fits(), "no exception: an answer");
   std::puts(less.why_not().c_str());
   // [/refused]
@@ -70,6 +74,7 @@ int main() {
     source.start_epoch(epoch);
     while (std::optional<HostExamples> batch = source.next()) mine.update(*batch, /*rate=*/0.01);
   }
+  std::printf("%.1f%% of the pixels are right\n", 100 * mine.evaluate(source));
   // [/loop]
   check(mine.step().updates() == 8, "four batches an epoch");
 }

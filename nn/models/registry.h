@@ -23,9 +23,9 @@ struct ModelOptions {
   std::optional<uint64_t> seed = 0;
   Dtype dtype = creation_options().dtype;     ///< float32, unless a scope says otherwise
   Device device = creation_options().device;  ///< the CPU, unless a scope says otherwise
-  std::optional<double> dropout;              ///< instead of the model's own, where it has one
+  std::optional<double> dropout = {};         ///< instead of the model's own, where it has one
   bool zero_init_residual = false;            ///< of ResNets: residual branches start at 0
-  ModelSizes sizes;                           ///< of what is not as usual: a pruned model's
+  ModelSizes sizes = {};                      ///< of what is not as usual: a pruned model's
 };
 
 /// Throws `ValueError` for a name that is not known, with the nearest one, for classes < 1, and

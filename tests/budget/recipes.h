@@ -27,17 +27,14 @@ struct TwoInputs final : nn::Module {
   TwoInputs() {
     register_modules({{"size", size}, {"place", place}, {"hidden", hidden}, {"price", price}});
   }
-  Tensor forward(Tensor) override { raise<ValueError>("two inputs", "call predict"); }
-  Tensor predict(const Tensor& sizes, const Tensor& places) {
-    return price(relu(hidden(relu(add(size(sizes), place(places))))));
+  Tensor forward(Tensor sizes, Tensor places) override {
+    return price(relu(hidden(relu(size(sizes) + place(places)))));
   }
 
   nn::Linear size{2, 64}, place{4, 64}, hidden{64, 64}, price{64, 1};
 };
 
-inline std::unique_ptr<optim::Optimizer> adamw(nn::Module& model) {
-  return std::make_unique<optim::AdamW>(model.named_parameters(), optim::AdamWOptions{});
-}
+inline std::unique_ptr<optim::Optimizer> adamw(nn::Module& model) { return optim::adamw(model); }
 
 inline Recipe regression() {
   return {.model = [] { return std::make_shared<TwoInputs>(); },
@@ -45,8 +42,7 @@ inline Recipe regression() {
           .batch = {{"sizes", {2}}, {"places", {4}}, {"price", {1}}},
           .loss =
               [](nn::Module& model, const Batch& batch) {
-                auto& net = static_cast<TwoInputs&>(model);
-                return mse_loss(net.predict(batch["sizes"], batch["places"]), batch["price"]);
+                return mse_loss(model(batch["sizes"], batch["places"]), batch["price"]);
               }};
 }
 
@@ -66,13 +62,8 @@ inline Recipe segmentation(int64_t side = 32) {
 }
 
 inline Recipe classifier(const std::string& name, int size) {
-  return {.model =
-              [name] { return std::shared_ptr<nn::Module>(nn::make_model(name, {.classes = 10})); },
-          .optimizer =
-              [](nn::Module& model) {
-                return std::make_unique<optim::Sgd>(model.named_parameters(),
-                                                    optim::SgdOptions{.momentum = 0.9});
-              },
+  return {.model = [name] { return nn::make_model(name, {.classes = 10}); },
+          .optimizer = [](nn::Module& model) { return optim::sgd(model, {.momentum = 0.9}); },
           .batch = image_batch(size)};
 }
 

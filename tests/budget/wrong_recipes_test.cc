@@ -18,7 +18,7 @@ TEST_CASE("plan_training: wrong recipes, budgets and batches are named") {
   };
   check_refused({}, budget, "expected a recipe with model, optimizer, batch and loss");
   check_refused(good, {.bytes = 0, .batch = 4}, "expected a budget of at least 1 byte, got 0");
-  check_refused(good, {.bytes = kMiB}, "expected a batch of at least 1 example, got 0");
+  check_refused(good, {.bytes = kMiB, .batch = -1}, "expected a batch of at least 1 example");
   check_refused(good, {.bytes = kMiB, .batch = 4, .micro_batch = 5},
                 "expected a micro-batch from 1 to the 4 examples of a batch, got 5");
   Recipe wrong = good;
