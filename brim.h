@@ -1,13 +1,17 @@
 // All that a program needs to train: tensors, ops, layers, models by name, data, optimizers, the
 // one call that plans a training for a budget, the trainer. Programs that care for compile time
-// include the headers that they use instead. Not in it, among others: the classes of models
+// include the headers that they use instead. Not in it, among others: the classes of classifiers
 // (nn/models/), device and dtype of new modules (nn/creation.h), the number of threads
-// (base/parallel.h), what only ops and kernels use.
+// (base/parallel.h), what only kernels use.
 #pragma once
 
 #include "brim/autograd/backward.h"
 #include "brim/autograd/gradcheck.h"
+#include "brim/autograd/op.h"
+#include "brim/base/byte_units.h"
+#include "brim/base/bytes.h"
 #include "brim/base/cuda/devices.h"
+#include "brim/base/random.h"
 #include "brim/budget/plan_training.h"
 #include "brim/core/tensor.h"
 #include "brim/data/cifar.h"
@@ -27,6 +31,7 @@
 #include "brim/nn/layers.h"
 #include "brim/nn/models/load_model.h"
 #include "brim/nn/models/registry.h"
+#include "brim/nn/models/unet.h"
 #include "brim/nn/summary.h"
 #include "brim/nn/weights.h"
 #include "brim/ops/ops.h"

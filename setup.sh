@@ -105,7 +105,7 @@ for_this_machine() {
   if [[ ! -e /dev/nvidiactl && ! -e /proc/driver/nvidia/version && ! -e /dev/dxg ]]; then
     flags+=" --config=nocuda" said+=", without CUDA, as there is no driver"
   fi
-  echo "setup.sh: builds $said (--run --full builds all): bazel build $flags //examples:train" >&2
+  echo "setup.sh: builds $said (--run --full builds all): bazel build $flags //apps:train" >&2
   echo "$flags"
 }
 
@@ -121,8 +121,8 @@ run_example() {
     arguments=(--data shapes --model resnet20 --epochs 3)
   fi
   check_compiler
-  bazel build $flags //examples:train
-  local program="$PWD/bazel-bin/examples/train"
+  bazel build $flags //apps:train
+  local program="$PWD/bazel-bin/apps/train"
   cd "$caller"  # paths in the arguments are the caller's
   "$program" "${arguments[@]}"
 }

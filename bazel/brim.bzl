@@ -78,7 +78,7 @@ _OF_PROGRAMS = _beginning("program_prelude")
 _OF_TESTS = _beginning("test_prelude", copts = _TEST_OPTIMISATION)
 
 def _beside(kernels = None):
-    if native.package_name() in ["examples", "bench"]:
+    if native.package_name() in ["apps", "examples", "bench"]:
         return _OF_PROGRAMS
     return _OF_KERNELS if kernels else _OF_LIBRARIES
 
@@ -108,7 +108,7 @@ _LAYERS = [
     "budget",
 ]
 
-_USERS = ["examples", "tests", "bench", "docs"]
+_USERS = ["apps", "examples", "tests", "bench", "docs"]
 
 def _visible_below(package):
     layer = package.split("/")[0]
@@ -178,7 +178,7 @@ def brim_library(name, kernels = None, internal = [], **kwargs):
     """One folder as a library: its headers are included as "brim/<folder>/x.h".
 
     Subfolders (memory/plan, ops/cpu) belong to it unless they have a BUILD of their own.
-    Visible only to the folders below it, to tests, bench, docs and examples.
+    Visible only to the folders below it, to programs, tests, benchmarks and docs.
 
     Args:
       name: the folder's name.
@@ -279,12 +279,28 @@ def brim_preludes():
             deps = deps,
         )
 
+def _link_to_program(ctx):
+    link = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(output = link, target_file = ctx.executable.program, is_executable = True)
+    return DefaultInfo(
+        executable = link,
+        files = depset([link]),
+        runfiles = ctx.attr.program[DefaultInfo].default_runfiles,
+    )
+
+link_to_program = rule(
+    implementation = _link_to_program,
+    doc = "A program under another name, or in another folder: a symbolic link.",
+    attrs = {"program": attr.label(cfg = "target", executable = True, mandatory = True)},
+    executable = True,
+)
+
 def brim_test(name, main = "//tests/support:doctest_main", **kwargs):
     """A doctest program, linked dynamically: the libraries are not copied into each test.
 
     Tags that mean something: `threads` (runs under --config=tsan, and must stay out of
     OpenMP), `no_asan` (not under asan and sanitize), `plain` (under no sanitizer), `programs` (of
-    what is in examples/: not under sanitize), `gpu` (uses a GPU where there is one: runs under
+    what is in apps/: not under sanitize), `gpu` (uses a GPU where there is one: runs under
     --config=gpu, and is a part of //tests/gpu, which bench/gpu.sh packs).
 
     Args:

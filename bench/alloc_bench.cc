@@ -26,9 +26,9 @@
 #include "brim/bench/timing.h"
 #include "brim/bench/torch_policy.h"
 #include "brim/brim.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
+#include "brim/apps/support/program.h"
 #include "brim/memory/arena_planner.h"
 
 namespace brim::bench {
@@ -306,12 +306,12 @@ void run(int rounds, int steps, const std::string& file) {
 
 int main(int argc, char** argv) {
   using namespace brim;
-  examples::App app("Allocation: nanoseconds of a request and its release, and reserved bytes.",
+  apps::App app("Allocation: nanoseconds of a request and its release, and reserved bytes.",
                     "alloc_bench");
   int rounds = 21, steps = 20;
   std::string file;
-  app.add_option("--rounds", rounds).check(examples::whole_number(1));
-  app.add_option("--steps", steps, "steps in a round").check(examples::whole_number(1));
+  app.add_option("--rounds", rounds).check(apps::whole_number(1));
+  app.add_option("--steps", steps, "steps in a round").check(apps::whole_number(1));
   app.add_option("--json", file);
-  return examples::run_program(app, argc, argv, [&] { bench::run(rounds, steps, file); });
+  return apps::run_program(app, argc, argv, [&] { bench::run(rounds, steps, file); });
 }

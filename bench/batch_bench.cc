@@ -11,9 +11,9 @@
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
+#include "brim/apps/support/program.h"
 #include "brim/memory/out_of_memory.h"
 #include "brim/tests/train/planned_training.h"
 
@@ -124,14 +124,14 @@ void report_all(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  examples::App app("The largest batch for random budgets, planned and by trial.", "batch_bench");
+  apps::App app("The largest batch for random budgets, planned and by trial.", "batch_bench");
   app.add_option("--models", options.models).may_repeat(',').shows_default();
   app.add_option("--size", options.size, "pixels; of resnet20 32").shows_default();
   app.add_option("--budgets", options.budgets, "of each model").shows_default();
   app.add_option("--most", options.most, "batch whose bytes are the largest budget")
-      .check(examples::whole_number(8, 4096))
+      .check(apps::whole_number(8, 4096))
       .shows_default();
   app.add_option("--seed", options.seed).shows_default();
   app.add_flag("--trial", options.trial, "search by real runs too");
-  return examples::run_program(app, argc, argv, [&] { report_all(options); });
+  return apps::run_program(app, argc, argv, [&] { report_all(options); });
 }

@@ -11,9 +11,9 @@
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/bench/recompute_variant.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
+#include "brim/apps/support/program.h"
 #include "brim/nn/model_card.h"
 
 namespace brim::bench {
@@ -32,16 +32,16 @@ inline void set_size(TrainingShape& shape, const std::string& text) {
   const std::string height = text.substr(0, by);
   const std::string width = by == std::string::npos ? text : text.substr(by + 1);
   for (const std::string& side : {height, width})
-    if (!examples::is_whole_number(side, 1, nn::ModelCard::kLargestSide))
-      throw examples::FlagError(
+    if (!apps::is_whole_number(side, 1, nn::ModelCard::kLargestSide))
+      throw apps::FlagError(
           fmt::format("--size: expected 224 or 416x608, of 1 to {} pixels, got '{}'",
                       nn::ModelCard::kLargestSide, text));
   shape.height = std::stoll(height);
   shape.width = std::stoll(width);
 }
 
-inline void add_case_options(examples::App& app, CaseOptions& options) {
-  using namespace examples;
+inline void add_case_options(apps::App& app, CaseOptions& options) {
+  using namespace apps;
   TrainingShape& shape = options.shape;
   TurnOptions& turns = options.turns;
   app.add_option("--model", shape.model, "of the registry, unet or unet_bilinear").shows_default();
@@ -69,9 +69,9 @@ inline void add_case_options(examples::App& app, CaseOptions& options) {
 /// The main of a program whose `Options` have a `CaseOptions measured`: what `variants_of(options)`
 /// gives takes turns, and `report(options, variants, turns)` says what came out.
 template <class Options, class Plan, class Report>
-int run_case(examples::App& app, int argc, char** argv, const Options& options,
+int run_case(apps::App& app, int argc, char** argv, const Options& options,
              const Plan& variants_of, const Report& report) {
-  return examples::run_program(app, argc, argv, [&] {
+  return apps::run_program(app, argc, argv, [&] {
     const std::vector<Variant> variants = variants_of(options);
     report(options, variants, take_turns(variants, options.measured.turns));
   });

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from turns import HERE, Epochs, Server, built, peer, step_flags, torch_peers
 
-TRAIN_RATE = 0.1 / 64  # of an image in an update: resnet20's recipe in examples/train
+TRAIN_RATE = 0.1 / 64  # of an image in an update: resnet20's recipe in apps/train
 
 
 @dataclass
@@ -94,7 +94,7 @@ class CifarEpoch(Row):
     model: str = "resnet20"
     size: int = 32
     batch: int = 128
-    targets = ("//examples:train",)
+    targets = ("//examples:train",)  # where builds of before have it too
 
     def name(self):
         return f"{self.model}, {self.size}, batch {self.batch}, whole CIFAR epoch with loading"

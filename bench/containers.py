@@ -126,7 +126,7 @@ def report(limit, model, size, bound, outcome):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--train", default="bazel-bin/examples/train")
+    parser.add_argument("--train", default="bazel-bin/apps/train")
     parser.add_argument("--limits", default="256MiB,512MiB,1GiB,2GiB,4GiB")
     parser.add_argument("--models", default=MODELS)
     parser.add_argument("--steps", type=int, default=2)

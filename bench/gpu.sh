@@ -78,7 +78,7 @@ system_libraries() {
 pack() {
   (( $# == 1 )) || fail "pack wants a FOLDER; see --help"
   local folder="$1" flags=() bin label
-  local labels=(//examples:train //bench:gpu_probe //tests/gpu:gpu_tests)
+  local labels=(//apps:train //bench:gpu_probe //tests/gpu:gpu_tests)
   while [[ "$folder" == */ ]]; do folder="${folder%/}"; done
   [[ ! -e "$folder" || -z "$(ls -A "$folder")" ]] || fail "$folder is not empty"
   [[ ! -e "$folder.tar.xz" ]] || fail "$folder.tar.xz is there already"

@@ -8,9 +8,9 @@
 #include "brim/base/parallel.h"
 #include "brim/bench/server.h"
 #include "brim/bench/timing.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
+#include "brim/apps/support/program.h"
 #include "brim/memory/account.h"
 #include "brim/nn/fold.h"
 #include "brim/nn/models/registry.h"
@@ -28,14 +28,14 @@ struct Options {
   bool keeps_norms = false;
 };
 
-void add_flags(examples::App& app, Options& options) {
+void add_flags(apps::App& app, Options& options) {
   app.add_option("--model", options.model).shows_default();
   app.add_option("--batch", options.batch).shows_default();
   app.add_option("--size", options.size).shows_default();
   app.add_option("--classes", options.classes).shows_default();
   app.add_option("--threads", options.threads, "of the kernels; 0: all cores");
   app.add_option("--dtype", options.dtype, "f32 alone")
-      .check(examples::one_of({"f32"}))
+      .check(apps::one_of({"f32"}))
       .shows_default();
   app.add_option("--warmup", options.warm_up, "passes");
   app.add_option("--profile", options.profile, "print where the time of so many passes goes");
@@ -99,8 +99,8 @@ void serve_passes(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  examples::App app("Times forward passes on demand, for compare.py.", "infer_server");
+  apps::App app("Times forward passes on demand, for compare.py.", "infer_server");
   Options options;
   add_flags(app, options);
-  return examples::run_program(app, argc, argv, [&] { serve_passes(options); });
+  return apps::run_program(app, argc, argv, [&] { serve_passes(options); });
 }

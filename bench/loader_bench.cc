@@ -5,8 +5,8 @@
 #include "brim/bench/server.h"
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/program.h"
 
 namespace {
 
@@ -20,7 +20,7 @@ struct Options {
   bool evaluates = false;
 };
 
-void add_flags(examples::App& app, Options& options) {
+void add_flags(apps::App& app, Options& options) {
   app.add_option("--data", options.data, "a folder of class folders").required();
   app.add_option("--batch", options.batch).shows_default();
   app.add_option("--workers", options.workers, "threads that read ahead").shows_default();
@@ -73,8 +73,8 @@ void serve_batches(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  examples::App app("Times batches of JPEG files on demand, for compare.py.", "loader_bench");
+  apps::App app("Times batches of JPEG files on demand, for compare.py.", "loader_bench");
   Options options;
   add_flags(app, options);
-  return examples::run_program(app, argc, argv, [&] { serve_batches(options); });
+  return apps::run_program(app, argc, argv, [&] { serve_batches(options); });
 }

@@ -8,9 +8,9 @@
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
+#include "brim/apps/support/program.h"
 
 namespace {
 
@@ -50,12 +50,12 @@ void compare(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  examples::App app("What a loss scaler adds to a step.", "loss_scaling_bench");
+  apps::App app("What a loss scaler adds to a step.", "loss_scaling_bench");
   Options options;
   app.add_option("--model", options.model).shows_default();
   app.add_option("--size", options.size).shows_default();
   app.add_option("--batch", options.batch).shows_default();
-  app.add_option("--steps", options.steps).shows_default().check(examples::whole_number(1));
-  app.add_option("--pairs", options.pairs).shows_default().check(examples::whole_number(1));
-  return examples::run_program(app, argc, argv, [&] { compare(options); });
+  app.add_option("--steps", options.steps).shows_default().check(apps::whole_number(1));
+  app.add_option("--pairs", options.pairs).shows_default().check(apps::whole_number(1));
+  return apps::run_program(app, argc, argv, [&] { compare(options); });
 }

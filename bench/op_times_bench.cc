@@ -12,8 +12,8 @@
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/program.h"
 #include "brim/train/calibration.h"
 #include "brim/train/measured_speed.h"
 #include "brim/train/recompute_plan.h"
@@ -153,7 +153,7 @@ void report(const Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  examples::App app("Predicted and measured seconds of the ops of a training step.",
+  apps::App app("Predicted and measured seconds of the ops of a training step.",
                     "op_times_bench");
   app.add_option("--model", options.model).shows_default();
   app.add_option("--size", options.size).shows_default();
@@ -164,5 +164,5 @@ int main(int argc, char** argv) {
   app.add_option("--quantile", options.quantile, "of them that counts; 0: the fastest")
       .shows_default();
   app.add_flag("--fresh", options.fresh, "measure this machine now and keep nothing");
-  return examples::run_program(app, argc, argv, [&] { report(options); });
+  return apps::run_program(app, argc, argv, [&] { report(options); });
 }

@@ -35,7 +35,7 @@ def arguments():
     p.add_argument("--time-limit", type=float)
     p.add_argument("--family", action="append", default=[], help="a generated family; may be repeated")
     p.add_argument("--buffers", default="100,1000,10000,100000", help="of generated problems")
-    p.add_argument("--pack", default=os.path.join(ROOT, "bazel-bin", "examples", "pack"))
+    p.add_argument("--pack", default=os.path.join(ROOT, "bazel-bin", "apps", "pack"))
     p.add_argument("--make", default=os.path.join(ROOT, "bazel-bin", "bench", "make_lifetimes"))
     p.add_argument("--peer", help="minimalloc's binary")
     a = p.parse_args()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The numbers of two dozen small trainings, to the last bit: the same before and after code was moved?
 
-    bench/pins.py record before.json                     # with bazel-bin/examples/train
+    bench/pins.py record before.json                     # with bazel-bin/apps/train
     bench/pins.py record after.json --train apps/train   # another program
     bench/pins.py compare before.json after.json [--but identity]
 
@@ -162,7 +162,7 @@ def main():
     commands = p.add_subparsers(dest="command", required=True)
     r = commands.add_parser("record", help="train, and keep the numbers")
     r.add_argument("out", metavar="OUT.json")
-    r.add_argument("--train", default=os.path.join(ROOT, "bazel-bin", "examples", "train"))
+    r.add_argument("--train", default=os.path.join(ROOT, "bazel-bin", "apps", "train"))
     r.add_argument("--threads", type=int, default=2)
     r.add_argument("--runs", default="", help="those that have this in their name")
     r.set_defaults(do=record)

@@ -12,8 +12,8 @@
 #include "brim/bench/timing.h"
 #include "brim/bench/torch_policy.h"
 #include "brim/brim.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/program.h"
 #include "brim/tests/train/planned_training.h"
 
 namespace {
@@ -92,12 +92,12 @@ void report_all(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  examples::App app("Predicted against measured memory of training runs.", "plan_bench");
+  apps::App app("Predicted against measured memory of training runs.", "plan_bench");
   app.add_option("--models", options.models).may_repeat(',').shows_default();
   app.add_option("--batches", options.batches).may_repeat(',').shows_default();
   app.add_option("--optimizers", options.optimizers).may_repeat(',').shows_default();
   app.add_option("--size", options.size, "pixels; of resnet20 32").shows_default();
   app.add_option("--repeats", options.repeats, "plans made, for the median of their seconds");
   app.add_flag("--predict", options.predict, "make no real runs");
-  return examples::run_program(app, argc, argv, [&] { report_all(options); });
+  return apps::run_program(app, argc, argv, [&] { report_all(options); });
 }

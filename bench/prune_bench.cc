@@ -8,9 +8,9 @@
 
 #include "brim/bench/timing.h"
 #include "brim/brim.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
+#include "brim/apps/support/program.h"
 
 namespace {
 
@@ -61,12 +61,12 @@ void measure(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  examples::App app("How long it takes to prune a model.", "prune_bench");
+  apps::App app("How long it takes to prune a model.", "prune_bench");
   Options options;
   app.add_option("--model", options.model).shows_default();
   app.add_option("--criterion", options.criterion).shows_default();
   app.add_option("--size", options.size).shows_default();
   app.add_option("--flops", options.flops).shows_default();
-  app.add_option("--rounds", options.rounds).shows_default().check(examples::whole_number(1));
-  return examples::run_program(app, argc, argv, [&] { measure(options); });
+  app.add_option("--rounds", options.rounds).shows_default().check(apps::whole_number(1));
+  return apps::run_program(app, argc, argv, [&] { measure(options); });
 }

@@ -29,7 +29,7 @@ def arguments():
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--more", default="", help="further flags of train")
-    p.add_argument("--train", default=os.path.join(ROOT, "bazel-bin", "examples", "train"))
+    p.add_argument("--train", default=os.path.join(ROOT, "bazel-bin", "apps", "train"))
     return p.parse_args()
 
 

@@ -4,8 +4,8 @@
 //
 //   recompute_batch_bench --model resnet50 --batch 16 --multiples 2,3,4 --largest
 #include "brim/bench/case_options.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
 
 namespace {
 
@@ -92,12 +92,12 @@ void report(const Options& options, const std::vector<Variant>& variants,
 
 int main(int argc, char** argv) {
   Options options;
-  examples::App app("Multiples of a batch in the bytes that it takes kept.",
+  apps::App app("Multiples of a batch in the bytes that it takes kept.",
                     "recompute_batch_bench");
   add_case_options(app, options.measured);
   app.add_option("--multiples", options.multiples)
       .may_repeat(',')
-      .check(examples::whole_number(2, 64))
+      .check(apps::whole_number(2, 64))
       .shows_default();
   app.add_flag("--largest", options.largest,
                "also the largest batch that fits, to a quarter of --batch");

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "brim/bench/timed_training.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
+#include "brim/apps/support/program.h"
 #include "brim/memory/plan/recompute.h"
 #include "brim/tests/support/recompute_graphs.h"
 #include "brim/train/recompute_plan.h"
@@ -73,7 +73,7 @@ void report_all(Options options) {
 
 int main(int argc, char** argv) {
   Options options;
-  examples::App app("Extra time of recomputation under budgets.", "recompute_bench");
+  apps::App app("Extra time of recomputation under budgets.", "recompute_bench");
   app.add_option("--networks", options.networks, "shapes of networks, or none")
       .may_repeat(',')
       .shows_default();
@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   app.add_option("--bytes", options.roofline.bytes_per_second, "of networks").shows_default();
   app.add_option("--effort", options.effort).shows_default();
   app.add_option("--repeats", options.repeats, "plans made, for the median of their seconds")
-      .check(examples::whole_number(1))
+      .check(apps::whole_number(1))
       .shows_default();
-  return examples::run_program(app, argc, argv, [&] { report_all(options); });
+  return apps::run_program(app, argc, argv, [&] { report_all(options); });
 }

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
+#include "brim/apps/support/program.h"
 #include "brim/memory/plan/recompute.h"
 #include "brim/tests/support/recompute_graphs.h"
 #include "brim/tests/support/recompute_rules.h"
@@ -90,14 +90,14 @@ void compare(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  examples::App app("Plans of recomputation against the optimum of small graphs.",
+  apps::App app("Plans of recomputation against the optimum of small graphs.",
                     "recompute_optimum_bench");
   app.add_option("--graphs", options.graphs, "of each family").shows_default();
   app.add_option("--values", options.values, "at most, that may be dropped")
-      .check(examples::whole_number(4, 13))
+      .check(apps::whole_number(4, 13))
       .shows_default();
   app.add_option("--effort", options.effort).shows_default();
   app.add_option("--list", options.list, "cases above so many percent of a step are listed")
       .shows_default();
-  return examples::run_program(app, argc, argv, [&] { compare(options); });
+  return apps::run_program(app, argc, argv, [&] { compare(options); });
 }

@@ -5,9 +5,9 @@
 //
 //   recompute_segments_bench --model resnet50 --batch 32 --shares 70,60,50,40
 #include "brim/bench/case_options.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
+#include "brim/apps/support/program.h"
 
 namespace {
 
@@ -110,17 +110,17 @@ class Comparison {
 
 int main(int argc, char** argv) {
   Options options;
-  examples::App app("Plans against segments of equal length, in turns.",
+  apps::App app("Plans against segments of equal length, in turns.",
                     "recompute_segments_bench");
   add_case_options(app, options.measured);
   app.add_option("--shares", options.shares, "of keep-everything's peak, in percent")
       .may_repeat(',')
-      .check(examples::whole_number(1, 99))
+      .check(apps::whole_number(1, 99))
       .shows_default();
   app.add_option("--candidates", options.candidates, "numbers of segments to measure for a share")
-      .check(examples::whole_number(1))
+      .check(apps::whole_number(1))
       .shows_default();
-  return examples::run_program(app, argc, argv, [&] {
+  return apps::run_program(app, argc, argv, [&] {
     Comparison comparison(options);
     for (int share : options.shares) comparison.run(share);
   });

@@ -7,8 +7,8 @@
 //   recompute_time_bench --model resnet50 --batch 64 --shares 40,33
 //   recompute_time_bench --model resnet50 --shares 45 --recompute dynamic=45 --rounds 0
 #include "brim/bench/case_options.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
 
 namespace {
 
@@ -82,7 +82,7 @@ Variant named(const Variant& off, const std::string& name) {
   const std::string way = name.substr(0, split);
   const std::string text = split == name.npos ? "" : name.substr(split + 1);
   expect<ValueError>((way == "segments" || way == "dynamic") &&
-                         examples::is_whole_number(text, 1, examples::kMostCount),
+                         apps::is_whole_number(text, 1, apps::kMostCount),
                      "recompute", "expected off, free, segments=N or dynamic=PERCENT, got {}",
                      name);
   const int64_t number = std::stoll(text);
@@ -181,7 +181,7 @@ void report(const Options& options, const std::vector<Variant>& variants,
 
 int main(int argc, char** argv) {
   Options options;
-  examples::App app("Recomputation against keeping everything, in turns.", "recompute_time_bench");
+  apps::App app("Recomputation against keeping everything, in turns.", "recompute_time_bench");
   add_case_options(app, options.measured);
   app.add_option("--recompute", options.recompute,
                  "beside off, which is always there: free, segments=N, dynamic=PERCENT of its "
@@ -190,7 +190,7 @@ int main(int argc, char** argv) {
       .shows_default();
   app.add_option("--shares", options.shares, "of keep-everything's peak to plan for, in percent")
       .may_repeat(',')
-      .check(examples::whole_number(1, 99));
+      .check(apps::whole_number(1, 99));
   app.add_flag("--least", options.least, "also the least that a plan reaches");
   app.add_flag("--unfused", options.unfused,
                "also with activations behind norms as calls of their own; shares are of that");

@@ -10,9 +10,9 @@
 
 #include "brim/base/parallel.h"
 #include "brim/bench/step_training.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/flag_values.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/flag_values.h"
+#include "brim/apps/support/program.h"
 #include "brim/io/atomic_file.h"
 #include "brim/train/profile_report.h"
 
@@ -28,11 +28,11 @@ struct Options {
   size_t most = 15;
 };
 
-void add_flags(examples::App& app, Options& options) {
+void add_flags(apps::App& app, Options& options) {
   add_flags(app, options.step);
   app.add_option("--updates", options.updates, "steps that are timed, after two")
       .shows_default()
-      .check(examples::whole_number(1));
+      .check(apps::whole_number(1));
   app.add_option("--most", options.most, "rows of each table").shows_default();
   app.add_option("--html", options.html, "write a page with all rows to this file");
 }
@@ -61,9 +61,9 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  examples::App app("Times of a training step by op and module, beside this machine's roofline.",
+  apps::App app("Times of a training step by op and module, beside this machine's roofline.",
                     "step");
   Options options;
   add_flags(app, options);
-  return examples::run_program(app, argc, argv, [&] { run(options); });
+  return apps::run_program(app, argc, argv, [&] { run(options); });
 }

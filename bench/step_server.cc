@@ -5,8 +5,8 @@
 #include "brim/bench/server.h"
 #include "brim/bench/step_training.h"
 #include "brim/bench/timing.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/program.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/program.h"
 #include "brim/train/profile_report.h"
 
 namespace {
@@ -47,10 +47,10 @@ void serve_steps(const StepOptions& options, int warm_up) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  examples::App app("Times training steps on demand, for compare.py.", "step_server");
+  apps::App app("Times training steps on demand, for compare.py.", "step_server");
   StepOptions options;
   int warm_up = 2;
   add_flags(app, options);
   app.add_option("--warmup", warm_up, "steps, at least two");
-  return examples::run_program(app, argc, argv, [&] { serve_steps(options, warm_up); });
+  return apps::run_program(app, argc, argv, [&] { serve_steps(options, warm_up); });
 }

@@ -13,9 +13,9 @@
 #include "brim/base/bytes.h"
 #include "brim/base/parallel.h"
 #include "brim/brim.h"
-#include "brim/examples/support/app.h"
-#include "brim/examples/support/dtype_flag.h"
-#include "brim/examples/support/flag_values.h"
+#include "brim/apps/support/app.h"
+#include "brim/apps/support/dtype_flag.h"
+#include "brim/apps/support/flag_values.h"
 #include "brim/memory/arena_planner.h"
 #include "brim/train/recompute_plan.h"
 
@@ -33,17 +33,17 @@ struct StepOptions {
   int64_t budget = 0;
 
   bool is_planned() const { return replays || fuses_updates || budget > 0; }
-  Dtype precision() const { return examples::dtype_named(dtype); }
+  Dtype precision() const { return apps::dtype_named(dtype); }
 };
 
-inline void add_flags(examples::App& app, StepOptions& options) {
+inline void add_flags(apps::App& app, StepOptions& options) {
   app.add_option("--model", options.model).shows_default();
   app.add_option("--batch", options.batch).shows_default();
   app.add_option("--size", options.size).shows_default();
   app.add_option("--classes", options.classes).shows_default();
   app.add_option("--threads", options.threads, "of the kernels; 0: all cores");
   app.add_option("--dtype", options.dtype, "f32, or bf16, f16: mixed precision")
-      .check(examples::one_of({"f32", "bf16", "f16"}));
+      .check(apps::one_of({"f32", "bf16", "f16"}));
   app.add_flag("--keep-all", options.keeps_all, "without free recomputation");
   app.add_option(
       "--weights", options.weights,
@@ -55,7 +55,7 @@ inline void add_flags(examples::App& app, StepOptions& options) {
   app.add_option(
          "--budget", [&](const std::string& text) { options.budget = parse_bytes(text); },
          "of all tensors, 200MiB: under a plan that makes again what takes least")
-      .check(examples::byte_size(1));
+      .check(apps::byte_size(1));
 }
 
 /// Throws `ValueError` for flags that do not go together.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Peer recipe: CIFAR ResNet-20 in PyTorch, the same recipe as examples/train.
+"""Peer recipe: CIFAR ResNet-20 in PyTorch, the same recipe as apps/train.
 
 ROOT holds train/<class>/*.jpg and val/<class>/*.jpg (32x32 RGB). Prints one
 line an epoch (loss, validation accuracy, seconds) and one closing line.

@@ -238,7 +238,7 @@ TEST_CASE("gpu.sh: pack gathers programs, tests and what they read") {
     std::filesystem::copy_file("bench/" + script, machine.at("bench/" + script));
   machine.text("bench/peers/torch_gpu_step.py", "");
   machine.program("path/bazel", "[[ $1 != info ]] || echo " + machine.at("built"));
-  for (const char* program : {"examples/train", "bench/gpu_probe", "tests/gpu/gpu_tests",
+  for (const char* program : {"apps/train", "bench/gpu_probe", "tests/gpu/gpu_tests",
                               "tests/gpu/gpu_tests.runfiles/brim/tests/gpu/gpu_tests"})
     machine.program(std::string("built/") + program, "exit 1");
   machine.text("built/tests/gpu/gpu_tests.runfiles/brim/ops/abs.cc", "// read by a test\n");

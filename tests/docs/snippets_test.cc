@@ -102,7 +102,7 @@ std::vector<Excerpt> excerpts() {
   sources.emplace_back("tests/docs/lse_pool_test.cc");
   std::vector<Excerpt> all;
   for (const char* whole : {"base/cuda/context.cc", "core/cuda/compute.cuh", "core/cuda/vector.cuh",
-                            "examples/hello.cc", "ops/activation_functors.h", "ops/cuda/reduce.cuh",
+                            "docs/snippets/first_program.cc", "examples/hello.cc", "ops/activation_functors.h", "ops/cuda/reduce.cuh",
                             "ops/cuda/workspace.h", "ops/silu.cc", "optim/judge_kernel.h"})
     all.push_back({whole, read_lines(whole)});
   for (const fs::path& source : sources)

@@ -7,7 +7,7 @@
         that file against PyTorch's in float64
   back  that state dict saved by PyTorch -> brim's infer: the same logits, to the bit
 
-    bazel build //examples:infer //tests/golden:save_model
+    bazel build //apps:infer //tests/golden:save_model
     python exchange.py [--bin bazel-bin] [MODEL ...]
 
 needs torch, torchvision, numpy and safetensors. Not among the tests, which have no
@@ -56,7 +56,7 @@ class Exchange:
         return os.path.join(self.folder, name)
 
     def infer(self, weights, model):
-        subprocess.run([f"{self.bin}/examples/infer", "--quiet", "--weights", self.path(weights), "--model", model,
+        subprocess.run([f"{self.bin}/apps/infer", "--quiet", "--weights", self.path(weights), "--model", model,
                         "--input", self.path("x.npy"), "--output", self.path("y.npy")], check=True)
         return np.load(self.path("y.npy"))
 

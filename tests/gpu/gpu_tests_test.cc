@@ -23,7 +23,7 @@ TEST_CASE("gpu_tests: lists cases of all ops, and of each folder beside them") {
   std::vector<std::string> files{"tests/base/cuda_devices_test.cc",  "tests/core/cuda_test.cc",
                                  "tests/memory/cuda_source_test.cc", "tests/optim/cuda_test.cc",
                                  "tests/shrink/cuda_masks_test.cc",  "tests/train/cuda_mix_test.cc",
-                                 "tests/examples/cuda_train_test.cc"};
+                                 "tests/apps/cuda_train_test.cc"};
   for (const auto& entry : std::filesystem::directory_iterator("tests/ops"))
     if (entry.path().string().ends_with("_test.cc")) files.push_back(entry.path().string());
   CHECK(files.size() > 70);

@@ -1,4 +1,4 @@
-// What `bazel run //:install` leaves in a prefix, used outside of the tree as README.md says, by
+// What `bazel run //:install` leaves in a prefix, used outside of the tree as docs/linking.md says, by
 // its own commands; and that an install which cannot be done changes nothing.
 #include <doctest/doctest.h>
 
@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The blocks between ``` and ``` of the README's section.
-std::vector<std::string> readme_blocks() {
+// The blocks between ``` and ``` of the page's section.
+std::vector<std::string> blocks_of_page() {
   std::vector<std::string> blocks;
-  std::ifstream readme("README.md");
+  std::ifstream page("docs/linking.md");
   bool inside = false, open = false;
-  for (std::string line; std::getline(readme, line);) {
+  for (std::string line; std::getline(page, line);) {
     if (line.starts_with("## ")) inside = line == "## Linking without Bazel";
     if (!inside) continue;
     if (line.starts_with("```")) {
@@ -78,7 +78,7 @@ class Home {
 
 const char* const kHello = "y = 2.000 x + 1.000, loss";
 
-// The README's op of one's own is any op; here it is that of docs/adding_an_op.md.
+// The page's op of one's own is any op; here it is that of docs/adding_an_op.md.
 void write_own_op(const Home& home) {
   home.write("my_op.cc",
              "#include \"brim/docs/lse_pool/lse_pool.cc\"\n"
@@ -88,8 +88,8 @@ void write_own_op(const Home& home) {
 
 }  // namespace
 
-TEST_CASE("install: the README's commands build programs, with pkg-config and with CMake") {
-  std::vector<std::string> blocks = readme_blocks();
+TEST_CASE("install: the page's commands build programs, with pkg-config and with CMake") {
+  std::vector<std::string> blocks = blocks_of_page();
   REQUIRE(blocks.size() == 6);
   Home home;
   std::string installed = home.output(blocks[0]);

@@ -108,10 +108,10 @@ Finished run_example(Machine& machine, const std::string& arguments,
                      const std::string& name = "tree") {
   const std::string tree = machine.folder.path() + "/" + name;
   machine.add("bazel", "echo \"bazel $*\"");
-  machine.folder.make_folder(name + "/bazel-bin/examples");
+  machine.folder.make_folder(name + "/bazel-bin/apps");
   std::filesystem::copy_file("setup.sh", tree + "/setup.sh",
                              std::filesystem::copy_options::overwrite_existing);
-  machine.add(name + "/bazel-bin/examples/train", "pwd; echo \"$# arguments: $*\"; exit 5");
+  machine.add(name + "/bazel-bin/apps/train", "pwd; echo \"$# arguments: $*\"; exit 5");
   return run_command("cd /usr/share && PATH=" + machine.folder.path() + " '" + tree +
                      "/setup.sh' --run " + arguments);
 }
@@ -126,7 +126,7 @@ const std::string kNoCuda = kHasDriver ? "" : " --config=nocuda";
 TEST_CASE("--run builds the example for this machine and runs it where the caller stands") {
   Machine machine(true, "0");
   const std::string before = kInstalled + "bazel build --define=brim_kernels=baseline" + kNoCuda +
-                             " //examples:train\n/usr/share\n";
+                             " //apps:train\n/usr/share\n";
   const Finished plain = run_example(machine, "");
   CHECK(plain.out == before + "6 arguments: --data shapes --model resnet20 --epochs 3\n");
   CHECK(plain.err.starts_with("setup.sh: builds for this processor alone"));
@@ -158,7 +158,7 @@ TEST_CASE("--run --full builds the example for every machine") {
   Machine machine(true, "0");
   const Finished run = run_example(machine, "--full --epochs 1");
   CHECK(run.out ==
-        kInstalled + "bazel build //examples:train\n/usr/share\n2 arguments: --epochs 1\n");
+        kInstalled + "bazel build //apps:train\n/usr/share\n2 arguments: --epochs 1\n");
 }
 
 TEST_CASE("--run ends before it builds where this machine is not up to it") {

@@ -1,6 +1,6 @@
 // Runs a program and keeps what it printed, for tests of the bundled programs and of setup.sh.
 // Waits for its end without a limit; standard input is empty. Output goes to files, not to a
-// terminal: for what a person sees live, tests/examples/terminal_test.cc opens one.
+// terminal: for what a person sees live, tests/apps/terminal_test.cc opens one.
 #pragma once
 
 #include <sys/wait.h>
