@@ -1,7 +1,7 @@
 # For every kernel in a PTX file a line: "ptx", the bytes of its widest load and of its widest store of
-# global memory, how many of its loads are of 16 bytes, how many divisions of 64 bits are in a loop
-# within a loop, its name. (The loop around all is over elements, where one element of many is looked
-# up.)
+# global memory (or of any, where the compiler does not see which it is), how many of its loads are of
+# 16 bytes, how many divisions of 64 bits are in a loop within a loop, its name. (The loop around all is
+# over elements, where one element of many is looked up.)
 #
 # Loops are those of the graph of blocks, whatever the order that the compiler laid them in: a division
 # is in an inner one where it can be come to again without going through the blocks by which the loop
@@ -93,14 +93,14 @@ listed != "" {
   if (!ended) new_block(1)
 }
 /^[ \t]*(ret|exit|trap);/ { ended = 1 }
-/ld\.global/ {
-  match($0, /ld\.global[.a-z0-9]*/)
+/[ \t]ld\.(global|v[248]|[bufs][0-9])/ {
+  match($0, /ld\.[.a-z0-9]*/)
   width = bytes_of(substr($0, RSTART, RLENGTH))
   if (width > loaded) loaded = width
   if (width == 16) ++whole
 }
-/st\.global/ {
-  match($0, /st\.global[.a-z0-9]*/)
+/[ \t]st\.(global|v[248]|[bufs][0-9])/ {
+  match($0, /st\.[.a-z0-9]*/)
   width = bytes_of(substr($0, RSTART, RLENGTH))
   if (width > stored) stored = width
 }
