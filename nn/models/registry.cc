@@ -135,7 +135,7 @@ const std::vector<Entry>& entries() {
       trained(resnet("resnet18", kResNet18), sgd(0.01)),
       trained(resnet("resnet34", kResNet34), adamw(1e-3)),
       trained(resnet("resnet50", kResNet50), adamw(1e-3)),
-      trained(resnet("resnet101", kResNet101), adamw(1e-3)),
+      trained(resnet("resnet101", kResNet101), adamw(2e-3)),
       trained(resnet("resnet152", kResNet152), adamw(1e-3)),
       trained(resnet("resnext50_32x4d", kResNeXt50_32x4d), adamw(2e-3)),
       trained(resnet("resnext101_32x8d", kResNeXt101_32x8d), adamw(2e-3)),
